@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -22,7 +23,9 @@ SIZES = "The keys are $K \\in \\mathbb{R}^{T \\times d_k}$ with $t \\in \\{1..T\
 
 
 def section(*lines: str) -> Account:
-    return made("# A section\n\n" + "\n\n".join(lines) + "\n")
+    """The account of a section, without the shapes that its words say."""
+    found = made("# A section\n\n" + "\n\n".join(lines) + "\n")
+    return replace(found, entries=tuple(e for e in found.entries if e.reason != "a shape"))
 
 
 def run(*args: str) -> Result:
@@ -182,8 +185,7 @@ def test_a_root_that_is_defined_is_read() -> None:
 
 
 @pytest.mark.parametrize(("words", "formula", "reason"), [
-    (r"Here $W^{D} \in \mathbb{R}^{d \times T}$.", r"c_t = W^{D} x_t", "`W^{D}` has a shape in the text"),
-    (r"Here $x_t, c_t \in \mathbb{R}^d$.", r"c_t = 2 x_t", "`x_t` has a shape in the text"),
+    (r"Here $W^{D} \in \mathbb{R}^{d \times T}$.", r"c_t = W^{D} x_t", "nothing says which shape `x_t` has"),
     ("", r"c_t = 2 \mathbf{x}_t", "is in bold"),
     (r"A number $m \in \mathbb{R}$.", r"c_t = m x_t", ""),
 ])
@@ -193,15 +195,55 @@ def test_vectors_and_matrices_are_no_numbers(words: str, formula: str, reason: s
     assert last.status == ("skipped" if reason else "compiled")
 
 
-EXCERPTS = sorted(x for x in (Path(__file__).parent / "papers").iterdir() if x.suffix in (".tex", ".md"))
+def test_shapes_in_words_declare_vectors_and_matrices() -> None:
+    """What the words give a shape is read as a vector or a matrix, and the report says that the words bind it."""
+    words = r"For tokens $t = 1, \dots, T$ let $x_t \in \mathbb{R}^d$ and $W, U \in \mathbb{R}^{k \times d}$."
+    found = section(words, "$$ y_t = W x_t $$", r"$$ z_t = x_t^\top U^\top \in \mathbb{R}^k $$", "$$ w_t = x_t W $$")
+    assert [(e.status, e.sure) for e in found.entries if e.display] == [("compiled", "bound")] * 2 + [("skipped", "")]
+    (made_,) = found.made
+    assert made_.inputs == ("x (T, d)", "W (k, d)", "U (k, d)")
+    assert made_.outputs == ("y (T, k)", "z (T, k)")
 
 
-@pytest.mark.parametrize("path", EXCERPTS, ids=lambda x: x.stem)
-def test_no_excerpt_of_a_paper_is_read_as_numbers(path: Path) -> None:
-    """Their tensors are matrices and vectors, whose shapes no side file declares here: nothing is compiled."""
-    found = made(path.read_text(encoding="utf-8"), "", path.name)
-    assert [e.span.text for e in found.entries if e.status in ("compiled", "restates")] == []
-    assert found.made == ()
+@pytest.mark.parametrize(("words", "why"), [
+    (r"Let $W \in \mathbb{R}^{k \times d}$ or $W \in \mathbb{R}^{d \times k}$.", "nothing says which shape `W` has"),
+    (r"Let $W \in \mathbb{R}^{d \times k}$.", "k is not d"),
+    (r"Let $W \in \mathbb{R}^{d \times k \times k}$.", "nothing says which shape `W` has"),
+    (r"Let $W \in \mathbb{R}^{(d + 1) \times k}$.", "nothing says which shape `W` has"),
+])
+def test_a_shape_that_is_none_or_two_reads_nothing(words: str, why: str) -> None:
+    found = section(r"For tokens $t = 1, \dots, T$ let $x_t \in \mathbb{R}^d$.", words, "$$ y_t = W x_t $$")
+    assert found.entries[-1].status == "skipped"
+    assert why in found.entries[-1].reason
+
+
+def test_what_a_display_defines_that_is_not_read_is_no_input() -> None:
+    words = r"Let $A, C \in \mathbb{R}^{k \times d}$ and $\mathbf{B} \in \mathbb{R}^{d \times k}$."
+    for line in (r"$$ \mathbf{B} = A A $$", r"$$ {\mathbf B} = \begin{pmatrix} 1 \end{pmatrix} $$"):
+        assert [e.status for e in section(words, line, r"$$ Y = C \mathbf{B} $$").entries[-2:]] == ["skipped"] * 2
+
+
+@pytest.mark.parametrize(("words", "axis"), [
+    ("The softmax is taken row-wise.", 1), ("The softmax is taken column-wise.", 0),
+    ("Each column of the softmax sums to 1.", 0),
+    ("Here the softmax runs over the $m$ keys.", 1), ("Here the softmax runs over the $n$ queries.", 0),
+    ("The softmax is not taken row-wise.", None), ("The softmax is along rows. Then the softmax is along columns.", None),
+    ("The softmax runs over the $q$ heads.", None), ("Rows are many. The softmax is smooth.", 1),
+])
+def test_words_say_the_axis(words: str, axis: int | None) -> None:
+    shapes = r"Let $S \in \mathbb{R}^{n \times m}$ and $V \in \mathbb{R}^{m \times d}$."
+    text = f"# A\n\n{shapes}\n\n{words}\n\n$$ P = \\text{{softmax}}(S) $$\n\n$$ O = P V $$\n"
+    report = Report()
+    program = pipeline.check(Source("p.md", text), report, section="A")
+    if axis is None:
+        assert program is None
+        assert "E0232" in [p.code for p in report.errors]
+        return
+    assert program is not None
+    given = {"S": np.random.default_rng(1).normal(size=(3, 5)), "V": np.random.default_rng(2).normal(size=(5, 2))}
+    weights = np.exp(given["S"])
+    got = interpret(program, given, {})["O"]
+    np.testing.assert_allclose(got, weights / weights.sum(axis, keepdims=True) @ given["V"], rtol=1e-12)
 
 
 # how sure

@@ -69,6 +69,7 @@ READ = {
     "flash_attention_2": {"O", "O_2"},
     "longformer": {"O"},
     "deepseek_v2": {"k_C", "v_C"},
+    "gqa": {"Q", "K", "V"},
 }
 
 

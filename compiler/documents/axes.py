@@ -1,4 +1,4 @@
-"""The axis of a function as the words of a document say it: `the softmax is taken row-wise`."""
+"""The axis of a function as the words of a document say it: "taken row-wise", "over the $m$ positions"."""
 
 from __future__ import annotations
 

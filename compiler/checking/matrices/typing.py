@@ -10,7 +10,8 @@ from typing import Literal
 
 from einc.checking.declarations.names import Name, head, size_name
 from einc.checking.matrices import typed as y
-from einc.checking.matrices.factors import binds, bound, first_words, product, renamed, script
+from einc.checking.matrices.along import along, shown
+from einc.checking.matrices.factors import binds, bound, product, renamed
 from einc.checking.matrices.known import Applied, Known
 from einc.checking.matrices.shapes import (
     ENTRYWISE,
@@ -204,8 +205,8 @@ class Typing:
         if a.shape.columns != b.shape.rows:
             other = "ᵀ" if a.shape.columns == b.shape.columns else ""
             helps = (Help(f"write `{a.span.text} {_name(b)}ᵀ`"),) if other else ()
-            raise ShapesDiffer(f"{_of(a)} times {_of(b)}: {told(a.shape.columns)} is not {told(b.shape.rows)}", span,
-                               helps=helps)
+            inner = f"{told(a.shape.columns)} is not {told(b.shape.rows)}"
+            raise ShapesDiffer(f"{shown(a)} times {shown(b)}: {inner}", span, helps=helps)
         if isinstance(a, y.Lines) and a.side is None:
             a = replace(a, side="columns", guessed=True)
         return y.Times(a, b, Shape(a.shape.rows, b.shape.columns), span)
@@ -220,12 +221,12 @@ class Typing:
             vector, other, side = b, a, a.shape.columns
             column = _along(b.inner, columns=True)
         if vector.shape.rows != side or isinstance(other, y.Diagonal):
-            raise ShapesDiffer(f"{_of(a)} times {_of(b)}", span)
+            raise ShapesDiffer(f"{shown(a)} times {shown(b)}", span)
         return y.Entries("product", (other, column), ("", "/" if vector.inverse else "*"), other.shape, span)
 
     def _divided(self, a: y.Typed, b: y.Typed, span: Span) -> y.Typed:
         if not b.shape.number:
-            raise ShapesDiffer(f"{_of(a)} is divided by {_of(b)}", b.span, helps=(
+            raise ShapesDiffer(f"{shown(a)} is divided by {shown(b)}", b.span, helps=(
                 Help("a divisor is a number; rows are scaled by `diag(v)^{-1} A`"),))
         return self._entries("product", (a, b), ("", "/"), span)
 
@@ -237,7 +238,7 @@ class Typing:
         rows, columns = (self._side([getattr(x.shape, side) for x in parts]) for side in ("rows", "columns"))
         shape = Shape(rows, columns) if rows is not None and columns is not None else None
         if shape is None or shape not in [x.shape for x in parts] or (alike and any(x.shape != shape for x in parts)):
-            raise ShapesDiffer(" and ".join(map(_of, parts)) + {"sum": " are added", "call": " are arguments"}.get(
+            raise ShapesDiffer(" and ".join(map(shown, parts)) + {"sum": " are added", "call": " are arguments"}.get(
                 kind, " are multiplied entry by entry"), span, helps=_turned_help(parts))
         return y.Entries(kind, parts, marks, shape, span)
 
@@ -274,7 +275,7 @@ class Typing:
     def _lines(self, node: s.Expression, name: str, applied: Applied, inner: y.Typed, named: tuple[s.Relation, ...],
                span: Span) -> y.Typed:
         """A function of each line of a matrix."""
-        side, domain = self._along(node, inner, not applied.script)
+        side, domain = along(self.known, node, inner, not applied.script)
         shape = inner.shape
         if applied.number:
             if side is None:
@@ -282,35 +283,6 @@ class Typing:
                     Help(f"the script says it where they have different sizes: `{name}_s(A)`"),))
             shape = Shape(shape.rows, ONE) if side == "columns" else Shape(ONE, shape.columns)
         return y.Lines(s.Word(name, node.span), inner, side, applied.script, domain, named, shape, span)
-
-    def _along(self, node: s.Expression, inner: y.Typed, own: bool) -> tuple[y.Side | None, s.Expression | None]:
-        """The side along which a function of lines runs, None where nothing says it, and the domain in its script."""
-        content, domain = script(node)
-        shape = inner.shape
-        if ONE in (shape.columns, shape.rows):
-            return ("rows" if shape.columns == ONE else "columns"), domain
-        letter = next((w for w in first_words(content) if w in self.known.letters), None)
-        sides = [side for side in ("rows", "columns") if letter is not None
-                 and self.known.whole((self.known.letters[letter],)) == getattr(shape, side)]
-        if letter is not None and not sides:
-            raise NoShape(f"`{letter}` counts no side of {_of(inner)}", node.span)
-        if len(sides) == 1:
-            return ("rows" if sides[0] == "rows" else "columns"), domain
-        return ("columns" if own else self._worded(node, shape)), domain
-
-    def _worded(self, node: s.Expression, shape: Shape) -> y.Side | None:
-        """The side along which the words say that a function runs, None where they say nothing or not which."""
-        found = head(node)
-        said = self.known.axes.get(found[0].base.lower(), frozenset()) if found is not None else frozenset()
-        sides: dict[y.Side, set[str]] = {"columns": {"row"}, "rows": {"column"}}
-        for side, words in sides.items():
-            words |= {size for size in said if self.known.whole((size,)) == getattr(shape, side)}
-        fits = [side for side, words in sides.items() if words.issuperset(said)]
-        if not fits:
-            told_of = " and ".join(sorted(said))
-            raise OpenReading(f"the words say of `{node.span.text}` that it runs along {told_of}", node.span, helps=(
-                Help("say it in the formula, by the letter of the side: `f_s(A)`"),))
-        return fits[0] if len(fits) == 1 else None
 
     def _called(self, name: str, arguments: tuple[y.Typed, ...], node: s.Expression) -> y.Typed:
         if all(isinstance(x, y.Plain) for x in arguments) and isinstance(node, s.Root):
@@ -326,14 +298,14 @@ class Typing:
         """`tril(A)` of a square matrix."""
         inner = self.of(_only(given, span))
         if inner.shape.rows != inner.shape.columns or len(inner.shape.rows) != 1:
-            raise ShapesDiffer(f"the triangle of {_of(inner)}, which is not square", span)
+            raise ShapesDiffer(f"the triangle of {shown(inner)}, which is not square", span)
         return y.Triangle(inner, inner.shape, span)
 
     def diagonal(self, given: s.Group, span: Span) -> y.Typed:
         """`diag(v)` of a vector."""
         inner = self.of(_only(given, span))
         if ONE not in (inner.shape.rows, inner.shape.columns):
-            raise ShapesDiffer(f"`diag` of {_of(inner)}, which is no vector", span)
+            raise ShapesDiffer(f"`diag` of {shown(inner)}, which is no vector", span)
         side = inner.shape.rows if inner.shape.columns == ONE else inner.shape.columns
         return y.Diagonal(inner, False, Shape(side, side), span)
 
@@ -392,10 +364,6 @@ def _plain(kind: str, parts: tuple[y.Typed, ...], marks: tuple[str, ...], span: 
 
 def _letters(n: int) -> str:
     return "no letter" if n == 0 else "a letter" if n == 1 else f"{n} letters"
-
-
-def _of(part: y.Typed) -> str:
-    return f"`{part.span.text}` ({part.shape})"
 
 
 def _name(part: y.Typed) -> str:

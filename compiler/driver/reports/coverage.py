@@ -9,12 +9,13 @@ from functools import cached_property
 
 from einc.checking.declarations.names import index_name, left_of
 from einc.checking.declarations.scope import Account as Became
-from einc.checking.declarations.sets import extent_of
 from einc.documents.coverage import LEVELS, Account, Entry, Inferred, Made, Sure
 from einc.documents.equations import Said
 from einc.documents.needs import Needs
+from einc.documents.ranges import unlike
 from einc.documents.sections import Paper
 from einc.documents.sentences import index_lines
+from einc.documents.shapes import FACT as SHAPE
 from einc.driver import back_ends, compiling, pipeline
 from einc.driver.options import Options
 from einc.driver.reports.recurrence import as_tex as recurrence_tex
@@ -22,11 +23,9 @@ from einc.driver.reports.recurrence import recurrences
 from einc.driver.reports.shown import explicit, shapes, spoken
 from einc.driver.reports.written import as_text as told
 from einc.driver.reports.written import written
-from einc.errors.problems import Circular, DeclaredOtherwise, NotAccounted, NotRestated
+from einc.errors.problems import Circular, NotAccounted, NotRestated
 from einc.errors.report import EincError, Help, Label, Problem, Report, Span
 from einc.ir.domains import proves
-from einc.ir.indices import Extent
-from einc.ir.indices import number as constant
 from einc.ir.programs import Tensor, TypedProgram
 from einc.ir.terms import TRUE, Position, substitute
 from einc.meaning.prove import Open, Proved, Refuted, Verdict, same
@@ -67,7 +66,7 @@ def account(paper: Paper, *, backend: str = "torch", kernels: bool = True,
     entries = tuple(work.entry(x) for x in paper.said)
     programs = [x for x in found.values() if x.program is not None and x.program.outputs and returns(paper, x.number)]
     made = tuple(_made(x, backend, kernels) for x in programs)
-    return Account(paper.document, entries, made, tuple(_unlike(paper)))
+    return Account(paper.document, entries, made, tuple(unlike(paper)))
 
 
 def returns(paper: Paper, number: int) -> bool:
@@ -229,8 +228,14 @@ class _Account:
         found: list[Sure] = ["declared"]
         names, letters = spoken(program, key)
         found += ["inferred"] if names & section.became.inferred.keys() else []
-        found += ["bound"] if letters & self._spoken else []
+        places = (program.tensors[x].span for x in names if x in program.tensors)
+        found += ["bound"] if letters & self._spoken or any(x in self._shaped for x in places) else []
         return min(found, key=LEVELS.index)
+
+    @cached_property
+    def _shaped(self) -> frozenset[Span]:
+        """The places where words of the text give a symbol its shape."""
+        return frozenset(x.statement.clauses[0].span for x in self.paper.said if x.fact == SHAPE and x.statement)
 
     @cached_property
     def _spoken(self) -> frozenset[str]:
@@ -327,42 +332,6 @@ def _named(statement: s.Statement, label: str) -> s.Statement:
 def _place(said: Said) -> Span:
     assert said.statement is not None
     return said.statement.clauses[0].span
-
-
-def _unlike(paper: Paper) -> list[Problem]:
-    """Letters that the text and its side file let run over different ranges."""
-    out: list[Problem] = []
-    declared: dict[str, s.Clause] = {}
-    for line in paper.lines:
-        if line.keyword == "index":
-            for n, clause in enumerate(line.clauses):
-                name = index_name(clause.body)
-                if name is not None:
-                    declared[name] = line.tail[n if len(line.tail) > 1 else 0] if line.tail else clause
-    for _, line in index_lines(paper.document, paper.said):
-        for clause in line.clauses:
-            name = index_name(clause.body) or ""
-            mine, own = _extent(declared[name]) if name in declared else None, _extent(line.tail[0])
-            if mine is not None and own is not None and mine != own:
-                alone = Help("let them agree, or declare it for one section alone: `section \"…\":`")
-                said = f"`{name}` runs over {own} here, and over {mine} where it is declared"
-                out.append(DeclaredOtherwise(said, line.span,
-                                             "", Label(declared[name].span, "declared here"), helps=(alone,)))
-    return out
-
-
-def _extent(clause: s.Clause) -> Extent | None:
-    """How many elements the index set in a declaration has."""
-    body = left_of(clause.body)
-    try:
-        match body:
-            case s.Product((_, s.Group("(", ")", (s.Range(low, high),)))):
-                return extent_of(high) + constant(1) + extent_of(low) * constant(-1)
-            case s.Product((_, s.Group("(", ")", (inner,)))):
-                return extent_of(inner)
-    except Problem:
-        pass
-    return None
 
 
 def example(verdict: Refuted) -> tuple[str, ...]:

@@ -1,0 +1,48 @@
+"""The side along which a function of lines runs: by its script, by the words of a paper, else it is open."""
+
+from __future__ import annotations
+
+from einc.checking.declarations.names import head
+from einc.checking.matrices import typed as y
+from einc.checking.matrices.factors import first_words, script
+from einc.checking.matrices.known import Known
+from einc.checking.matrices.shapes import ONE, Shape
+from einc.errors.problems import NoShape, OpenReading
+from einc.errors.report import Help
+from einc.syntax import tree as s
+
+
+def along(known: Known, node: s.Expression, inner: y.Typed, own: bool) -> tuple[y.Side | None, s.Expression | None]:
+    """The side along which a function of lines runs, None where nothing says it, and the domain in its script."""
+    content, domain = script(node)
+    shape = inner.shape
+    if ONE in (shape.columns, shape.rows):
+        return ("rows" if shape.columns == ONE else "columns"), domain
+    letter = next((w for w in first_words(content) if w in known.letters), None)
+    sides = [side for side in ("rows", "columns") if letter is not None
+             and known.whole((known.letters[letter],)) == getattr(shape, side)]
+    if letter is not None and not sides:
+        raise NoShape(f"`{letter}` counts no side of {shown(inner)}", node.span)
+    if len(sides) == 1:
+        return ("rows" if sides[0] == "rows" else "columns"), domain
+    return ("columns" if own else _worded(known, node, shape)), domain
+
+
+def _worded(known: Known, node: s.Expression, shape: Shape) -> y.Side | None:
+    """The side along which the words say that a function runs, None where they say nothing or not which."""
+    found = head(node)
+    said = known.axes.get(found[0].base.lower(), frozenset()) if found is not None else frozenset()
+    sides: dict[y.Side, set[str]] = {"columns": {"row"}, "rows": {"column"}}
+    for side, words in sides.items():
+        words |= {size for size in said if known.whole((size,)) == getattr(shape, side)}
+    fits = [side for side, words in sides.items() if words.issuperset(said)]
+    if not fits:
+        told_of = " and ".join(sorted(said))
+        raise OpenReading(f"the words say of `{node.span.text}` that it runs along {told_of}", node.span, helps=(
+            Help("say it in the formula, by the letter of the side: `f_s(A)`"),))
+    return fits[0] if len(fits) == 1 else None
+
+
+def shown(part: y.Typed) -> str:
+    """A part with its shape, for a message."""
+    return f"`{part.span.text}` ({part.shape})"
