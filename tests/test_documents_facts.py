@@ -226,8 +226,10 @@ def test_what_a_display_defines_that_is_not_read_is_no_input() -> None:
 @pytest.mark.parametrize(("words", "axis"), [
     ("The softmax is taken row-wise.", 1), ("The softmax is taken column-wise.", 0),
     ("Each column of the softmax sums to 1.", 0),
-    ("Here the softmax runs over the $m$ keys.", 1), ("Here the softmax runs over the $n$ queries.", 0),
-    ("The softmax is not taken row-wise.", None), ("The softmax is along rows. Then the softmax is along columns.", None),
+    ("Here the softmax runs over the $m$ keys.", 1),
+    ("Here the softmax runs over the $n$ queries.", 0),
+    ("The softmax is not taken row-wise.", None),
+    ("The softmax is along rows. Then the softmax is along columns.", None),
     ("The softmax runs over the $q$ heads.", None), ("Rows are many. The softmax is smooth.", 1),
 ])
 def test_words_say_the_axis(words: str, axis: int | None) -> None:

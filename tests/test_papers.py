@@ -27,9 +27,16 @@ TEXTS = {path.stem: path for path in sorted(FOLDER.iterdir()) if path.stem in re
 NAMES = {"ell_1": "l_1", "ell_2": "l_2"}  # of a parameter here, its name in the references
 
 
-def programs(name: str, text: str) -> dict[str, TypedProgram]:
+# What a side file says of an excerpt whose words do not give every symbol a shape.
+SIDES = {
+    "attention_is_all_you_need": "matrix Q : n × d_model\nmatrix K, V : m × d_model\n",
+}
+
+
+def programs(name: str, text: str, side: str = "") -> dict[str, TypedProgram]:
     """The programs of the sections of an excerpt, by the names of their sections."""
-    paper: Paper = papers.paper(Source(TEXTS[name].name, text), Report())
+    beside = Source("side.ein", side) if side else None
+    paper: Paper = papers.paper(Source(TEXTS[name].name, text), Report(), beside)
     found = {n: section_of(paper, n).program for n in paper.sections if returns(paper, n)}
     return {paper.document.title(n): x for n, x in found.items() if x is not None and x.outputs}
 
@@ -49,13 +56,13 @@ def masks(name: str, wanted: references.Reference) -> dict[str, Tensor]:
     return {}
 
 
-def outputs(name: str, text: str, wanted: references.Reference) -> dict[str, tuple[np.ndarray, Tensor]]:
+def outputs(name: str, text: str, wanted: references.Reference, side: str = "") -> dict[str, tuple[np.ndarray, Tensor]]:
     """What the programs of an excerpt return, each beside what the reference returns."""
     drawn = references.INPUTS[name]()
     right = wanted(**drawn)
     given = {**right, **drawn, **masks(name, wanted)}
     found: dict[str, tuple[np.ndarray, Tensor]] = {}
-    for program in programs(name, text).values():
+    for program in programs(name, text, side).values():
         inputs = {t.key: given[known(t.key)].numpy() for t in program.inputs()}
         names = {x for t in program.tensors.values() for slot in t.slots for x in slot.set.extent.sizes}
         sizes = {x: n for x, n in references.SIZES[name].items() if x in names}
@@ -81,11 +88,22 @@ def test_what_is_read_of_an_excerpt_is_what_its_paper_means(name: str) -> None:
     assert set(found) == READ.get(name, set())
 
 
+def test_with_two_lines_beside_it_the_first_of_them_is_read_whole() -> None:
+    name = "attention_is_all_you_need"
+    found = outputs(name, TEXTS[name].read_text(encoding="utf-8"), references.REFERENCES[name], SIDES[name])
+    assert set(found) == {"MultiHead"}
+    np.testing.assert_allclose(*found["MultiHead"], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "with a side file"])
 @pytest.mark.parametrize("slip", altered.ALTERED, ids=lambda x: f"{x.name}: {x.alteration}")
-def test_a_slip_is_refused_or_read_as_it_stands(slip: altered.Altered) -> None:
+def test_a_slip_is_refused_or_read_as_it_stands(slip: altered.Altered, beside: bool) -> None:
+    if beside and slip.name not in SIDES:
+        return
     text = TEXTS[slip.name].read_text(encoding="utf-8")
     assert text.count(slip.old) == 1
-    found = outputs(slip.name, text.replace(slip.old, slip.new), slip.reference())
+    side = SIDES[slip.name] if beside else ""
+    found = outputs(slip.name, text.replace(slip.old, slip.new), slip.reference(), side)
     if isinstance(slip.expected, str):
         assert not set(found) & set(slip.spoiled)
     for key, (got, right) in found.items():

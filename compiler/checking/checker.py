@@ -96,9 +96,10 @@ def meant(tree: s.SyntaxTree, specs: Specs) -> Mapping[Place, Reading]:
 
 def _worked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str, ...]) -> tuple[Work, list[s.Statement]]:
     """Every equation of a text read, as far as it can be, and the lines of the text with those that it uses."""
-    tree, guessed = elaborated(tree, specs.prelude.statements, report)
+    found = elaborated(tree, specs.prelude.statements, report)
+    tree = found.tree
     scope = Scope(report, library=_Library(specs, report, chain), infers=tree.own is not None, unknown=tree.unknown,
-                  shaped=tree.shaped, guessed=guessed)
+                  shaped=tree.shaped, guessed=found.guessed, inlined=found.inlined)
     # Definitions come first, since a name means an application or a product by them.
     declare(scope, specs.prelude.statements)
     scope.prelude = frozenset(scope.functions)
@@ -227,7 +228,7 @@ def _used(scope: Scope, tree: s.SyntaxTree, specs: Specs, chain: tuple[str, ...]
             scope.report.add(CannotUse(f"`{word.text}` uses itself: {circle}", word.span,
                                        helps=(Help("remove one of the `use` lines"),)))
         elif found.name not in scope.texts:
-            inner, _ = elaborated(specs.parse(found, scope.report), specs.prelude.statements, scope.report)
+            inner = elaborated(specs.parse(found, scope.report), specs.prelude.statements, scope.report).tree
             scope.lost |= inner.lost
             text.uses.append(Text(found, inner.statements))
             scope.texts[found.name] = text.uses[-1]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from einc.checking.declarations.names import head, index_name
+from einc.checking.matrices.functions import parameters
 from einc.documents import shapes
 from einc.documents.blocks import updates
 from einc.documents.document import Document, Formula
@@ -195,7 +196,8 @@ def _chain(formula: Formula, statement: s.Statement, group: list[s.Clause], know
     if not rest and (kind := fact(first.body, known.sizes, known.indices, known.tensors)):
         yield from _facts(formula, statement, first, kind)
         return
-    if head(first.body.operands[0]) is None:
+    function = formula.display and _of_matrices(replace(statement, clauses=(first,)), known)
+    if head(first.body.operands[0]) is None and not function:
         span = first.body.operands[0].span
         yield Said(formula, first.span, problem=BadDeclaration(f"`{span.text}` is no name of a tensor", span, helps=(
             Help("a tensor is a name with indices: what it depends on stands in its scripts"),)))
@@ -209,6 +211,12 @@ def _chain(formula: Formula, statement: s.Statement, group: list[s.Clause], know
         last = rest[-1].span if rest and right in (None, rights[-1]) else body.span
         span = body.span.to(last)
         yield Said(formula, span, replace(statement, clauses=(clause, *rest), span=span))
+
+
+def _of_matrices(line: s.Statement, known: _Known) -> bool:
+    """Whether an equation may define a function of matrices: `F(Q, K) = …`, with no letters in brackets."""
+    found = parameters(line)
+    return found is not None and not any(x.base in known.indices for x in found[1])
 
 
 def _facts(formula: Formula, statement: s.Statement, clause: s.Clause, kind: str) -> Iterator[Said]:

@@ -102,7 +102,8 @@ class Paper:
         declared |= {shapes.named(side) for x in unread for side in _EQUALS.split(x.span.text)[:-1]}
         said = [(x.formula.section, x.statement) for x in self.said
                 if x.fact == shapes.FACT and x.statement is not None and x.span not in without]
-        return [replace(x, rank=FACT) for x in shapes.chosen(said, section, declared)]
+        found = shapes.chosen(said, section, declared)
+        return [replace(line, rank=OWN_FACT if at == section else FACT) for at, line in found]
 
     def tree(self, section: int, without: Container[Span] = ()) -> s.SyntaxTree:
         """What holds in a section, `without` the equations that stand in some places."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from einc.checking.declarations.names import index_name
-from einc.checking.matrices.shapes import words
+from einc.checking.declarations.names import index_name, left_of
+from einc.checking.matrices.factors import renamed
+from einc.checking.matrices.lines import plain
+from einc.checking.matrices.shapes import DOTS, parts, words
 from einc.documents.document import Document
 from einc.documents.equations import Said, ranged
 from einc.documents.shapes import FACT
@@ -50,6 +52,32 @@ def index_lines(document: Document, equations: Iterable[Said]) -> Iterator[tuple
             cls = cls or (_FAMILY if {index_name(n) for n in names} <= families else "")
             if names and over is not None and (cls or (isinstance(body, s.Relation) and _braced(body.operands[-1]))):
                 yield said, _line(names, over, cls or _DEFAULT, said.span)
+    yield from _listed(equations)
+
+
+def _listed(equations: tuple[Said, ...]) -> Iterator[tuple[Said, s.Statement]]:
+    """The letter of what is listed from the first to the last, `(A_1, …, A_h)`: that of its equation, `A_i = …`."""
+    read = [x for x in equations if x.statement is not None and isinstance(x.statement.clauses[0].body, s.Relation)]
+    lefts = [left_of(x.statement.clauses[0].body) for x in read if x.statement is not None]
+    for said in read:
+        nodes = [x for c in said.statement.clauses for x in parts(c.body)] if said.statement is not None else []
+        for first, last in (x.items for x in nodes if isinstance(x, s.Group) and len(x.items) == 2):
+            text = said.span.source.text[first.span.end : last.span.start]
+            size = _counted(last)
+            if DOTS.search(text) is None or size is None or plain(renamed(first, "1", size.text)) != plain(last):
+                continue
+            over = s.Range(s.Number("1", size.span), size, size.span)
+            for left, letter in ((x, letter) for x in lefts if (letter := _counted(x)) is not None):
+                if letter.text != size.text and plain(renamed(left, letter.text, size.text)) == plain(last):
+                    yield said, _line([letter], over, _FAMILY, said.span)
+
+
+def _counted(node: s.Expression) -> s.Word | None:
+    """The letter alone in the last script of a name."""
+    content = scripts(node)[-1].content if scripts(node) else None
+    inner = content.items[0] if isinstance(content, s.Group) and len(content.items) == 1 else content
+    inner = inner.items[0] if isinstance(inner, s.Group) and inner.open == "(" and len(inner.items) == 1 else inner
+    return inner if isinstance(inner, s.Word) and len(inner.text) == 1 and not inner.quoted else None
 
 
 def scripts(node: s.Expression) -> tuple[s.Script, ...]:

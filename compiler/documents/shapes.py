@@ -58,17 +58,18 @@ def line(name: s.Expression, sides: s.Expression, span: Span) -> s.Statement | N
     return s.Statement(keyword, False, (s.Clause(name, None, name.span),), (s.Clause(sides, None, sides.span),), span)
 
 
-def chosen(said: Iterable[tuple[int, s.Statement]], section: int, declared: Container[str]) -> list[s.Statement]:
-    """The shape lines that hold in a section, of all that the text says, each with its section: the section's own, else
-    that on which the others agree, and none of a symbol that is `declared`.
+def chosen(said: Iterable[tuple[int, s.Statement]], section: int,
+           declared: Container[str]) -> list[tuple[int, s.Statement]]:
+    """The shape lines that hold in a section with the sections that say them, of all that the text says: the section's
+    own, else that on which the others agree, and none of a symbol that is `declared`.
     """
     by_name: dict[str, list[tuple[int, s.Statement]]] = {}
     for at, one in said:
         by_name.setdefault(written(one), []).append((at, one))
-    found: list[s.Statement] = []
+    found: list[tuple[int, s.Statement]] = []
     for name, all_of in by_name.items():
-        own = [one for at, one in all_of if at == section] or [one for _, one in all_of]
-        if name not in declared and len({sides(one) for one in own}) == 1:
+        own = [x for x in all_of if x[0] == section] or all_of
+        if name not in declared and len({sides(one) for _, one in own}) == 1:
             found.append(own[0])
     return found
 

@@ -116,7 +116,7 @@ def formatted(source: Source, spelling: Spelling, report: Report, sources: Sourc
 
 def indexed(source: Source, spelling: Spelling, report: Report) -> str | None:
     """The text with its matrix notation as index notation; None where it cannot be read."""
-    tree, _ = elaborated(syntax(source, report), _prelude().statements, report)
+    tree = elaborated(syntax(source, report), _prelude().statements, report).tree
     return None if report.errors else printed(tree, spelling, known([tree]))
 
 

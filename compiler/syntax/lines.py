@@ -168,7 +168,7 @@ def _pieces(found: list[Word]) -> list[list[Word]]:
                 piece.pop()
             out += [_stops(piece)] if piece else []
             piece = []
-        else:
+        elif piece or word.type != "COMMA" or word.value == ",":  # `where` after a line end says nothing
             piece.append(word)
     return out
 

@@ -32,6 +32,7 @@ _MASTER = re.compile(
     |(?P<bad>.)""",
     re.X | re.S,
 )
+_SUBSCRIPT = re.compile(r"([A-Za-z]+)_([A-Za-z0-9])\Z")  # in a font of mathematics: `\\mathrm{head_i}`
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLAN_WORD = re.compile(r"(?P<NAME>[^\W\d]\w*)|(?P<DIGITS>[0-9]+(?:\.[0-9]+)?)")
 _END_OF_LINE = re.compile(r"(?:\\[,;:! ]|\\q?quad\b|[^\S\n]|\{\})*(?:#[^\n]*)?(?:\n|$|\$\$|\\\\)")
@@ -169,6 +170,10 @@ class _Lexer:
             self.put("WITH", "with", start, end)
         elif macro in ("mathbb", "mathbf") and label == "1":
             self.put("NUMBER", "1", start, end)
+        elif (parts := _SUBSCRIPT.match(label)) is not None and not macro.startswith("text"):
+            self.put("TEXT", parts[1], start, end)
+            self.put("LOW", "_", end, end)
+            self.put("NUMBER" if parts[2].isdigit() else "WORD", parts[2], end, end)
         elif label:
             self.put("TEXT", label, start, end)
 

@@ -184,7 +184,8 @@ class Account:
 
     `kept` are the tensors of the program that they define, `passed` the equations or declarations that hold in place of
     others, `failed` what is wrong with equations that nothing else needs, `inferred` the inputs that nothing declares,
-    each as it is written, `guessed` what an equation is read as and does not say.
+    each as it is written, `guessed` what an equation is read as and does not say, `inlined` definitions of functions
+    that are read where they are applied.
     """
 
     kept: Mapping[Span, str] = field(default_factory=dict)
@@ -192,6 +193,7 @@ class Account:
     failed: Mapping[Span, Problem] = field(default_factory=dict)
     inferred: Mapping[str, str] = field(default_factory=dict)
     guessed: Mapping[Span, str] = field(default_factory=dict)
+    inlined: frozenset[Span] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -243,6 +245,7 @@ class Scope:
     infers: bool = False  # whether what nothing declares is an input
     unknown: frozenset[str] = frozenset()  # what a paper defines in a way that cannot be read, as written
     shaped: frozenset[str] = frozenset()  # heads of names that words of a paper say are vectors and matrices
+    inlined: frozenset[Span] = frozenset()  # definitions of functions that are read where they are applied
     guessed: Mapping[Span, str] = field(default_factory=dict)  # of equations, what they are read as and do not say
 
     def add(self, signature: Signature) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from einc.checking.declarations.names import left_of, size_name
+from einc.checking.declarations.names import Name, left_of
 from einc.checking.matrices import typed as y
 from einc.checking.matrices.factors import apart
+from einc.checking.matrices.functions import Function, defined, names_in, parameters
 from einc.checking.matrices.known import Known, known
+from einc.checking.matrices.lines import above, index, names, placed, plain, taken
 from einc.checking.matrices.shapes import (
     ENTRYWISE,
     ONE,
@@ -19,16 +21,14 @@ from einc.checking.matrices.shapes import (
     Shape,
     Symbol,
     declared,
-    is_name,
     parts,
     shapes_of,
     split,
-    within,
     words,
 )
 from einc.checking.matrices.typing import Typing, Waiting
-from einc.checking.matrices.writing import Letters, Supply, Writing, sized
-from einc.errors.problems import NoShape, OpenReading, ShapesDiffer, UnknownMacro
+from einc.checking.matrices.writing import Letters, Supply, Writing
+from einc.errors.problems import BadDeclaration, NoShape, OpenReading, ShapesDiffer, UnknownMacro
 from einc.errors.report import Help, Label, Problem, Report, Span
 from einc.syntax import tree as s
 
@@ -36,30 +36,49 @@ _SIDES: tuple[Literal["columns", "rows"], ...] = ("columns", "rows")
 _KEYWORDS = ("matrix", "vector")
 _FOREIGN = {TRANSPOSE: "a transpose, which tensors with named indices do not need",
             ENTRYWISE: "a product without indices: write both factors with theirs"}
+_NO_NAME = "a function is defined here, which is no name of a tensor"
+_NAME = Help("a tensor is a name with indices: what it depends on stands in its scripts; or `def f(x) = …`")
 _ENTRYWISE = "vectors side by side are multiplied entry by entry, for nothing else has the declared shape"
-Guesses = Mapping[Span, str]  # by the place of an equation, what it does not say and is read as
 
 
-def elaborated(tree: s.SyntaxTree, prelude: Iterable[s.Statement], report: Report) -> tuple[s.SyntaxTree, Guesses]:
+@dataclass(frozen=True)
+class Elaborated:
+    """A text in index notation. `guessed`: of equations, by their places, what they do not say and are read as.
+    `inlined`: the definitions of functions that are read where they are applied, and have no value of their own.
+    """
+
+    tree: s.SyntaxTree
+    guessed: Mapping[Span, str] = field(default_factory=dict)
+    inlined: frozenset[Span] = frozenset()
+
+
+def elaborated(tree: s.SyntaxTree, prelude: Iterable[s.Statement], report: Report) -> Elaborated:
     """The tree with every equation of matrices in index notation, with inputs for what is declared and not defined, and
-    with index lines for new letters; and what of its readings the text does not say. What has no one reading is in the
-    report, and its names are lost.
+    with index lines for new letters. What has no one reading is in the report, and its names are lost.
     """
     if not any(line.keyword in _KEYWORDS for line in tree.statements):
-        return replace(tree, statements=tuple(_indexed(tree.statements, report))), {}
+        return Elaborated(replace(tree, statements=tuple(_indexed(tree.statements, report))))
     tree = replace(tree, statements=apart(tree.statements))
-    work = _Work(known(prelude, tree), tree, report)
-    for line in tree.statements:
+    given = known(prelude, tree)
+    functions, statements = defined(tree.statements, given.letters)
+    work = _Work(replace(given, defined=dict(functions.values())), statements, report, functions,
+                 Supply(given, taken(statements)), tree.own)
+    for line in statements:
         if line.keyword in _KEYWORDS:
             work.declare(line)
     work.read(work.equations())
-    kept = _indexed([x for line in tree.statements for x in work.lines(line)], report)
-    return replace(tree, statements=(*work.new_indices(), *kept), lost=tree.lost | work.lost), work.guessed
+    kept = _indexed([x for line in statements for x in work.lines(line)], report)
+    made = replace(tree, statements=(*work.new_indices(), *kept), lost=tree.lost | work.lost,
+                   unknown=tree.unknown | work.unread)
+    return Elaborated(made, work.guessed, work.inlined)
 
 
 def _indexed(statements: Iterable[s.Statement], report: Report) -> Iterator[s.Statement]:
     """The lines without those that hold a sign of matrices alone, a transpose or `⊙`, which are reported."""
     for line in statements:
+        if line.rank is not None and parameters(line) is not None:
+            report.add(BadDeclaration(_NO_NAME, left_of(line.clauses[0].body).span, helps=(_NAME,)))
+            continue
         found = [sign for c in (*line.clauses, *line.tail) for sign in _signs(c.body)]
         for text, span in found:
             report.add(UnknownMacro(f"`{text}` is {_FOREIGN[text]}", span, helps=(
@@ -79,8 +98,11 @@ class _Work:
     """The symbols of a text, the equations that were read, and what stands in place of each line, by its identity."""
 
     known: Known
-    tree: s.SyntaxTree
+    statements: tuple[s.Statement, ...]
     report: Report
+    functions: Mapping[int, tuple[Name, Function]]  # what lines of functions define, by their identity
+    supply: Supply
+    own: tuple[int, ...] | None = None
     symbols: dict[Key, Symbol] = field(default_factory=dict)
     defined: dict[Key, s.Statement] = field(default_factory=dict)
     made: dict[int, tuple[s.Statement, ...]] = field(default_factory=dict)
@@ -88,16 +110,17 @@ class _Work:
     guessed: dict[Span, str] = field(default_factory=dict)
     named: set[Key] = field(default_factory=set)  # what equations of matrices define
     multiplied: frozenset[Key] = frozenset()
+    faults: dict[int, Problem] = field(default_factory=dict)  # of equations, by their identity
+    inlined: frozenset[Span] = frozenset()
+    unread: frozenset[str] = frozenset()  # what equations of other sections define that are not read
+    elsewhere: frozenset[Name] = frozenset()  # what only the words of other sections give a shape
     used: set[Key] = field(default_factory=set)  # what stands in equations of matrices
-    supply: Supply = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.supply = Supply(self.known, _taken(self.tree.statements))
 
     def declare(self, line: s.Statement) -> None:
         """Adds the symbols of a `matrix` or `vector` line."""
         try:
             for symbol in declared(line, self.known.letters):
+                self.elsewhere |= {symbol.key.name} if line.rank == 0 else frozenset()  # the words of other sections
                 before = self.symbols.get(symbol.key)
                 if before is not None and before.sides != symbol.sides:
                     raise ShapesDiffer(f"`{symbol.span.text}` has two shapes", symbol.span, "",
@@ -115,14 +138,18 @@ class _Work:
         or another such equation defines.
         """
         found: set[int] = set()
-        rest = [line for line in self.tree.statements if line.keyword in ("", "output") and not line.block]
+        rest = [line for line in self.statements if line.keyword in ("", "output") and not line.block]
         rest = [line for line in rest if isinstance(body := line.clauses[0].body, s.Relation)
                 and body.operators[0] in ("=", ":=")]
         while more := [line for line in rest if self._holds(line.clauses[0].body)]:
             found |= {id(line) for line in more}
             rest = [line for line in rest if id(line) not in found]
             self.named |= {key for line in more if (key := self._left(line)) is not None}
-        return [line for line in self.tree.statements if id(line) in found]
+        return [line for line in self.statements if id(line) in found]
+
+    def _asked(self, line: s.Statement) -> bool:
+        """Whether an equation is of the section that is asked for, or of no paper."""
+        return line.rank is None or self.own is None or line.rank in self.own or line.rank > max(self.own)
 
     def _bare(self, node: s.Expression) -> bool:
         """Whether a name stands for a matrix: one that an equation defines, or declared and without the letters of its
@@ -138,7 +165,7 @@ class _Work:
     def read(self, equations: list[s.Statement]) -> None:
         """Reads the equations, each after those that define what it reads; what waits for itself has no shape."""
         self.multiplied = self._multiplied(equations)
-        self.used = {Key(found[0], len(found[1])) for line in equations for x in _names(line.clauses[0].body)
+        self.used = {Key(found[0], len(found[1])) for line in equations for x in names(line.clauses[0].body)
                      if (found := split(x, self.known.letters)) is not None}
         pending = equations
         while pending:
@@ -148,10 +175,28 @@ class _Work:
                 for line in left:
                     body = line.clauses[0].body
                     self.made[id(line)] = ()
-                    self._wrong(NoShape("the shape of what this reads is not known before its own", body.span, helps=(
-                        Help("declare it: `matrix NAME : ROWS × COLUMNS`"),)), (left_of(body),))
-                return
+                    self.faults[id(line)] = NoShape(
+                        "the shape of what this reads is not known before its own", body.span,
+                        helps=(Help("declare it: `matrix NAME : ROWS × COLUMNS`"),))
+                break
             pending = left
+        self._tell(equations)
+
+    def _tell(self, equations: list[s.Statement]) -> None:
+        """Reports what is wrong with equations, but for functions that others apply."""
+        read = {name for line in equations if self.made.get(id(line)) for x in line.clauses
+                for name in names_in(x.body, self.known.letters)}
+        for line in self.statements:
+            if id(line) in self.functions and id(line) not in self.made:
+                self.made[id(line)] = ()
+                self.faults[id(line)] = BadDeclaration(_NO_NAME, line.clauses[0].body.span, helps=(_NAME,))
+            fault = self.faults.get(id(line))
+            if fault is not None and id(line) in self.functions and self.functions[id(line)][0] in read:
+                self.inlined |= {line.span}
+            elif fault is not None and not self._asked(line):
+                self.unread |= {"".join(left_of(line.clauses[0].body).span.text.split())}
+            elif fault is not None:
+                self._wrong(fault, (left_of(line.clauses[0].body),))
 
     def _multiplied(self, equations: list[s.Statement]) -> frozenset[Key]:
         """The symbols that stand nowhere but as the first matrix of a product, so that it is known what sums their
@@ -160,7 +205,7 @@ class _Work:
         uses: dict[Key, list[bool]] = {}
         bodies = (line.clauses[0].body for line in equations)
         rights = (x for body in bodies if isinstance(body, s.Relation) for x in body.operands[1:])
-        for node, before, after in (x for right in rights for x in _placed(right)):
+        for node, before, after in (x for right in rights for x in placed(right)):
             found = split(node, self.known.letters)
             if found is not None:
                 first = after is not None and self._holds(after) and not any(map(self._holds, before)) and not found[2]
@@ -169,7 +214,7 @@ class _Work:
 
     def _holds(self, node: s.Expression) -> bool:
         """Whether a matrix stands in an expression."""
-        return any(map(self._bare, _names(node)))
+        return any(map(self._bare, names(node)))
 
     def _left(self, line: s.Statement) -> Key | None:
         found = split(left_of(line.clauses[0].body), self.known.letters)
@@ -178,13 +223,28 @@ class _Work:
     def _try(self, line: s.Statement, unknown: frozenset[Key]) -> bool:
         """Reads an equation; False where it waits for the shape of another."""
         try:
+            self._own(line)
             self.made[id(line)] = self._equation(line, unknown)
         except Waiting:
             return False
         except Problem as problem:
-            self.made[id(line)] = ()
-            self._wrong(problem, (left_of(line.clauses[0].body),))
+            self.made[id(line)], self.faults[id(line)] = (), problem
         return True
+
+    def _own(self, line: s.Statement) -> None:
+        """Raises NoShape for a function of a name that has a shape in other sections alone, OpenReading for one that
+        reads a size of nothing that stands in it.
+        """
+        if id(line) not in self.functions:
+            return
+        _, function = self.functions[id(line)]
+        for name in function.parameters:
+            if name in self.elsewhere:
+                raise NoShape(f"nothing in this section says which shape `{name.python}` has", line.clauses[0].span)
+        given = (self.symbols[Key(name, 0)] for name in function.parameters if Key(name, 0) in self.symbols)
+        if strange := function.strange(self.symbols, {x for symbol in given for side in symbol.sides for x in side}):
+            raise OpenReading(f"is `{strange}` a size of what stands in brackets?", line.clauses[0].span,
+                              helps=(Help("declare them with it: `matrix NAME : ROWS × COLUMNS`"),))
 
     def _equation(self, line: s.Statement, unknown: frozenset[Key]) -> tuple[s.Statement, ...]:
         """The equation in index notation: of the sides that its vectors may have, the one that fits."""
@@ -257,7 +317,7 @@ class _Work:
         column = self.supply.fresh(shape.columns, used | {*row})
         inside = used | {*row, *column}
         writing = Writing(self.supply, inside, name.python, whole=line.rank is not None,
-                          above=frozenset(_above(clause.body.operands[1])))
+                          above=frozenset(above(clause.body.operands[1])))
         body = replace(clause.body, operands=(writing.shown(symbol, stack, row, column, left.span),
                                               writing.write(right, row, column, inside)))
         first = [s.Statement("", False, (s.Clause(x, None, x.span),), (), x.span, rank=line.rank)
@@ -295,7 +355,7 @@ class _Work:
     def _defined_by_index(self, symbol: Symbol) -> bool:
         """Whether an equation with indices defines a symbol: it has the letters of its sides too."""
         return any(Key(symbol.key.name, symbol.key.letters + len(symbol.sides)) == self._left(line)
-                   for line in self.tree.statements if line.keyword in ("", "output") and id(line) not in self.made)
+                   for line in self.statements if line.keyword in ("", "output") and id(line) not in self.made)
 
     def _declared(self, symbol: Symbol) -> s.Clause:
         """An input as it is declared: one letter a side."""
@@ -321,68 +381,8 @@ class _Work:
 
     def new_indices(self) -> list[s.Statement]:
         """The index lines of letters that the text does not declare, and of composite sides."""
-        span = Span(self.tree.source, 0, 0)
-        out = [_index(letter, self.known.classes.get(size, "feature"), (size,), (), span)
+        span = Span(self.statements[0].span.source, 0, 0)
+        out = [index(letter, self.known.classes.get(size, "feature"), (size,), (), span)
                for letter, size in self.supply.new.items()]
-        return out + [_index(letter, "feature", dimension, self.supply.fresh(dimension, set()), span)
+        return out + [index(letter, "feature", dimension, self.supply.fresh(dimension, set()), span)
                       for dimension, letter in self.supply.made.items()]
-
-
-def _index(letter: str, cls: str, sizes: tuple[str, ...], parts: tuple[str, ...], span: Span) -> s.Statement:
-    """`index k : feature(d_k)`, `index c : feature(h d_v) = (i v)`."""
-    factors = tuple(sized(x, span) for x in sizes)
-    extent: s.Expression = factors[0] if len(factors) == 1 else s.Product(factors, ("",) * len(factors), span)
-    kind: s.Expression = s.Product((s.Word(cls, span), s.Group("(", ")", (extent,), span)), ("", ""), span)
-    if parts:
-        inner = tuple(s.Word(x, span) for x in parts)
-        made = s.Group("(", ")", (s.Product(inner, ("",) * len(inner), span),), span)
-        kind = s.Relation((kind, made), ("=",), span)
-    named = s.Clause(s.Word(letter, span), None, span)
-    return s.Statement("index", False, (named,), (s.Clause(kind, None, span),), span)
-
-
-def _taken(lines: Iterable[s.Statement]) -> frozenset[str]:
-    """The names in a text and their labels of one letter, which no new index may have; not the labels of sizes."""
-    bodies = [c.body for line in lines for c in (*line.clauses, *line.tail)]
-    found = [x for body in bodies for x in parts(body) if isinstance(x, s.Word | s.Scripted)]
-    hung = {id(w): size_name(x) is None for x in found if isinstance(x, s.Scripted)
-            for w in words(k.content for k in x.scripts if k.content is not None)}
-    return frozenset(x.text for x in found if isinstance(x, s.Word) and hung.get(id(x), True))
-
-
-def _names(node: s.Expression) -> Iterator[s.Expression]:
-    """The names in an expression, with their scripts; not those inside of scripts."""
-    if is_name(node):
-        yield node
-    else:
-        for x in within(node):
-            yield from _names(x)
-
-
-def _placed(node: s.Expression) -> Iterator[tuple[s.Expression, tuple[s.Expression, ...], s.Expression | None]]:
-    """The names in an expression, each with the factors before it in a product and the one that it multiplies next."""
-    if is_name(node):
-        yield node, (), None
-    for at, x in enumerate(within(node) if not is_name(node) else ()):
-        if isinstance(node, s.Product) and is_name(x):
-            after = node.factors[at + 1] if at + 1 < len(node.factors) and node.operators[at + 1] in ("", "*") else None
-            yield x, node.factors[:at], after
-        else:
-            yield from _placed(x)
-
-
-def _above(node: s.Expression) -> Iterator[str]:
-    """The letters that hang above a name, not in parentheses."""
-    for x in parts(node):
-        for script in x.scripts if isinstance(x, s.Scripted) else ():
-            if script.kind == "upper" and script.content is not None:
-                yield from (w.text for w in words((script.content,)))
-
-
-def plain(node: object) -> object:
-    """An expression without places, which two readings of one equation share where they are the same."""
-    if isinstance(node, tuple):
-        return tuple(map(plain, node))
-    if is_dataclass(node):
-        return type(node), *(plain(getattr(node, f.name)) for f in fields(node) if f.name != "span")
-    return node

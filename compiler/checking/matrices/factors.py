@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from einc.checking.declarations.names import head, left_of, size_name
-from einc.checking.matrices.shapes import mapped, within
+from einc.checking.matrices.shapes import is_name, mapped, parts, within
 from einc.errors.problems import NoShape
 from einc.errors.report import Span
 from einc.syntax import tree as s
@@ -51,14 +51,17 @@ def renamed(node: s.Expression, old: str, new: str) -> s.Expression | None:
 
 
 def apart(statements: Iterable[s.Statement]) -> tuple[s.Statement, ...]:
-    """The equations of a paper with letters side by side as products: `QK^⊤` of Q and K, where `QK` is no name of its
-    own. In a spec a run of letters is one name.
+    """The lines of a paper with letters side by side as products: `QK^⊤` of Q and K, where `QK` is no name of its own,
+    and `h d_v` of a shape `hd_v × d`. In a spec a run of letters is one name.
     """
     lines = tuple(statements)
     bodies = [c.body for line in lines for c in line.clauses]
     names = {found[0].base for x in bodies if (found := head(left_of(x))) is not None}
-    return tuple(line if line.rank is None else replace(line, clauses=tuple(
-        replace(c, body=_apart(c.body, names)) for c in line.clauses)) for line in lines)
+    sizes = {found[0].base for line in lines for c in line.tail for x in parts(c.body)
+             if is_name(x) and (found := head(x)) is not None and len(found[0].base) == 1}
+    return tuple(line if line.rank is None else replace(
+        line, clauses=tuple(replace(c, body=_apart(c.body, names)) for c in line.clauses),
+        tail=tuple(replace(c, body=_apart(c.body, sizes)) for c in line.tail)) for line in lines)
 
 
 def _apart(node: s.Expression, names: set[str]) -> s.Expression:

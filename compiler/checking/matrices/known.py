@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from einc.checking.declarations.names import head, index_name, left_of, size_name
+from einc.checking.declarations.names import Name, head, index_name, left_of, size_name
 from einc.checking.declarations.sets import extent_of
+from einc.checking.matrices.functions import Function
 from einc.checking.matrices.shapes import Dimension, parts, words
 from einc.errors.report import Problem
 from einc.ir.indices import CLASSES, number
@@ -30,7 +31,7 @@ class Known:
     """`letters` are the declared indices with the size that each counts, `classes` the class of each size, `parts` the
     sizes of which a composite one is made, `composites` the letter of each such set by the sizes of its parts,
     `functions` what is applied, `indexed` the names that stand with indices or as numbers of the text, and `axes` what
-    the words of a paper say that functions run along.
+    the words of a paper say that functions run along, and `defined` its functions.
     """
 
     letters: Mapping[str, str]
@@ -40,6 +41,7 @@ class Known:
     functions: Mapping[str, Applied]
     indexed: frozenset[str]
     axes: Mapping[str, frozenset[str]]
+    defined: Mapping[Name, Function] = field(default_factory=dict)
 
     def whole(self, dimension: Dimension) -> Dimension:
         """A dimension with every composite size as its parts."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import assert_never
@@ -13,6 +14,7 @@ from einc.syntax import tree as s
 
 TRANSPOSE, ENTRYWISE = "⊤", "⊙"
 Dimension = tuple[str, ...]  # the sizes whose product it is; () is 1
+DOTS = re.compile(r"\.\.|…|\\[lc]?dots")  # between the first and the last of a listing
 ONE: Dimension = ()
 
 

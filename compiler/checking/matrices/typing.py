@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -14,6 +13,7 @@ from einc.checking.matrices.along import along, shown
 from einc.checking.matrices.factors import binds, bound, product, renamed
 from einc.checking.matrices.known import Applied, Known
 from einc.checking.matrices.shapes import (
+    DOTS,
     ENTRYWISE,
     ONE,
     TRANSPOSE,
@@ -29,7 +29,6 @@ from einc.errors.problems import NoShape, OpenReading, ShapesDiffer
 from einc.errors.report import Help, Span
 from einc.syntax import tree as s
 
-_DOTS = re.compile(r"\.\.|…|\\[lc]?dots")
 _NUMBER = Shape()
 _POWERS = Help("of a matrix there is a transpose, `Aᵀ`; powers are of numbers")
 
@@ -188,6 +187,10 @@ class Typing:
             span = node.span.to(after.span)
             return y.Plain(s.Product((node, after), ("", ""), span), _NUMBER, span), at + 2
         found, given = head(node), after.base if isinstance(after, s.Scripted) else after
+        named = split(node, self.known.letters)
+        if named is not None and named[0] in self.known.defined and isinstance(given, s.Group) and given.open == "(":
+            applied = self._applied(named[0], node, given)
+            return self._marked(applied, after.scripts, after) if isinstance(after, s.Scripted) else applied, at + 2
         if found is None or not isinstance(given, s.Group) or given.open != "(" or (
                 found[0].base not in self.known.functions and found[0].base not in _MATRIX):
             return self.of(node), at + 1
@@ -248,6 +251,19 @@ class Typing:
         return next(iter(others), ONE) if len(others) < 2 else None
 
     # functions
+
+    def _applied(self, name: Name, node: s.Expression, given: s.Group) -> y.Typed:
+        """A function that the text defines, of its arguments."""
+        function, span = self.known.defined[name], node.span.to(given.span)
+        same = function.check(node, given, self.known.letters)
+        others = {key: x for key, x in self.known.defined.items() if key != name}
+        inner = replace(self, known=replace(self.known, defined=others))
+        shapes = [inner.of(x).shape for x in given.items]
+        sizes = {size for x in shapes for size in (*x.rows, *x.columns)}
+        if not same and (strange := function.strange(self.symbols, sizes)):
+            asked = f"is `{strange}` in the definition of `{node.span.text}` a size of what it has here?"
+            raise OpenReading(asked, span, helps=(Help("write the formula out for these arguments"),))
+        return replace(inner.of(function.of(given.items, self.known.letters)), span=span)
 
     def _call(self, node: s.Expression, name: str, given: s.Group) -> y.Typed:
         """A function applied: of matrices as such, of each entry, or of lines."""
@@ -312,7 +328,7 @@ class Typing:
     def concatenated(self, given: s.Group, span: Span) -> y.Typed:
         """`Concat(head_1, …, head_h)`: the general term and the letter that counts it."""
         between = [x.span for x in given.items]
-        if len(between) != 2 or not _DOTS.search(span.source.text, between[0].end, between[1].start):
+        if len(between) != 2 or not DOTS.search(span.source.text, between[0].end, between[1].start):
             raise NoShape("a concatenation of single matrices has no shape of one product", span, helps=(
                 Help("write it with indices, as a direct sum: `C_t^e = A_t^a ⊕ B_t^b`"),))
         first, last = given.items

@@ -253,7 +253,7 @@ def account(work: Work, names: Mapping[str, str]) -> Account:
     passed = {x.span: found.entries[id(y)].span if id(y) in found.entries else y.span for x in found.passed
               for y in [x.left.signature]}
     inferred = {names[x.key]: x.text for x in work.scope.signatures if x.inferred and x.key in names}
-    return Account(kept, passed, found.failed, inferred, work.scope.guessed)
+    return Account(kept, passed, found.failed, inferred, work.scope.guessed, work.scope.inlined)
 
 
 @dataclass(frozen=True)

@@ -141,6 +141,8 @@ class _Account:
         if problem is not None:
             return self._skipped(plain, problem.message, problem)
         assert section is not None
+        if any(said.span in x.became.inlined for x in self.sections.values()):
+            return replace(plain, status="definition", reason="a function, read where it is applied")
         return self._read(plain, said, section)
 
     def _skipped(self, plain: Entry, reason: str, *problems: Problem) -> Entry:

@@ -1,0 +1,133 @@
+"""Functions of matrices that a paper defines, `F(Q, K) = Q K^⊤`: their arguments stand in for the names in brackets."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from einc.checking.declarations.names import Name, head, left_of, size_name
+from einc.checking.matrices.shapes import TRANSPOSE, Key, Symbol, is_name, mapped, parts, split
+from einc.errors.problems import NoShape
+from einc.errors.report import Help
+from einc.syntax import tree as s
+
+
+@dataclass(frozen=True)
+class Function:
+    """What a function's definition says: the names in brackets, and the right side. `captured` are names in the right
+    side that other equations compute from those in brackets, so that it holds of these alone.
+    """
+
+    parameters: tuple[Name, ...]
+    body: s.Expression
+    captured: frozenset[Name] = frozenset()
+
+    def of(self, arguments: tuple[s.Expression, ...], letters: Container[str]) -> s.Expression:
+        """The right side with arguments in place of the names in brackets."""
+        given = dict(zip(self.parameters, arguments, strict=True))
+
+        def change(node: s.Expression) -> s.Expression:
+            """An argument in place of its name, turned where the name is."""
+            found = split(node, letters) if is_name(node) else None
+            if found is None:
+                return mapped(node, change)
+            name, stack, turned = found
+            if name.upper[-1:] == ("T",) and replace(name, upper=name.upper[:-1]) in given:
+                name, turned = replace(name, upper=name.upper[:-1]), True
+            if name not in given or stack:
+                return node
+            inner = s.Group("(", ")", (given[name],), given[name].span)
+            mark = s.Script("upper", s.Word(TRANSPOSE, node.span), "", node.span)
+            return s.Scripted(inner, (), (mark,), node.span) if turned else inner
+
+        return change(self.body)
+
+    def check(self, node: s.Expression, given: s.Group, letters: Container[str]) -> bool:
+        """Whether the arguments are the names in brackets themselves. Raises NoShape where it cannot be applied."""
+        span = node.span.to(given.span)
+        if (many := len(self.parameters)) != len(given.items):
+            raise NoShape(f"`{node.span.text}` is defined of {many} and has {len(given.items)} here", span)
+        same = self.parameters == tuple(
+            found[0] for x in given.items if (found := split(x, letters)) is not None and not any(found[1:]))
+        if self.captured and not same:
+            computed = min(x.python for x in self.captured)
+            raise NoShape(f"the definition of `{node.span.text}` reads `{computed}`, which is computed of what stands "
+                          "in its brackets there", span, helps=(Help("write it as one formula, or with indices"),))
+        return same
+
+    def strange(self, symbols: Mapping[Key, Symbol], given: Container[str]) -> str | None:
+        """A size in the right side that is neither `given` nor of a symbol that stands there, None without one."""
+        within = {found[0] for x in parts(self.body) if is_name(x) and (found := split(x, ())) is not None}
+        mine = {x for key, symbol in symbols.items() if key.name in within - {*self.parameters}
+                for side in symbol.sides for x in side}
+        sizes = {x for symbol in symbols.values() for side in symbol.sides for x in side}
+        read = {x for node in parts(self.body) if is_name(node) and (x := size_name(node)) is not None}
+        return min((x for x in read & sizes - mine if x not in given), default=None)
+
+
+def parameters(line: s.Statement) -> tuple[s.Expression, tuple[Name, ...]] | None:
+    """The name of the function that an equation defines and the names in its brackets; None where it defines none."""
+    left = left_of(line.clauses[0].body)
+    match left:
+        case s.Product((name, s.Group("(", ")", items)), ("", "")) if is_name(name):
+            found = [head(x) for x in items]
+            names = tuple(x[0] for x in found if x is not None and not x[1])
+            if len(names) == len(items) == len(set(names)) > 0:
+                return name, names
+    return None
+
+
+def defined(statements: Iterable[s.Statement], letters: Container[str]) -> tuple[
+        dict[int, tuple[Name, Function]], tuple[s.Statement, ...]]:
+    """The functions that a paper defines, by the identity of their lines, and the lines of the text with the values of
+    functions in place of their definitions.
+    """
+    found: dict[int, tuple[Name, Function]] = {}
+    lines: list[s.Statement] = []
+    for line in statements:
+        made = _function(line, letters) if line.rank is not None else None
+        lines.append(line if made is None else _valued(line))
+        if made is not None:
+            found[id(lines[-1])] = made
+    reads = {name[0]: names_in(x.clauses[0].body, letters) - {name[0]} for x in lines
+             if x.keyword in ("", "output") and (name := split(left_of(x.clauses[0].body), letters)) is not None}
+    held = {key: (name, replace(x, captured=_captured(x, reads, letters))) for key, (name, x) in found.items()}
+    return held, tuple(lines)
+
+
+def _function(line: s.Statement, letters: Container[str]) -> tuple[Name, Function] | None:
+    """The function that a line defines, with its name."""
+    found, body = parameters(line), line.clauses[0].body
+    name = split(found[0], letters) if found is not None else None
+    if found is None or name is None or name[1] or not isinstance(body, s.Relation):
+        return None
+    return name[0], Function(found[1], body.operands[1])
+
+
+def _valued(line: s.Statement) -> s.Statement:
+    """The definition of a function as that of its value: `F = Q K^⊤`."""
+    found, (first, *rest) = parameters(line), line.clauses
+    if found is None or not isinstance(first.body, s.Relation):
+        return line
+    body = replace(first.body, operands=(found[0], *first.body.operands[1:]))
+    return replace(line, clauses=(replace(first, body=body), *rest))
+
+
+def _captured(function: Function, reads: Mapping[Name, Iterable[Name]], letters: Container[str]) -> frozenset[Name]:
+    """The names in a function's right side that equations compute from those in its brackets; `reads` has what each
+    equation reads, by what it defines.
+    """
+    found: set[Name] = set()
+    for name in names_in(function.body, letters) - set(function.parameters):
+        seen, left = {name}, [name]
+        while left:
+            more = set(reads.get(left.pop(), ())) - seen
+            seen |= more
+            left += more
+        found |= {name} if seen & set(function.parameters) else set()
+    return frozenset(found)
+
+
+def names_in(node: s.Expression, letters: Container[str]) -> set[Name]:
+    """The names of symbols in an expression, without letters."""
+    return {found[0] for x in parts(node) if is_name(x) and (found := split(x, letters)) is not None}

@@ -1,0 +1,72 @@
+"""Lines and names of a text with matrix notation: index lines that are made, names and where they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import fields, is_dataclass
+
+from einc.checking.declarations.names import size_name
+from einc.checking.matrices.shapes import is_name, parts, within, words
+from einc.checking.matrices.writing import sized
+from einc.errors.report import Span
+from einc.syntax import tree as s
+
+
+def index(letter: str, cls: str, sizes: tuple[str, ...], parts: tuple[str, ...], span: Span) -> s.Statement:
+    """`index k : feature(d_k)`, `index c : feature(h d_v) = (i v)`."""
+    factors = tuple(sized(x, span) for x in sizes)
+    extent: s.Expression = factors[0] if len(factors) == 1 else s.Product(factors, ("",) * len(factors), span)
+    kind: s.Expression = s.Product((s.Word(cls, span), s.Group("(", ")", (extent,), span)), ("", ""), span)
+    if parts:
+        inner = tuple(s.Word(x, span) for x in parts)
+        made = s.Group("(", ")", (s.Product(inner, ("",) * len(inner), span),), span)
+        kind = s.Relation((kind, made), ("=",), span)
+    named = s.Clause(s.Word(letter, span), None, span)
+    return s.Statement("index", False, (named,), (s.Clause(kind, None, span),), span)
+
+
+def taken(lines: Iterable[s.Statement]) -> frozenset[str]:
+    """The names in a text and their labels of one letter, which no new index may have; not the labels of sizes."""
+    bodies = [c.body for line in lines for c in (*line.clauses, *line.tail)]
+    found = [x for body in bodies for x in parts(body) if isinstance(x, s.Word | s.Scripted)]
+    hung = {id(w): size_name(x) is None for x in found if isinstance(x, s.Scripted)
+            for w in words(k.content for k in x.scripts if k.content is not None)}
+    return frozenset(x.text for x in found if isinstance(x, s.Word) and hung.get(id(x), True))
+
+
+def names(node: s.Expression) -> Iterator[s.Expression]:
+    """The names in an expression, with their scripts; not those inside of scripts."""
+    if is_name(node):
+        yield node
+    else:
+        for x in within(node):
+            yield from names(x)
+
+
+def placed(node: s.Expression) -> Iterator[tuple[s.Expression, tuple[s.Expression, ...], s.Expression | None]]:
+    """The names in an expression, each with the factors before it in a product and the one that it multiplies next."""
+    if is_name(node):
+        yield node, (), None
+    for at, x in enumerate(within(node) if not is_name(node) else ()):
+        if isinstance(node, s.Product) and is_name(x):
+            after = node.factors[at + 1] if at + 1 < len(node.factors) and node.operators[at + 1] in ("", "*") else None
+            yield x, node.factors[:at], after
+        else:
+            yield from placed(x)
+
+
+def above(node: s.Expression) -> Iterator[str]:
+    """The letters that hang above a name, not in parentheses."""
+    for x in parts(node):
+        for script in x.scripts if isinstance(x, s.Scripted) else ():
+            if script.kind == "upper" and script.content is not None:
+                yield from (w.text for w in words((script.content,)))
+
+
+def plain(node: object) -> object:
+    """An expression without places, which two readings of one equation share where they are the same."""
+    if isinstance(node, tuple):
+        return tuple(map(plain, node))
+    if is_dataclass(node):
+        return type(node), *(plain(getattr(node, f.name)) for f in fields(node) if f.name != "span")
+    return node
