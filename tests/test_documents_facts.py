@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -19,6 +20,7 @@ from einc.driver.reports.coverage import account
 from einc.errors.report import Report, Source
 from einc.meaning.interpret import interpret
 
+Array = np.ndarray
 SIZES = "The keys are $K \\in \\mathbb{R}^{T \\times d_k}$ with $t \\in \\{1..T\\}$ positions.\n\n"
 
 
@@ -246,6 +248,56 @@ def test_words_say_the_axis(words: str, axis: int | None) -> None:
     weights = np.exp(given["S"])
     got = interpret(program, given, {})["O"]
     np.testing.assert_allclose(got, weights / weights.sum(axis, keepdims=True) @ given["V"], rtol=1e-12)
+
+
+# functions of matrices
+
+
+GIVEN = r"Let $X, Z \in \mathbb{R}^{n \times d}$ and $W, U \in \mathbb{R}^{d \times k}$."
+
+
+@pytest.mark.parametrize(("lines", "wanted"), [
+    ((r"F(A) = A W", r"Y = F(X)"), lambda X, Z, W, U: X @ W),
+    ((r"F(A, B) = A B^\top", r"Y = F(Z, X)"), lambda X, Z, W, U: Z @ X.T),
+    ((r"F(X, Z) = X Z^T", r"Y = F(Z, X)"), lambda X, Z, W, U: Z @ X.T),
+    ((r"F(A) = A W", r"G(A) = F(A)^\top F(A)", r"Y = G(X) + G(Z)"),
+     lambda X, Z, W, U: (X @ W).T @ (X @ W) + (Z @ W).T @ (Z @ W)),
+    ((r"F(A, B) = \text{softmax}\left(\frac{A B^\top}{\sqrt{k}}\right) B", r"Y = F(XW, ZU)"),
+     lambda X, Z, W, U: softmax((X @ W) @ (Z @ U).T / np.sqrt(W.shape[1])) @ (Z @ U)),
+    ((r"S = X X^\top", r"F(X) = S X", r"Y = F(X) + Z"), lambda X, Z, W, U: X @ X.T @ X + Z),
+])
+def test_a_function_holds_of_what_stands_in_brackets(lines: tuple[str, ...], wanted: Callable[..., Array]) -> None:
+    text = "# A\n\n" + GIVEN + "\n\n" + "\n\n".join(f"$$ {x} $$" for x in lines) + "\n"
+    found = made(text)
+    assert [e.status for e in found.entries if e.display and "skipped" in e.status] == []
+    report = Report()
+    program = pipeline.check(Source("p.md", text), report, section="A")
+    assert program is not None, [p.message for p in report.errors]
+    draw = np.random.default_rng(3)
+    drawn = {"X": draw.normal(size=(3, 5)), "Z": draw.normal(size=(3, 5)), "W": draw.normal(size=(5, 2)),
+             "U": draw.normal(size=(5, 2))}
+    got = interpret(program, {t.key: drawn[t.key] for t in program.inputs()}, {})["Y"]
+    np.testing.assert_allclose(got, wanted(**drawn), rtol=1e-12)
+
+
+def softmax(x: Array) -> Array:
+    """Along the rows."""
+    return np.asarray(np.exp(x) / np.exp(x).sum(-1, keepdims=True))
+
+
+@pytest.mark.parametrize(("lines", "why"), [
+    ((r"F(A) = A W", r"F(B) = B U", r"Y = F(X)"), "which of its definitions"),
+    ((r"S = X Z^\top", r"F(X) = S X", r"Y = F(Z)"), "the definition of `F` reads `S`"),
+    ((r"F(A, B) = A B^\top", r"Y = F(X)"), "is defined of 2 and has 1 here"),
+    ((r"F(A) = \frac{A}{\sqrt{k}}", r"Y = F(X)"), "is `k` in the definition of `F` a size of what it has here?"),
+    ((r"F(A) = F(A) W", r"Y = F(X)"), "nothing says which shape `F` has"),
+    ((r"F(A) = A W", r"Y = F(W)"), "k is not d"),
+    ((r"g(x) = 2 x",), "a function is defined here"),
+])
+def test_a_function_that_does_not_hold_is_not_applied(lines: tuple[str, ...], why: str) -> None:
+    last = section(GIVEN, *(f"$$ {x} $$" for x in lines)).entries[-1]
+    assert last.status == "skipped"
+    assert why in last.reason
 
 
 # how sure

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from einc.checking.declarations.names import index_name, left_of
 from einc.checking.matrices.factors import renamed
-from einc.checking.matrices.lines import plain
-from einc.checking.matrices.shapes import DOTS, parts, words
+from einc.checking.matrices.shapes import DOTS, parts, plain, words
 from einc.documents.document import Document
 from einc.documents.equations import Said, ranged
 from einc.documents.shapes import FACT

@@ -9,9 +9,9 @@ from typing import Literal
 from einc.checking.declarations.names import Name, left_of
 from einc.checking.matrices import typed as y
 from einc.checking.matrices.factors import apart
-from einc.checking.matrices.functions import Function, defined, names_in, parameters
+from einc.checking.matrices.functions import Function, chosen, defined, names_in, parameters
 from einc.checking.matrices.known import Known, known
-from einc.checking.matrices.lines import above, index, names, placed, plain, taken
+from einc.checking.matrices.lines import above, index, names, placed, taken
 from einc.checking.matrices.shapes import (
     ENTRYWISE,
     ONE,
@@ -20,13 +20,15 @@ from einc.checking.matrices.shapes import (
     Key,
     Shape,
     Symbol,
+    Waiting,
     declared,
     parts,
+    plain,
     shapes_of,
     split,
     words,
 )
-from einc.checking.matrices.typing import Typing, Waiting
+from einc.checking.matrices.typing import Typing
 from einc.checking.matrices.writing import Letters, Supply, Writing
 from einc.errors.problems import BadDeclaration, NoShape, OpenReading, ShapesDiffer, UnknownMacro
 from einc.errors.report import Help, Label, Problem, Report, Span
@@ -61,7 +63,7 @@ def elaborated(tree: s.SyntaxTree, prelude: Iterable[s.Statement], report: Repor
     tree = replace(tree, statements=apart(tree.statements))
     given = known(prelude, tree)
     functions, statements = defined(tree.statements, given.letters)
-    work = _Work(replace(given, defined=dict(functions.values())), statements, report, functions,
+    work = _Work(replace(given, defined=chosen(statements, functions)), statements, report, functions,
                  Supply(given, taken(statements)), tree.own)
     for line in statements:
         if line.keyword in _KEYWORDS:
@@ -186,6 +188,9 @@ class _Work:
         """Reports what is wrong with equations, but for functions that others apply."""
         read = {name for line in equations if self.made.get(id(line)) for x in line.clauses
                 for name in names_in(x.body, self.known.letters)}
+        while more := {x for name, function in self.functions.values() if name in read
+                       for x in names_in(function.body, self.known.letters)} - read:
+            read |= more
         for line in self.statements:
             if id(line) in self.functions and id(line) not in self.made:
                 self.made[id(line)] = ()

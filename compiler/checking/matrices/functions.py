@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from einc.checking.declarations.names import Name, head, left_of, size_name
-from einc.checking.matrices.shapes import TRANSPOSE, Key, Symbol, is_name, mapped, parts, split
+from einc.checking.matrices.shapes import TRANSPOSE, Key, Symbol, is_name, mapped, parts, plain, split
 from einc.errors.problems import NoShape
 from einc.errors.report import Help
 from einc.syntax import tree as s
@@ -89,10 +89,26 @@ def defined(statements: Iterable[s.Statement], letters: Container[str]) -> tuple
         lines.append(line if made is None else _valued(line))
         if made is not None:
             found[id(lines[-1])] = made
-    reads = {name[0]: names_in(x.clauses[0].body, letters) - {name[0]} for x in lines
-             if x.keyword in ("", "output") and (name := split(left_of(x.clauses[0].body), letters)) is not None}
+    own = {name for name, _ in found.values()}
+    reads = {name[0]: names_in(x.clauses[0].body, letters) - {name[0]} for x in lines if x.keyword in ("", "output")
+             and (name := split(left_of(x.clauses[0].body), letters)) is not None and name[0] not in own}
     held = {key: (name, replace(x, captured=_captured(x, reads, letters))) for key, (name, x) in found.items()}
     return held, tuple(lines)
+
+
+def chosen(lines: Iterable[s.Statement], found: Mapping[int, tuple[Name, Function]]) -> dict[Name, Function | None]:
+    """Of each function the definition of the highest rank, None where several of that rank differ."""
+    ranked: dict[Name, list[tuple[int, Function]]] = {}
+    for line in lines:
+        if id(line) in found and line.rank is not None:
+            name, function = found[id(line)]
+            ranked.setdefault(name, []).append((line.rank, function))
+    out: dict[Name, Function | None] = {}
+    for name, all_of in ranked.items():
+        best = [function for rank, function in all_of if rank == max(x for x, _ in all_of)]
+        alike = {plain((x.parameters, x.body)) for x in best}
+        out[name] = best[0] if len(alike) == 1 else None
+    return out
 
 
 def _function(line: s.Statement, letters: Container[str]) -> tuple[Name, Function] | None:

@@ -31,7 +31,8 @@ class Known:
     """`letters` are the declared indices with the size that each counts, `classes` the class of each size, `parts` the
     sizes of which a composite one is made, `composites` the letter of each such set by the sizes of its parts,
     `functions` what is applied, `indexed` the names that stand with indices or as numbers of the text, and `axes` what
-    the words of a paper say that functions run along, and `defined` its functions.
+    the words of a paper say that functions run along, and `defined` its functions, None those of
+    which it has several definitions.
     """
 
     letters: Mapping[str, str]
@@ -41,7 +42,7 @@ class Known:
     functions: Mapping[str, Applied]
     indexed: frozenset[str]
     axes: Mapping[str, frozenset[str]]
-    defined: Mapping[Name, Function] = field(default_factory=dict)
+    defined: Mapping[Name, Function | None] = field(default_factory=dict)
 
     def whole(self, dimension: Dimension) -> Dimension:
         """A dimension with every composite size as its parts."""

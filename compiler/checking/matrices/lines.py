@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import fields, is_dataclass
 
 from einc.checking.declarations.names import size_name
 from einc.checking.matrices.shapes import is_name, parts, within, words
@@ -61,12 +60,3 @@ def above(node: s.Expression) -> Iterator[str]:
         for script in x.scripts if isinstance(x, s.Scripted) else ():
             if script.kind == "upper" and script.content is not None:
                 yield from (w.text for w in words((script.content,)))
-
-
-def plain(node: object) -> object:
-    """An expression without places, which two readings of one equation share where they are the same."""
-    if isinstance(node, tuple):
-        return tuple(map(plain, node))
-    if is_dataclass(node):
-        return type(node), *(plain(getattr(node, f.name)) for f in fields(node) if f.name != "span")
-    return node

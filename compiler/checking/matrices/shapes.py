@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import assert_never
 
 from einc.checking.declarations.names import Name, head, index_name, size_name
@@ -50,6 +50,14 @@ class Key:
 
     name: Name
     letters: int
+
+
+class Waiting(Exception):  # noqa: N818
+    """The shape of a symbol is not known before its equation is read."""
+
+    def __init__(self, key: Key) -> None:
+        super().__init__(str(key))
+        self.key = key
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,3 +242,12 @@ def is_name(node: s.Expression) -> bool:
 def words(nodes: Iterable[s.Expression]) -> Iterator[s.Word]:
     """Every word in some expressions, those of scripts too."""
     return (x for node in nodes for x in parts(node) if isinstance(x, s.Word))
+
+
+def plain(node: object) -> object:
+    """An expression without places, which two readings of one equation share where they are the same."""
+    if isinstance(node, tuple):
+        return tuple(map(plain, node))
+    if is_dataclass(node):
+        return type(node), *(plain(getattr(node, f.name)) for f in fields(node) if f.name != "span")
+    return node

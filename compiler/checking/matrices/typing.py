@@ -21,12 +21,13 @@ from einc.checking.matrices.shapes import (
     Key,
     Shape,
     Symbol,
+    Waiting,
     shapes_of,
     split,
     told,
 )
 from einc.errors.problems import NoShape, OpenReading, ShapesDiffer
-from einc.errors.report import Help, Span
+from einc.errors.report import Help, Label, Problem, Span
 from einc.syntax import tree as s
 
 _NUMBER = Shape()
@@ -255,6 +256,9 @@ class Typing:
     def _applied(self, name: Name, node: s.Expression, given: s.Group) -> y.Typed:
         """A function that the text defines, of its arguments."""
         function, span = self.known.defined[name], node.span.to(given.span)
+        if function is None:
+            raise OpenReading(f"which of its definitions does `{node.span.text}` have here?", span, helps=(
+                Help("give each of them a name of its own"),))
         same = function.check(node, given, self.known.letters)
         others = {key: x for key, x in self.known.defined.items() if key != name}
         inner = replace(self, known=replace(self.known, defined=others))
@@ -263,7 +267,12 @@ class Typing:
         if not same and (strange := function.strange(self.symbols, sizes)):
             asked = f"is `{strange}` in the definition of `{node.span.text}` a size of what it has here?"
             raise OpenReading(asked, span, helps=(Help("write the formula out for these arguments"),))
-        return replace(inner.of(function.of(given.items, self.known.letters)), span=span)
+        try:
+            return replace(inner.of(function.of(given.items, self.known.letters)), span=span)
+        except Problem as problem:
+            labels = () if problem.span is None else (Label(problem.span, "in its definition"),)
+            message = f"`{node.span.text}` does not take these: {problem.message}"
+            raise ShapesDiffer(message, span, "", *labels) from None
 
     def _call(self, node: s.Expression, name: str, given: s.Group) -> y.Typed:
         """A function applied: of matrices as such, of each entry, or of lines."""
@@ -340,14 +349,6 @@ class Typing:
                 return y.Stacked(letter, inner, Shape(inner.shape.rows, (size, *inner.shape.columns)), span)
         raise OpenReading("which letter counts what stands between the first and the last?", span, helps=(
             Help("declare it, with the size that the last one has: `index i : head(h)`"),))
-
-
-class Waiting(Exception):  # noqa: N818
-    """The shape of a symbol is not known before its equation is read."""
-
-    def __init__(self, key: Key) -> None:
-        super().__init__(str(key))
-        self.key = key
 
 
 # What is applied to matrices as such, by name.
