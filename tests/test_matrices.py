@@ -94,6 +94,10 @@ CASES: dict[str, tuple[str, Callable[..., Tensor]]] = {
         lambda W, U, x: x @ turned(U @ W)),
     "rows": (
         "matrix W : d_k × d\nvector x_t : d_k\noutput y_t = x_t W", lambda W, x: x @ W),
+    "entries of vectors": ("vector w, u, v : d\noutput w = u v", lambda u, v: u * v),
+    "a vector named e": ("vector e : d\nmatrix W : d × r\noutput y = e^T W", lambda e, W: e @ W),
+    "powers of entries": (
+        "matrix A : T × d\nvector m : T\noutput B = e^{A - m}", lambda A, m: (A - m[:, None]).exp()),
     "an inner product": (
         "matrix q, k : d × 1\nmatrix X : T × d\noutput y = qᵀ k X", lambda q, k, X: (q.T @ k).squeeze() * X),
     "an outer product": (
@@ -208,6 +212,8 @@ def test_what_is_open_is_asked(text: str, code: str, said: str) -> None:
     ("index g : head(2 h)\nmatrix X : T × d\nmatrix A^{(g)} : d × d\noutput Y = X A^{(g)}", "E0301", ""),
     ("matrix A^{(i)} : d × d\noutput Y = 2 A", "E0230", "`A` has no letter beside"),
     ("matrix A^{(i)} : d × d\noutput Y = 2 A_i", "E0301", ""),
+    ("vector u, v : d\noutput w = u v", "E0231", "is not"),
+    ("matrix A : d × d\noutput B = e^A", "E0232", "power series"),
     ("matrix A : d × d\noutput Y = Z A\nZ = Y A", "E0230", "is not known before its own"),
     ("matrix A : d × d\nY = 2 A\noutput Y = 3 A", "E0230", "is defined twice"),
     ("matrix A\noutput Y = 2 A", "E0210", "which shape"),

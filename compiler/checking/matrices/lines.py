@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from einc.checking.declarations.names import size_name
-from einc.checking.matrices.shapes import is_name, parts, within, words
+from einc.checking.matrices.shapes import is_name, parts, power, within, words
 from einc.checking.matrices.writing import sized
 from einc.errors.report import Span
 from einc.syntax import tree as s
@@ -34,7 +34,9 @@ def taken(lines: Iterable[s.Statement]) -> frozenset[str]:
 
 
 def names(node: s.Expression) -> Iterator[s.Expression]:
-    """The names in an expression, with their scripts; not those inside of scripts."""
+    """The names in an expression, with their scripts; not those inside of scripts, but for powers of e."""
+    if (inner := power(node)) is not None:
+        yield from names(inner)
     if is_name(node):
         yield node
     else:
@@ -44,12 +46,15 @@ def names(node: s.Expression) -> Iterator[s.Expression]:
 
 def placed(node: s.Expression) -> Iterator[tuple[s.Expression, tuple[s.Expression, ...], s.Expression | None]]:
     """The names in an expression, each with the factors before it in a product and the one that it multiplies next."""
+    if (inner := power(node)) is not None:
+        yield from placed(inner)
     if is_name(node):
         yield node, (), None
     for at, x in enumerate(within(node) if not is_name(node) else ()):
         if isinstance(node, s.Product) and is_name(x):
             after = node.factors[at + 1] if at + 1 < len(node.factors) and node.operators[at + 1] in ("", "*") else None
             yield x, node.factors[:at], after
+            yield from () if (inner := power(x)) is None else placed(inner)
         else:
             yield from placed(x)
 

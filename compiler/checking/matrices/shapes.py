@@ -239,6 +239,15 @@ def is_name(node: s.Expression) -> bool:
     return isinstance(node, s.Word) or (isinstance(node, s.Scripted) and isinstance(node.base, s.Word))
 
 
+def power(node: s.Expression) -> s.Expression | None:
+    """What e is raised to, None where it is no power of e."""
+    match node:
+        case s.Scripted(s.Word("e"), (), (s.Script("upper" | "label_upper", content, text, span),)):
+            inner = content if content is not None else s.Word(text, span)
+            return s.Group("(", ")", inner.items, inner.span) if isinstance(inner, s.Group) else inner
+    return None
+
+
 def words(nodes: Iterable[s.Expression]) -> Iterator[s.Word]:
     """Every word in some expressions, those of scripts too."""
     return (x for node in nodes for x in parts(node) if isinstance(x, s.Word))

@@ -22,6 +22,7 @@ from einc.checking.matrices.shapes import (
     Shape,
     Symbol,
     Waiting,
+    power,
     shapes_of,
     split,
     told,
@@ -51,10 +52,9 @@ class Typing:
                 return y.Plain(node, _NUMBER, node.span)
             case s.Word():
                 return self._symbol(node)
-            case s.Scripted(s.Word("e"), (), (s.Script("upper", power),)) if power is not None:
-                return self._power(power, node)
             case s.Scripted(s.Word()):
-                return self._symbol(node)
+                raised = None if any(x.name.base == "e" for x in self.symbols) else power(node)
+                return self._symbol(node) if raised is None else self._power(raised, node)
             case s.Scripted(base, _, scripts):
                 return self._marked(self.of(base), scripts, node)
             case s.Group("(" | "[" | "{", _, (inner,)):
@@ -104,12 +104,12 @@ class Typing:
             Help(f"write it in a line of its own: `matrix {text} : … × …`, `vector {text} : …`"),
             Help(f"a number is `input {text}`")))
 
-    def _power(self, power: s.Expression, node: s.Scripted) -> y.Typed:
+    def _power(self, raised: s.Expression, node: s.Scripted) -> y.Typed:
         """`e^{S - m}` of what is not square is the power of each entry."""
-        inner = self.of(s.Group("(", ")", power.items, power.span) if isinstance(power, s.Group) else power)
+        inner = self.of(raised)
         if not isinstance(inner, y.Plain) and inner.shape.rows == inner.shape.columns != ONE:
             raise OpenReading("is this of each entry, or the power series of a square matrix?", node.span, helps=(
-                Help(f"write `exp({power.span.text.strip('{}')})` for each entry"),))
+                Help(f"write `exp({raised.span.text.strip('{}')})` for each entry"),))
         return y.Plain(node, _NUMBER, node.span) if isinstance(inner, y.Plain) else self._called("exp", (inner,), node)
 
     def _leaf(self, symbol: Symbol, stack: tuple[str, ...], span: Span) -> y.Leaf:
