@@ -99,7 +99,7 @@ class Paper:
         """
         declared = {shapes.named(c.span.text) for line in lines for c in line.clauses
                     if line.keyword in ("matrix", "vector", "input", "weight")}
-        declared |= {shapes.named(side) for x in unread for side in _EQUALS.split(x.span.text)[:-1]}
+        declared |= {x for said in unread for side in _EQUALS.split(said.span.text)[:-1] for x in shapes.defined(side)}
         said = [(x.formula.section, x.statement) for x in self.said
                 if x.fact == shapes.FACT and x.statement is not None and x.span not in without]
         found = shapes.chosen(said, section, declared)

@@ -107,7 +107,8 @@ def _spoken(word: str) -> str:
 
 def _line(names: list[s.Expression], over: s.Range, cls: str, span: Span) -> s.Statement:
     whole = isinstance(over.low, s.Number) and over.low.text == "1"
-    inner = over.high if whole else over
+    high = over.high.items[0] if isinstance(over.high, s.Group) and len(over.high.items) == 1 else over.high
+    inner = high if whole else over
     set_ = s.Product((s.Word(cls, span), s.Group("(", ")", (inner,), inner.span)), ("", ""), span)
     clauses = tuple(s.Clause(name, None, name.span, "," if at else "") for at, name in enumerate(names))
     return s.Statement("index", False, clauses, (s.Clause(set_, None, span),), span)

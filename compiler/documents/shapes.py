@@ -26,8 +26,9 @@ def shape(node: s.Expression) -> s.Expression | None:
         case s.Scripted(s.Word("R", quoted=True) as real, (), (s.Script("upper", content),)) if content is not None:
             if _REAL.search(real.span.text) is None:
                 return None
-            inner = content.items[0] if isinstance(content, s.Group) and content.open == "{" and len(
-                content.items) == 1 else content
+            inner = content
+            while isinstance(inner, s.Group) and inner.open == "{" and len(inner.items) == 1:
+                (inner,) = inner.items
             listed = isinstance(inner, s.Group) and inner.open == "(" and len(inner.items) > 1
             return _times(inner.items, inner.span) if isinstance(inner, s.Group) and listed else inner
     return None
@@ -81,7 +82,16 @@ def written(line: s.Statement) -> str:
 
 def named(text: str) -> str:
     """A symbol as it is written, without spaces, braces and fonts, and with its scripts in one order."""
-    return "".join(sorted(re.split(r"(?=[_^])", _DRESS.sub("", text))))
+    return "".join(_pieces(text))
+
+
+def defined(text: str) -> frozenset[str]:
+    """The symbols that a left side may define, as `named` tells them: `L_{ij}` is of `L` too."""
+    return frozenset({named(text), "".join(x for x in _pieces(text) if x[:1] not in ("_", "^"))})
+
+
+def _pieces(text: str) -> list[str]:
+    return sorted(re.split(r"(?=[_^])", _DRESS.sub("", text)))
 
 
 def sides(line: s.Statement) -> tuple[tuple[str, ...], ...]:
