@@ -15,6 +15,8 @@ from itertools import pairwise
 
 from einc.documents.coverage import Account, Entry, Made
 from einc.documents.mathml import mathml
+from einc.documents.naming import Named, name_of
+from einc.documents.naming import names as names_in
 from einc.documents.pieces import without
 from einc.documents.prose import body, slugs
 from einc.documents.python import highlighted
@@ -48,6 +50,10 @@ class _Page:
     @cached_property
     def places(self) -> dict[tuple[str, str, Span | None], int]:
         return {(p.code, p.message, p.span): n for n, p in enumerate(self.problems)}
+
+    @cached_property
+    def named(self) -> tuple[Named, ...]:
+        return names_in(self.account.document)
 
     @cached_property
     def names(self) -> list[str]:
@@ -153,8 +159,11 @@ class _Page:
 
     def tip(self, entry: Entry) -> str:
         """What shows on hover: the equation with every sum written, and the shapes of its tensors."""
-        line, column = entry.span.source.position(entry.span.start)
-        parts = [f"<b>{entry.number}</b>, line {line}:{column}: {escape(entry.status)} "
+        source = entry.span.source
+        place = source.place(entry.span.start)
+        name = name_of(self.named, entry.span)
+        number = f"{entry.number}, {escape(name)}" if name else str(entry.number)
+        parts = [f"<b>{number}</b>, {escape(place.within(source.name))}:{place.column}: {escape(entry.status)} "
                  f"{worded(why(self.account, entry))}"]
         if entry.explicit:
             parts.append('<span class="what">with every sum written</span>'
@@ -198,7 +207,7 @@ class _Page:
         said = worded(entry.reason)
         said = said if entry.restates is None else f"{self.link(entry.restates)} {said}"
         return (f'<tr class="{entry.status}"><td><a href="#eq.{entry.number}">{entry.number}</a>'
-                f"<td>{entry.span.source.position(entry.span.start)[0]}<td>{where}<td>{self.short(entry)}<td>{entry.sure}"
+                f"<td>{escape(entry.span.source.place(entry.span.start).short(entry.span.source.name))}<td>{where}<td>{self.short(entry)}<td>{entry.sure}"
                 f'<td><span class="badge">{entry.status}</span> {said}')
 
     def short(self, entry: Entry) -> str:
