@@ -172,14 +172,16 @@ def find(paper: Paper, name: str) -> tuple[int, tuple[Said, ...]]:
         raise NoSuchSection(f"`{name}` names {len(found)} equations", notes=(f"they stand in {lines}",), helps=(
             Help("give the label of one, or a tag of its own"),))
     span = found[0].span
-    said = tuple(x for x in paper.said if x.formula.display and not x.indices
-                 and span.start <= x.span.start < max(span.end, span.start + 1))
+    shown = [x for x in paper.said if x.formula.display and not x.indices]
+    said = tuple(x for x in shown if span.start <= x.span.start < max(span.end, span.start + 1))
+    # A display that cannot be read is told as a whole.
+    said = said or tuple(x for x in shown if x.formula.span.start <= span.start < x.formula.span.end)
     if not any(x.statement is not None for x in said):
         if (problem := next((x.problem for x in said if x.problem is not None), None)) is not None:
             raise problem
         why = next((f"it is {x.fact}" if x.fact else f"the author says so: {x.skip}" for x in said), "")
         raise NoSuchSection(f"`{name}` is no equation that can be compiled" + (f": {why}" if why else ""), notes=(
-            "`einc doc` says what became of every equation",), helps=(Help(_there(named, paper)),))
+            _there(named, paper),), helps=(Help("`einc doc` says what became of every equation"),))
     return said[0].formula.section, said
 
 

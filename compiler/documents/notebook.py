@@ -60,7 +60,7 @@ def _cells(source: Source) -> list[dict[str, Any]]:
     if not isinstance(page, dict) or page.get("nbformat") != FORMAT or not isinstance(page.get("cells"), list):
         raise _wrong(source, 0, f"this is no notebook of format {FORMAT}",
                      "`jupyter nbconvert --to notebook` writes that format")
-    cells = page["cells"]
+    cells: list[dict[str, Any]] = page["cells"]
     if len(cells) > MAX_CELLS:
         raise _wrong(source, 0, f"the notebook has {len(cells):,} cells, more than the {MAX_CELLS:,} that are read",
                      "split it")

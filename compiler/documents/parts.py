@@ -129,11 +129,11 @@ class _Join:
 
     def _taken(self, name: str, beside: str, stack: tuple[str, ...]) -> _Taken | Callable[[Span], Problem]:
         """The file of a name, or what is wrong with that."""
+        if self.named > MAX_FILES:
+            return _refused(f"the document takes in more than {MAX_FILES} files", "join some of them")
         wrong = _leaves(name)
         if wrong:
             return _refused(wrong, "put the text itself in its place, or the file into the folder of the document")
-        if self.named > MAX_FILES:
-            return _refused(f"the document takes in more than {MAX_FILES} files", "join some of them")
         if len(stack) > MAX_DEPTH:
             return _refused(f"files take in one another more than {MAX_DEPTH} deep", "name the file further up")
         path, found = self._found(name, beside)

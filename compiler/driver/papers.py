@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from einc.checking.declarations.names import head, index_name
+from einc.documents.document import Document
 from einc.documents.equations import Said, said
 from einc.documents.naming import alone, find
 from einc.documents.reading import damage, read
@@ -40,7 +41,11 @@ def check_section(source: Source, report: Report, *, strict: bool = False, prove
 
 
 def paper(source: Source, report: Report, side: Source | None = None, sources: Sources = DISK) -> Paper:
-    """A document with what declares its names: its own `ein` fences, and a side file."""
+    """A document with what declares its names: its own `ein` fences, and a side file. One without anything where its
+    text could not be read.
+    """
+    if report.errors:
+        return Paper(Document(source, (), ()), ())
     document = read(source, beside(source.name, sources))
     if (found := damage(document.source)):
         many = f"{len(found)} places have" if len(found) > 1 else "one place has"

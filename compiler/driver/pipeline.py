@@ -35,8 +35,8 @@ __all__ = ["advise", "check", "check_tree", "claims", "examine", "find", "format
 
 def check(source: Source, report: Report, *, strict: bool = False, proved: bool = True, section: str = "",
           equation: str = "", side: Source | None = None, sources: Sources = DISK) -> TypedProgram | None:
-    """What a spec means, or one `section` or `equation` of a document; None where there are errors. `strict` makes every warning an
-    error.
+    """What a spec means, or one `section` or `equation` of a document; None where there are errors. `strict` makes
+    every warning an error.
 
     Rounds mean something where their result is `proved` not to depend on how their domain is cut. `side` is a file
     with the declarations that a document lacks, `sources` has the specs that are used.

@@ -35,17 +35,10 @@ class Sources:
             return Source(str(path), plain(text))
         try:
             report = Report()
-            if packed(path):
-                source = read_bytes(*import_module(FOLDERS).main_of(Path(path)), report)
-            elif (inner := _member(path)) is not None:
-                source = read_bytes(*inner, report)
-            else:
-                most = MAX_NOTEBOOK if PurePath(path).suffix.lower() == NOTEBOOK else MAX_BYTES
-                if (found := files_of.size(path)) > most:
-                    return too_large(f"{path} has {found:,} bytes", None)
-                source = read_bytes(str(path), files_of.contents(path, most), report, most)
+            name, data = _bytes(path)
+            source = read_bytes(name, data, report, MAX_NOTEBOOK)
             return report.problems[0] if report.problems else source
-        except Unpacked as problem:
+        except (Unpacked, NotText) as problem:
             return problem
         except OSError as error:
             return _unread(f"cannot read {path}: {(error.strerror or str(error)).lower()}")
@@ -111,6 +104,25 @@ def packed(path: str | Path) -> bool:
     if PurePath(path).name.lower().endswith(ARCHIVES):
         return True
     return os.path.isdir(path) and (shipped(str(path)) is None or any(Path(path).glob("*.tex")))
+
+
+def _bytes(path: str | Path) -> tuple[str, bytes]:
+    """What a path leads to, a file, a member of an archive or the paper of a folder, by its own name. `NotText` or
+    `Unpacked` where it has more than is read, OSError where it cannot be read.
+    """
+    if packed(path):
+        main: tuple[str, bytes] = import_module(FOLDERS).main_of(Path(path))
+        return main
+    if (inner := _member(path)) is not None:
+        return inner
+    notebook = PurePath(path).suffix.lower() == NOTEBOOK
+    found = files_of.size(path)
+    if found > MAX_NOTEBOOK and notebook:
+        raise Unpacked(f"{path} has {found:,} bytes, more than the {MAX_NOTEBOOK:,} that are read", helps=(
+            Help("clear what its cells have put out, and save it again"),))
+    if found > MAX_BYTES and not notebook:
+        raise too_large(f"{path} has {found:,} bytes", None)
+    return str(path), files_of.contents(path, MAX_NOTEBOOK)
 
 
 def _member(path: str | Path) -> tuple[str, bytes] | None:

@@ -834,7 +834,8 @@ class Unpacked(
 
 
 class NotThere(
-    Problem, code="W0805", section="13.5", severity="warning", title="a file that the document names and that is not there",
+    Problem, code="W0805", section="13.5", severity="warning",
+    title="a file that the document names and that is not there",
     example="%! index t : time(T)\n%! input x_t\n\\input{macros}\n$$ y_t = 2 x_t $$\n",
     example_name="example.tex",
     explanation=(
