@@ -37,7 +37,7 @@ from bench.record import Run, write
 
 CHUNK = 50
 PATIENCE = 20.0  # seconds of the processor's time for one command
-PLACELESS = {"E0114", "E0804"}  # what is no text has no place in one, and the section is chosen in the command
+PLACELESS = {"E0114", "E0804", "E0806"}  # what is no text has no place in one, and the section is chosen in the command
 
 
 class HangError(BaseException):

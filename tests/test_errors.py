@@ -97,7 +97,9 @@ def test_every_kind_is_listed_here() -> None:
 def test_the_kinds_of_documents_have_documents_as_examples() -> None:
     for code in DOCUMENTS:
         assert code[1:3] == "08"
-        assert "```ein\n" in Problem.registry[code].example and "$$" in Problem.registry[code].example
+        kind = Problem.registry[code]
+        declares = {"example.md": "```ein\n", "example.tex": "%! ", "example.ipynb": '"cells"'}[kind.example_name]
+        assert declares in kind.example and "$$" in kind.example
 
 
 def test_the_message_of_the_language_page() -> None:
@@ -324,9 +326,12 @@ def test_a_file_that_is_no_spec(tmp_path: Path, data: bytes, said: str) -> None:
     assert said in problem.message
 
 
-@pytest.mark.parametrize("name", ["nothing.ein", ".", "a\x00b.ein", "x" * 5000 + ".ein", "\ud800.ein"])
-def test_a_path_that_is_no_file(name: str) -> None:
-    assert [p.code for p in einc.check(name)] == ["E0114"]
+@pytest.mark.parametrize(("name", "code"), [
+    ("nothing.ein", "E0114"), (".", "E0806"), ("a\x00b.ein", "E0114"), ("x" * 5000 + ".ein", "E0114"),
+    ("\ud800.ein", "E0114")])
+def test_a_path_that_is_no_file(name: str, code: str) -> None:
+    """A folder may be that of a paper's sources; this one is not."""
+    assert [p.code for p in einc.check(name)] == [code]
 
 
 def test_a_file_keeps_its_line_numbers_whatever_its_line_ends(tmp_path: Path) -> None:

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pylatexenc.latexwalker import LatexEnvironmentNode, LatexMathNode, LatexNode, LatexWalker
 
-from einc.documents.document import Document
+from einc.documents.document import Document, Macro
 from einc.documents.reading import damage, read
-from einc.errors.report import Report, Source
+from einc.errors.report import Report, Source, Span
+from einc.syntax.macros import everywhere
 from einc.syntax.tokens import Word, words
 
 SEEDS = Path(__file__).parent.parent.parent / "shared" / "seeds"
@@ -171,7 +172,7 @@ def test_markdown() -> None:
     assert [(h.title, h.level) for h in document.headings] == [(one, 1), (two, 2), (three, 2)]
     assert [f.span.text for f in document.fences] == ["index t : time(T)\n$not$"]
     assert [f.skip for f in document.formulas if f.skip] == ["a figure"]
-    assert {name: (m.arguments, m.body) for name, m in document.macros.items()} == {"R": (2, "R_{#1}{}^{#2}")}
+    assert told(document) == {"R": (2, "R_{#1}{}^{#2}")}
     assert [f.problem.message for f in document.formulas if f.problem] == ["`$$` is not closed"]
 
 
@@ -244,7 +245,7 @@ def test_latex() -> None:
         (r"s \\ = t", two, True), ("u &= v", two, True), ("w &= x", three, True), ("y", three, False),
     ]
     assert [(h.title, h.level) for h in document.headings] == [("A paper", 1), (one, 2), (two, 3), (three, 5)]
-    assert {name: (m.arguments, m.body) for name, m in document.macros.items()} == {
+    assert told(document) == {
         "R": (0, "R_{t}{}_{d}{}^{k}"), "vec": (1, r"\mathbf{#1}"), "softmax": (0, r"\operatorname{softmax}"),
         "pair": (2, "(#1, #2)")}
     assert [kept(LATEX, f.span.start, f.span.end, f.holes).strip() for f in document.fences] == [
@@ -277,9 +278,16 @@ def test_latex_agrees_with_pylatexenc() -> None:
 
 # macros
 
-MACROS = {"R": (1, r"R_{#1}{}_{d}{}^{k}"), "two": (2, "(#2, #1)"), "soft": (0, r"\operatorname{softmax}"),
+BODIES = {"R": (1, r"R_{#1}{}_{d}{}^{k}"), "two": (2, "(#2, #1)"), "soft": (0, r"\operatorname{softmax}"),
           "x": (0, r"\fraq{1}"),
           "loop": (0, r"1 + \loop"), "a": (0, r"\b\b\b\b"), "b": (0, r"\c\c\c\c"), "c": (0, "1 " * 10_000)}
+MACROS = everywhere({name: Macro(n, body, Span(Source("", ""), 0, 0)) for name, (n, body) in BODIES.items()})
+
+
+def told(document: Document) -> dict[str, tuple[int, str]]:
+    """The macros that hold at the end of a document."""
+    found = document.macros.seen(len(document.source.text))
+    return {name: (m.arguments, m.body) for name, m in found.items()}
 
 
 def lexed(text: str) -> tuple[list[Word], list[tuple[str, str]]]:

@@ -32,13 +32,13 @@ def side_file(account: Account) -> str:
 
 def _letters(account: Account) -> Iterator[str]:
     """`index j : ?(?)`, with the lines of the equations that wait for it."""
-    waiting: dict[str, list[int]] = {}
+    waiting: dict[str, list[str]] = {}
     for entry in account.entries:
         for letter in _unknown(entry):
             waiting.setdefault(letter, []).append(_line(entry.span))
     for letter, lines in waiting.items():
         many = f"{len(lines)} equations wait, the first in" if len(lines) > 1 else "an equation waits in"
-        yield f"index {letter} : ?(?)  # {many} line {lines[0]}"
+        yield f"index {letter} : ?(?)  # {many} {lines[0]}"
 
 
 def _unknown(entry: Entry) -> list[str]:
@@ -54,8 +54,8 @@ def _inputs(account: Account) -> Iterator[str]:
         for one in made.inferred:
             first.setdefault(one.text, one.span)
     for text, span in first.items():
-        yield f"input {text}  # line {_line(span)}"
+        yield f"input {text}  # {_line(span)}"
 
 
-def _line(span: Span) -> int:
-    return span.source.position(span.start)[0]
+def _line(span: Span) -> str:
+    return span.source.place(span.start).within(span.source.name)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from einc.errors.report import Problem, Source, Span
+from einc.syntax.macros import NONE, Macros
 
 Holes = tuple[tuple[int, int], ...]
 
@@ -49,11 +49,14 @@ class Fence:
 
 @dataclass(frozen=True, slots=True)
 class Macro:
-    """A `\\newcommand`: how many arguments it takes and what it stands for, with #1 … #9 in it."""
+    """A `\\newcommand`: how many arguments it takes, what it stands for, with #1 … #9 in it, and the default of the
+    first argument where that is optional.
+    """
 
     arguments: int
     body: str
     span: Span
+    default: str | None = None
 
 
 @dataclass(frozen=True)
@@ -64,12 +67,16 @@ class Document:
     headings: tuple[Heading, ...]
     formulas: tuple[Formula, ...]
     fences: tuple[Fence, ...] = ()
-    macros: Mapping[str, Macro] = field(default_factory=dict)
+    macros: Macros = NONE
     problems: tuple[Problem, ...] = ()
 
     def title(self, section: int) -> str:
         """The words of a section's heading, "" before the first."""
         return self.headings[section].title if section >= 0 else ""
+
+    def definitions(self) -> list[Span]:
+        """Where macros are defined, which is no prose."""
+        return [m.span for _, meanings in self.macros.lines.values() for m in meanings if isinstance(m, Macro)]
 
     def text(self, span: Span) -> str:
         """What stands in a piece of a formula, without its holes."""

@@ -46,6 +46,7 @@ def said(document: Document, functions: frozenset[str], indices: Iterable[str],
     the declared ones.
     """
     known = _Known(frozenset(indices), sizes(document), frozenset(tensors))
+    document = replace(document, macros=document.macros.renewed())
     found = [x for formula in document.formulas for x in _formula(document, formula, functions, known)]
     states = {(x.formula.section, _left(x)) for x in found if x.statement is not None and updates(x.statement)}
     return tuple(_single([replace(x, statement=None) if x.fact and (x.formula.section, _left(x)) not in states
@@ -121,8 +122,7 @@ def _formula(document: Document, formula: Formula, functions: frozenset[str], kn
     if not formula.display and not _SAYS.search(span.text):
         return
     report = Report()
-    macros = {name: (m.arguments, m.body) for name, m in document.macros.items()}
-    found = parse_formula(document.source, report, functions, (span.start, span.end), formula.holes, macros)
+    found = parse_formula(document.source, report, functions, (span.start, span.end), formula.holes, document.macros)
     if report.errors or not found:
         # A macro that is not mathematics of indices says more than the brackets that it leaves open.
         problem = min(report.sorted(), key=lambda p: not isinstance(p, UnknownMacro)) if report.errors else None

@@ -11,8 +11,9 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from einc.documents.definitions import DEFINES, HOWS, closing, definition
 from einc.documents.document import Document
-from einc.documents.pieces import DEFINES, ENVIRONMENTS, MAX_TITLE, Draft, closing, definition, plain
+from einc.documents.pieces import ENVIRONMENTS, MAX_TITLE, Draft, plain
 from einc.documents.scanning import reason
 from einc.errors.report import Source
 
@@ -23,8 +24,10 @@ _MARKS = re.compile(
     rf"(?P<said>^[ \t]*%!)|(?P<comment>%)|\\begin\s*\{{(?P<math>(?:{ENVIRONMENTS})\*?)\}}(?:\s*\{{\d+\}})?"
     r"|\\begin\s*\{(?P<quoted>verbatim\*?|lstlisting|minted|comment|ein)\}|(?P<verb>\\verb\*?(?![A-Za-z]))"
     rf"|\\(?P<heading>{'|'.join(LEVELS)})\b\*?\s*(?:\[[^\[\]]{{0,500}}\]\s*)?(?=\{{)"
-    r"|\\(?P<defines>(?:re|provide)?newcommand|renewcommand|providecommand|DeclareMathOperator|def)\b"
-    r"|(?P<dollars>\$\$?|\\\(|\\\[)|(?P<end>\\end\s*\{document\})|\\.", re.S | re.M)
+    rf"|\\(?P<defines>{HOWS})(?![A-Za-z])"
+    r"|(?P<dollars>\$\$?|\\\(|\\\[)|(?P<end>\\end\s*\{document\})"
+    r"|\\begin\s*\{(?P<begin>[A-Za-z]+\*?)\}|\\end\s*\{(?P<leave>[A-Za-z]+\*?)\}"
+    r"|(?P<open>\{|\\b(?:egin)?group(?![A-Za-z]))|(?P<close>\}|\\e(?:nd)?group(?![A-Za-z]))|\\.", re.S | re.M)
 _CLOSERS = {"$": "$", "$$": "$$", "\\(": "\\)", "\\[": "\\]"}
 _BLANK = re.compile(r"\n(?=[ \t\r]*\n)")
 _INNER = re.compile(r"(?P<comment>%[^\n]*(?:\n[ \t]*)?)|\\[()\[\]]|\\end\s*\{[A-Za-z]+\*?\}|\\.|\$\$?", re.S)
@@ -35,7 +38,7 @@ _LINES = re.compile(r"(?:^[ \t]*%![^\n]*(?:\n|\Z))+", re.M)
 
 def read_latex(source: Source) -> Document:
     """The headings, formulas, macros and declarations of a text in LaTeX; `%!` begins a line of declarations."""
-    reader = _Reader(source.text, Draft(source), [m.start() for m in _BLANK.finditer(source.text)])
+    reader = _Reader(source.text, Draft(source, local=True), [m.start() for m in _BLANK.finditer(source.text)])
     at = 0
     while found := _MARKS.search(source.text, at):
         at = reader.mark(found)
@@ -74,6 +77,10 @@ class _Reader:
                 return self._define(found)
             case "end":
                 return len(self.text)
+            case "begin" | "open":
+                self.draft.scopes.open(found["begin"] or "{")
+            case "leave" | "close":
+                self.draft.scopes.close(found["leave"] or "{", found.start())
         return found.end()
 
     def _past(self, what: str, at: int) -> int:
@@ -122,11 +129,11 @@ class _Reader:
         return end + 1
 
     def _define(self, found: re.Match[str]) -> int:
-        macro = definition(self.draft.source, DEFINES.match(self.text, found.start()), len(self.text))
-        if macro is None:
+        defined = definition(self.draft.source, DEFINES.match(self.text, found.start()), len(self.text))
+        if defined is None:
             return found.end()
-        self.draft.macros |= dict([macro])
-        return macro[1].span.end
+        self.draft.scopes.define(defined)
+        return defined.macro.span.end
 
     def _formula(self, found: re.Match[str], closer: str, display: bool) -> int:
         """A formula up to its end; comments in it are holes. One that is not closed is

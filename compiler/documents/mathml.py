@@ -11,8 +11,7 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 
 from latex2mathml.converter import convert_to_element
 
-from einc.documents.document import Macro
-from einc.syntax.macros import argument
+from einc.syntax.macros import Meaning, arguments, filled
 
 MAX_TEX, MAX_EXPANSIONS = 8_000, 200
 
@@ -42,7 +41,7 @@ _LETTERS = frozenset("∂∇∞∅∀∃")
 _STYLES = {"bold": ("MATHEMATICAL BOLD", "BOLD"), "double-struck": ("MATHEMATICAL DOUBLE-STRUCK", "DOUBLE-STRUCK")}
 
 
-def mathml(tex: str, display: bool, macros: Mapping[str, Macro] | None = None) -> str | None:
+def mathml(tex: str, display: bool, macros: Mapping[str, Meaning] | None = None) -> str | None:
     """The formula as a `math` element; nothing where it cannot be shown."""
     tex = cleaned(tex, macros or {})
     if not tex or len(tex) > MAX_TEX:
@@ -56,7 +55,7 @@ def mathml(tex: str, display: bool, macros: Mapping[str, Macro] | None = None) -
     return tostring(root, encoding="unicode", short_empty_elements=False)
 
 
-def cleaned(tex: str, macros: Mapping[str, Macro]) -> str:
+def cleaned(tex: str, macros: Mapping[str, Meaning]) -> str:
     """The formula in the words that latex2mathml knows."""
     tex = expanded(_CONTROL.sub(" ", _COMMENT.sub("", tex)), macros)
     tex = _TAG.sub(r"\\qquad (\1)", _DROPPED.sub(" ", tex))
@@ -83,17 +82,17 @@ def _in_rows(tex: str) -> bool:
     return False
 
 
-def expanded(tex: str, macros: Mapping[str, Macro]) -> str:
+def expanded(tex: str, macros: Mapping[str, Meaning]) -> str:
     """The text with the author's macros written out, as far as that comes to an end."""
     at = 0
     for _ in range(MAX_EXPANSIONS if macros else 0):
         found = next((m for m in _WORD.finditer(tex, at) if m[1] in macros), None)
         if found is None or len(tex) > MAX_TEX:
             break
-        macro, end, body, at = macros[found[1]], found.end(), macros[found[1]].body, found.start()
-        for n in range(1, macro.arguments + 1):
-            given, end = argument(tex, end) or ("", end)
-            body = body.replace(f"#{n}", given)
+        given, end = arguments(tex, found.end(), macros[found[1]])
+        body, at = filled(macros[found[1]].body, given, MAX_TEX), found.start()
+        if body is None:
+            break
         tex = f"{tex[:at]}{body}{' ' if body[-1:].isalpha() and tex[end : end + 1].isalpha() else ''}{tex[end:]}"
     return tex
 

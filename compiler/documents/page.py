@@ -15,6 +15,8 @@ from itertools import pairwise
 
 from einc.documents.coverage import Account, Entry, Made
 from einc.documents.mathml import mathml
+from einc.documents.naming import Named, name_of
+from einc.documents.naming import names as names_in
 from einc.documents.pieces import without
 from einc.documents.prose import body, slugs
 from einc.documents.python import highlighted
@@ -48,6 +50,10 @@ class _Page:
     @cached_property
     def places(self) -> dict[tuple[str, str, Span | None], int]:
         return {(p.code, p.message, p.span): n for n, p in enumerate(self.problems)}
+
+    @cached_property
+    def named(self) -> tuple[Named, ...]:
+        return names_in(self.account.document)
 
     @cached_property
     def names(self) -> list[str]:
@@ -85,7 +91,7 @@ class _Page:
         formula, entries = document.formulas[n], self.entries.get(n, [])
         kind = "display" if formula.display else "inline"
         if not entries:
-            shown = self.math(self.written(n), formula.display)
+            shown = self.math(self.written(n), formula.display, formula.span)
             return f'<span class="{kind}"><span class="row"><span class="eq plain">{shown}</span></span></span>' \
                 if formula.display else f'<span class="eq plain">{shown}</span>'
         pieces = self.pieces(n, entries)
@@ -99,13 +105,15 @@ class _Page:
         document = self.account.document
         formula = document.formulas[n]
         if len(entries) == 1:
-            return [(entries[0], self.math(self.written(n), formula.display))]
+            return [(entries[0], self.math(self.written(n), formula.display, formula.span))]
         starts = [formula.span.start, *(e.span.start for e in entries[1:]), formula.span.end]
         cut = [without(document.source.text, a, b, tuple(h for h in formula.holes if a <= h[0] < b))
                for a, b in pairwise(starts)]
-        shown = [mathml(text, formula.display, document.macros) for text in cut]
+        macros = document.macros.seen(formula.span.end)
+        shown = [mathml(text, formula.display, macros) for text in cut]
         if None in shown:
-            return [(e, self.math(self.written(n), formula.display) if e is entries[0] else "") for e in entries]
+            whole = self.math(self.written(n), formula.display, formula.span)
+            return [(e, whole if e is entries[0] else "") for e in entries]
         return [(e, text or "") for e, text in zip(entries, shown, strict=True)]
 
     def written(self, n: int) -> str:
@@ -116,8 +124,11 @@ class _Page:
         holes = tuple(h for h in formula.holes if not text[h[0] : h[1]].startswith(layout))
         return without(text, formula.span.start, formula.span.end, holes)
 
-    def math(self, tex: str, display: bool) -> str:
-        return mathml(tex, display, self.account.document.macros) or f"<code>{escape(tex.strip())}</code>"
+    def math(self, tex: str, display: bool, where: Span | None = None) -> str:
+        """The formula as MathML, with the macros that hold where it stands, else at the end of the paper."""
+        document = self.account.document
+        macros = document.macros.seen(len(document.source.text) if where is None else where.end)
+        return mathml(tex, display, macros) or f"<code>{escape(tex.strip())}</code>"
 
     def row(self, entry: Entry, shown: str) -> str:
         return (f'<span class="row {entry.status}" id="eq.{entry.number}">'
@@ -148,11 +159,15 @@ class _Page:
 
     def tip(self, entry: Entry) -> str:
         """What shows on hover: the equation with every sum written, and the shapes of its tensors."""
-        line, column = entry.span.source.position(entry.span.start)
-        parts = [f"<b>{entry.number}</b>, line {line}:{column}: {escape(entry.status)} "
+        source = entry.span.source
+        place = source.place(entry.span.start)
+        name = name_of(self.named, entry.span)
+        number = f"{entry.number}, {escape(name)}" if name else str(entry.number)
+        parts = [f"<b>{number}</b>, {escape(place.within(source.name))}:{place.column}: {escape(entry.status)} "
                  f"{worded(why(self.account, entry))}"]
         if entry.explicit:
-            parts.append('<span class="what">with every sum written</span>' + self.math(entry.explicit, True))
+            parts.append('<span class="what">with every sum written</span>'
+                         + self.math(entry.explicit, True, entry.formula))
         parts += [f"<code>{escape(name)}</code> {escape(shape)}" for name, shape in (entry.shapes or {}).items()]
         inner = "".join(f"<span>{part}</span>" for part in parts)
         return f'<span class="tip" role="tooltip" id="tip.{entry.number}"><span class="box">{inner}</span></span>'
@@ -192,12 +207,12 @@ class _Page:
         said = worded(entry.reason)
         said = said if entry.restates is None else f"{self.link(entry.restates)} {said}"
         return (f'<tr class="{entry.status}"><td><a href="#eq.{entry.number}">{entry.number}</a>'
-                f"<td>{entry.span.source.position(entry.span.start)[0]}<td>{where}<td>{self.short(entry)}<td>{entry.sure}"
+                f"<td>{escape(entry.span.source.place(entry.span.start).short(entry.span.source.name))}<td>{where}<td>{self.short(entry)}<td>{entry.sure}"
                 f'<td><span class="badge">{entry.status}</span> {said}')
 
     def short(self, entry: Entry) -> str:
         text = equation(self.account, entry)
-        return self.math(text, False) if len(text) <= 240 else f"<code>{escape(text[:120])}…</code>"
+        return self.math(text, False, entry.formula) if len(text) <= 240 else f"<code>{escape(text[:120])}…</code>"
 
     def programs(self, section: int) -> str:
         return "".join(self.program(n, made) for n, made in enumerate(self.account.made) if made.section == section)

@@ -1,32 +1,25 @@
-"""What every reader needs: a document as it grows, what inside a formula is layout, and
-macros that the author defines."""
+"""What every reader needs: a document as it grows, and what inside a formula is layout."""
 
 from __future__ import annotations
 
 import logging
 import re
 import unicodedata
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from pylatexenc.latex2text import LatexNodes2Text
 
-from einc.documents.document import Document, Fence, Formula, Heading, Holes, Macro
+from einc.documents.definitions import Scopes
+from einc.documents.document import Document, Fence, Formula, Heading, Holes
 from einc.errors.problems import Unclosed
 from einc.errors.report import Help, Source, Span
 
 ENVIRONMENTS = "equation|align|alignat|flalign|gather|multline|eqnarray|displaymath|dmath|math"
 MAX_TITLE = 1_000
-MAX_BODY = 1_000
 
 _LAYOUT = re.compile(
     r"\\(?:begin|end)\{(?:aligned|alignedat|gathered|split)\*?\}(?:\[[tbc]\]|\{\d+\})?|\\(?:label|tag)\*?\{[^{}]*\}"
     r"|\\q?quad\s*\(\d{1,4}[a-z]?\)\s*(?=\Z|\\\\|\\end\b|\\begin\b)")
-DEFINES = re.compile(
-    r"\\(?P<new>(?:re|provide)?newcommand|renewcommand|providecommand|DeclareMathOperator|def)\*?\s*"
-    r"(?:\{\s*\\(?P<braced>[A-Za-z]+)\s*\}|\\(?P<bare>[A-Za-z]+))\s*(?:\[(?P<count>[1-9])\])?\s*"
-    r"(?P<marks>(?:\#[1-9])*)\s*(?=\{)")
-_BRACE = re.compile(r"\\.|%[^\n]*|[{}]", re.S)
 _OUTSIDE = {  # of a display and of a formula in a line, what stands before it and after
     True: (re.compile(r"(?:\$\$|\\\[|\\begin\s*\{[a-z*]+\}(?:\s*\{\d+\})?|(?:```+|~~~+)[ \t]*math[^\n]*\n[> \t]*)\Z"),
            re.compile(r"\$\$|\\\]|\\end\s*\{[a-z*]+\}|\n[> \t]*(?:```+|~~~+)")),
@@ -36,7 +29,6 @@ _OUTSIDE = {  # of a display and of a formula in a line, what stands before it a
 logging.getLogger("pylatexenc").addHandler(logging.NullHandler())
 _TO_TEXT = LatexNodes2Text(math_mode="text", strict_latex_spaces=False)
 _TEX = re.compile(r"[\\${}%~]|--|``|''")
-_COMMENT = re.compile(r"(?<!\\)%[^\n]*\n?[ \t]*")
 
 
 @dataclass
@@ -47,7 +39,8 @@ class Draft:
     headings: list[Heading] = field(default_factory=list)
     formulas: list[Formula] = field(default_factory=list)
     fences: list[Fence] = field(default_factory=list)
-    macros: dict[str, Macro] = field(default_factory=dict)
+    scopes: Scopes = field(default_factory=Scopes)
+    local: bool = False  # definitions in a formula end with it
     waiting: str = ""  # why the next formula is not to be read
 
     def heading(self, title: str, level: int, start: int, end: int) -> None:
@@ -57,10 +50,9 @@ class Draft:
     def formula(self, start: int, end: int, display: bool, holes: Holes = ()) -> None:
         """A formula, unless it is empty or all of it defines macros."""
         text = self.source.text
-        defined = list(definitions(self.source, start, end)) if "\\" in text[start:end] else []
-        self.macros |= {name: macro for name, macro in defined}
+        defined = self.scopes.formula(self.source, start, end, self.local)
         layout = [(start + m.start(), start + m.end()) for m in _LAYOUT.finditer(text[start:end])]
-        found = merged([*holes, *((m.span.start, m.span.end) for _, m in defined), *layout])
+        found = merged([*holes, *((span.start, span.end) for span in defined), *layout])
         if not without(text, start, end, found).strip(" \t\r\n$"):
             return
         self.formulas.append(Formula(self._span(start, end), display, len(self.headings) - 1, found, self.waiting))
@@ -83,7 +75,8 @@ class Draft:
 
     def done(self) -> Document:
         """The document made of all that was added."""
-        return Document(self.source, tuple(self.headings), tuple(self.formulas), tuple(self.fences), self.macros)
+        return Document(self.source, tuple(self.headings), tuple(self.formulas), tuple(self.fences),
+                        self.scopes.done())
 
     def _span(self, start: int, end: int) -> Span:
         return Span(self.source, start, end)
@@ -107,38 +100,6 @@ def without(text: str, start: int, end: int, holes: Holes) -> str:
         out.append(text[start:first])
         start = last
     return "".join([*out, text[start:end]])
-
-
-def definitions(source: Source, start: int, end: int) -> Iterator[tuple[str, Macro]]:
-    """The macros that a stretch of TeX defines."""
-    at = start
-    while found := DEFINES.search(source.text, at, end):
-        at = found.end()
-        if (macro := definition(source, found, end)) is not None:
-            at = macro[1].span.end
-            yield macro
-
-
-def definition(source: Source, found: re.Match[str] | None, end: int) -> tuple[str, Macro] | None:
-    """The macro that begins where `DEFINES` matches; one with an optional argument is none."""
-    closed = closing(source.text, found.end(), min(end, found.end() + MAX_BODY)) if found else None
-    if found is None or closed is None:
-        return None
-    body = _COMMENT.sub("", source.text[found.end() + 1 : closed])
-    if found["new"] == "DeclareMathOperator":
-        body = rf"\operatorname{{{body}}}"
-    arguments = int(found["count"] or 0) or len(found["marks"]) // 2
-    return found["braced"] or found["bare"], Macro(arguments, body, Span(source, found.start(), closed + 1))
-
-
-def closing(text: str, at: int, end: int) -> int | None:
-    """The place of the brace that closes the one at `at`."""
-    depth = 0
-    for brace in _BRACE.finditer(text, at, end):
-        depth += (brace[0] == "{") - (brace[0] == "}")
-        if depth == 0:
-            return brace.start()
-    return None
 
 
 def outside(text: str, start: int, end: int, display: bool) -> tuple[int, int]:

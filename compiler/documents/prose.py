@@ -176,7 +176,7 @@ def latex(document: Document) -> str:
     for n, fence in enumerate(document.fences):
         start = text.rfind("\n", 0, fence.span.start) + 1
         others.append((start, fence.span.end, f"\n\n{_MARKS[4]}{n}{_MARKS[5]}\n\n"))
-    others += [(m.span.start, m.span.end, "") for m in document.macros.values() if m.span.source == document.source]
+    others += [(span.start, span.end, "") for span in document.definitions()]
     marked = re.sub(r"(?<!\\)%[^\n]*\n?", "", _marked(document, others))
     begin = marked.find(r"\begin{document}")
     kept = "\n\n".join(m[0] for m in _MARK.finditer(marked, 0, begin)) if begin >= 0 else ""

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from einc.documents import prose
 from einc.documents.document import Document
 from einc.documents.latex import read_latex
 from einc.documents.markdown import read_markdown
+from einc.documents.notebook import read_notebook
+from einc.documents.parts import NOWHERE, Folder, joined
 from einc.documents.plain import read_plain
 from einc.errors.report import Source, Span
 
 
 @dataclass(frozen=True)
 class Format:
-    """A format of documents: the endings of its files, how one is read, and how its prose is rendered as HTML.
+    """A format of documents: the endings of its files, how one is read, and how its prose is rendered as HTML. A reader
+    is given the folder of the document, which it may take files in from.
 
     A reader may give a document over another text than that of the file, whose name it keeps: places are those of
     `Document.source`.
@@ -25,15 +28,27 @@ class Format:
 
     name: str
     endings: tuple[str, ...]
-    read: Callable[[Source], Document]
+    read: Callable[[Source, Folder], Document]
     prose: Callable[[Document], str]
 
 
-MARKDOWN = Format("Markdown", (".md", ".markdown"), read_markdown, prose.markdown)
+def _alone(read: Callable[[Source], Document]) -> Callable[[Source, Folder], Document]:
+    """The reader of a format whose documents take no files in."""
+    return lambda source, folder: read(source)
+
+
+def _tex(source: Source, folder: Folder) -> Document:
+    """A document in LaTeX with the files that it takes in."""
+    whole, problems = joined(source, folder)
+    return replace(read_latex(whole), problems=problems)
+
+
+MARKDOWN = Format("Markdown", (".md", ".markdown"), _alone(read_markdown), prose.markdown)
 FORMATS = (
     MARKDOWN,
-    Format("LaTeX", (".tex",), read_latex, prose.latex),
-    Format("plain text", (".txt",), read_plain, prose.plain),
+    Format("LaTeX", (".tex",), _tex, prose.latex),
+    Format("plain text", (".txt",), _alone(read_plain), prose.plain),
+    Format("Jupyter", (".ipynb",), _alone(read_notebook), prose.markdown),
 )
 
 # What two to four bytes of UTF-8 become where each is read as a letter of Windows-1252 or of its relatives.
@@ -54,9 +69,11 @@ def reads(name: str) -> bool:
     return format_of(name) is not None
 
 
-def read(source: Source) -> Document:
-    """The document in a file; one with an ending that is not known is read as Markdown."""
-    return (format_of(source.name) or MARKDOWN).read(source)
+def read(source: Source, folder: Folder = NOWHERE) -> Document:
+    """The document in a file; one with an ending that is not known is read as Markdown. What it takes in stands in
+    `folder`.
+    """
+    return (format_of(source.name) or MARKDOWN).read(source, folder)
 
 
 def prose_of(document: Document) -> str:

@@ -9,12 +9,14 @@ from itertools import groupby
 from typing import Any, get_args
 
 from einc.documents.coverage import Account, Entry, Made, Status
+from einc.documents.naming import Named, name_of
+from einc.documents.naming import names as names_in
 from einc.errors import report as errors
 from einc.errors.report import Problem, Span, render, width
 
 COLUMNS = 120
-_NUMBER, _LINE, _STATUS, _SURE, _EQUATION = 4, 5, 10, 8, 44
-_REASON = COLUMNS - 2 - _NUMBER - _LINE - _STATUS - _SURE - _EQUATION - 5 * 2
+_NUMBER, _LINE, _LONGEST_LINE, _STATUS, _SURE, _EQUATION = 4, 5, 16, 10, 8, 44
+_REASON = COLUMNS - 2 - _NUMBER - _STATUS - _SURE - _EQUATION - 5 * 2  # with the column of lines
 STATUSES: tuple[Status, ...] = get_args(Status)
 
 
@@ -22,12 +24,15 @@ def as_text(account: Account) -> str:
     """The equations section by section, then how many there are of each status, what was
     inferred, and what is wrong."""
     out = [f"{account.document.source.name}: {_counted(account.entries)}", ""]
+    named = names_in(account.document)
+    wide = min(max((width(_line(e.span)) for e in account.entries), default=0), _LONGEST_LINE)
+    wide = max(wide, _LINE)
     if account.entries:
-        out.append(_row("#", "line", "status", "sure", "equation", "reason"))
+        out.append(_row(wide, "#", "line", "status", "sure", "equation", "reason"))
     for section, entries in groupby(account.entries, lambda e: e.section):
         out += ["", _short(account.document.title(section) or "before the first heading", COLUMNS)]
         for entry in entries:
-            out += _rows(account, entry)
+            out += _rows(account, entry, wide, named)
     out += ["", f"displays: {_counted([e for e in account.entries if e.display])}",
             f"inline:   {_counted([e for e in account.entries if not e.display])}"]
     for made in account.made:
@@ -71,22 +76,26 @@ def why(account: Account, entry: Entry) -> str:
     if entry.restates is None:
         return entry.reason
     other = next((e for e in account.entries if e.number == entry.restates), None)
-    where = f" (line {_line(other)})" if other else ""
+    where = f" ({_where(other.span)})" if other else ""
     return f"of {entry.restates}{where}" + (f"; {entry.reason}" if entry.reason else "")
 
 
-def _rows(account: Account, entry: Entry) -> Iterator[str]:
-    reasons = textwrap.wrap(" ".join(why(account, entry).split()), _REASON) or [""]
-    yield _row(str(entry.number), str(_line(entry)), entry.status, entry.sure, equation(account, entry), reasons[0])
+def _rows(account: Account, entry: Entry, wide: int, named: tuple[Named, ...]) -> Iterator[str]:
+    name = name_of(named, entry.span)
+    said = " ".join(x for x in (name, equation(account, entry)) if x)
+    reasons = textwrap.wrap(" ".join(why(account, entry).split()), _REASON - wide) or [""]
+    line = _short(_line(entry.span), wide)
+    yield _row(wide, str(entry.number), line, entry.status, entry.sure, said, reasons[0])
     for more in reasons[1:]:
-        yield _row("", "", "", "", "", more)
+        yield _row(wide, "", "", "", "", "", more)
 
 
-def _row(number: str, line: str, status: str, sure: str, text: str, reason: str) -> str:
+def _row(wide: int, number: str, line: str, status: str, sure: str, text: str, reason: str) -> str:
+    """A row of the table, in which lines have a column so wide."""
     shown = _short(text, _EQUATION)
     pad = " " * (_EQUATION - width(shown))
-    first = f"  {number:>{_NUMBER}}  {line:>{_LINE}}  {status:<{_STATUS}}  {sure:<{_SURE}}"
-    return f"{first}  {shown}{pad}  {_short(reason, _REASON)}"
+    first = f"  {number:>{_NUMBER}}  {line:>{wide}}  {status:<{_STATUS}}  {sure:<{_SURE}}"
+    return f"{first}  {shown}{pad}  {_short(reason, _REASON - wide)}"
 
 
 def _short(text: str, most: int) -> str:
@@ -104,7 +113,7 @@ def _short(text: str, most: int) -> str:
 def _program(account: Account, made: Made) -> list[str]:
     title = account.document.title(made.section)
     out = [_short(f"{made.name}" + (f": {title}" if title else ""), COLUMNS)]
-    inferred = tuple(f"{x.text} (line {x.span.source.position(x.span.start)[0]})" for x in made.inferred)
+    inferred = tuple(f"{x.text} ({_where(x.span)})" for x in made.inferred)
     for word, names in (("inferred", inferred), ("takes", made.inputs), ("returns", made.outputs)):
         if names:
             lines = textwrap.wrap(", ".join(names), COLUMNS - 12, break_on_hyphens=False)
@@ -112,27 +121,35 @@ def _program(account: Account, made: Made) -> list[str]:
     return out
 
 
-def _line(entry: Entry) -> int:
-    return entry.span.source.position(entry.span.start)[0]
+def _line(span: Span) -> str:
+    """The line of a place, for the table."""
+    return span.source.place(span.start).short(span.source.name)
+
+
+def _where(span: Span) -> str:
+    """The line of a place, for a sentence."""
+    return span.source.place(span.start).within(span.source.name)
 
 
 def as_json(account: Account) -> dict[str, Any]:
     """The account as plain data."""
-    title = account.document.title
+    title, named = account.document.title, names_in(account.document)
     return {
         "document": account.document.source.name,
-        "equations": [_entry(account, entry) for entry in account.entries],
+        "equations": [_entry(account, entry, named) for entry in account.entries],
         "sections": [_made(made, title(made.section)) for made in account.made],
         "counts": counts(account.entries),
         "problems": [errors.as_json(p) for p in (*account.document.problems, *account.problems)],
     }
 
 
-def _entry(account: Account, entry: Entry) -> dict[str, Any]:
+def _entry(account: Account, entry: Entry, named: tuple[Named, ...]) -> dict[str, Any]:
     document = account.document
-    line, column = entry.span.source.position(entry.span.start)
+    place = entry.span.source.place(entry.span.start)
     return {
-        "number": entry.number, "line": line, "column": column, "section": document.title(entry.section),
+        "number": entry.number, "name": name_of(named, entry.span), "file": place.name,
+        **({"cell": place.cell} if place.cell else {}),
+        "line": place.line, "column": place.column, "section": document.title(entry.section),
         "display": entry.display, "source": document.text(entry.span), "status": entry.status,
         "reason": entry.reason, "sure": entry.sure, "restates": entry.restates, "explicit": entry.explicit,
         "shapes": dict(entry.shapes or {}),

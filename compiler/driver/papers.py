@@ -5,40 +5,49 @@ from __future__ import annotations
 from dataclasses import replace
 
 from einc.checking.declarations.names import head, index_name
-from einc.documents.equations import said
+from einc.documents.document import Document
+from einc.documents.equations import Said, said
+from einc.documents.naming import alone, find
 from einc.documents.reading import damage, read
 from einc.documents.sections import Paper, defined, walk_lines
+from einc.driver.beside import beside
 from einc.driver.flow import check_tree, functions, syntax
 from einc.driver.sources import DISK, Sources
-from einc.errors.problems import Damaged, NoSuchSection
-from einc.errors.report import Help, Report, Source, Span
+from einc.errors.problems import Damaged, NoSuchSection, NotTaken
+from einc.errors.report import Help, Problem, Report, Source, Span
 from einc.ir.programs import TypedProgram
 from einc.syntax.parse import parse_part
 from einc.syntax.texts import MAX_STATEMENTS, too_many
 
 
 def check_section(source: Source, report: Report, *, strict: bool = False, proved: bool = True, section: str = "",
-                  side: Source | None = None, sources: Sources = DISK) -> TypedProgram | None:
-    """What one section of a document means; None where there are errors. `side` is a file with the declarations that
-    it lacks.
+                  equation: str = "", side: Source | None = None, sources: Sources = DISK) -> TypedProgram | None:
+    """What one section of a document means, or one `equation` of it; None where there are errors. `side` is a file with
+    the declarations that it lacks.
     """
     if report.errors:
         return None
-    whole = paper(source, report, side)
-    number = _section(whole, section, report)
-    if number is None:
+    whole = paper(source, report, side, sources)
+    found = _meant(whole, section, equation, report)
+    if found is None:
         return None
-    for one in whole.said:
+    number, asked = found
+    for one in asked or whole.said:
         if one.formula.section == number and one.formula.display and one.problem is not None:
             report.add(one.problem)
     tree = replace(whole.tree(number), plans=whole.plans)
+    tree = alone(tree, asked) if asked else tree
     return check_tree(tree, report, strict=strict, proved=proved, sources=sources)[0]
 
 
-def paper(source: Source, report: Report, side: Source | None = None) -> Paper:
-    """A document with what declares its names: its own `ein` fences, and a side file."""
-    document = read(source)
-    if (found := damage(source)):
+def paper(source: Source, report: Report, side: Source | None = None, sources: Sources = DISK) -> Paper:
+    """A document with what declares its names: its own `ein` fences, and a side file. One without anything where its
+    text could not be read.
+    """
+    if report.errors:
+        return Paper(Document(source, (), ()), ())
+    document = read(source, beside(source.name, sources))
+    if (found := damage(document.source)):
         many = f"{len(found)} places have" if len(found) > 1 else "one place has"
         garbled = Damaged(f"the text was decoded as something that it is not: {many} letters like these", found[0],
                           notes=(
@@ -65,19 +74,26 @@ def paper(source: Source, report: Report, side: Source | None = None) -> Paper:
                  tuple(plan for tree in trees for plan in tree.plans), known)
 
 
-def _section(found: Paper, section: str, report: Report) -> int | None:
-    """The section that is meant: the one named, or the only one."""
+def unread(report: Report) -> list[Problem]:
+    """The errors that leave no document: where only a part of it was not taken in, the rest is read."""
+    return [problem for problem in report.errors if not isinstance(problem, NotTaken)]
+
+
+def _meant(found: Paper, section: str, equation: str, report: Report) -> tuple[int, tuple[Said, ...]] | None:
+    """The section that is meant, the one named or the only one, and its equations that are, none where it is all."""
     try:
+        if equation:
+            return find(found, equation)
         if section:
-            return found.find(section)
+            return found.find(section), ()
         if len(found.sections) == 1:
-            return found.sections[0]
+            return found.sections[0], ()
         titles = ", ".join(f"`{found.document.title(n)}`" for n in found.sections)
         raise NoSuchSection(f"{found.document.source.name} has {len(found.sections)} sections with equations",
                             notes=(f"they are {titles}",) if titles else (), helps=(
-                                Help('say which is meant: `--section "…"`') if titles
+                                Help('say which is meant: `--section "…"`, or `--equation`') if titles
                                 else Help("write an equation between `$$`"),))
-    except NoSuchSection as problem:
+    except Problem as problem:
         report.add(problem)
         return None
 

@@ -22,7 +22,7 @@ from einc.driver.flow import (
     syntax,
     used,
 )
-from einc.driver.sources import DISK, Sources, is_spec
+from einc.driver.sources import DISK, Sources, is_spec, packed
 from einc.errors.report import Report, Source
 from einc.ir.programs import TypedProgram
 
@@ -34,9 +34,9 @@ __all__ = ["advise", "check", "check_tree", "claims", "examine", "find", "format
 
 
 def check(source: Source, report: Report, *, strict: bool = False, proved: bool = True, section: str = "",
-          side: Source | None = None, sources: Sources = DISK) -> TypedProgram | None:
-    """What a spec means, or one `section` of a document; None where there are errors. `strict` makes every warning an
-    error.
+          equation: str = "", side: Source | None = None, sources: Sources = DISK) -> TypedProgram | None:
+    """What a spec means, or one `section` or `equation` of a document; None where there are errors. `strict` makes
+    every warning an error.
 
     Rounds mean something where their result is `proved` not to depend on how their domain is cut. `side` is a file
     with the declarations that a document lacks, `sources` has the specs that are used.
@@ -44,14 +44,14 @@ def check(source: Source, report: Report, *, strict: bool = False, proved: bool 
     if not is_document(source.name):
         return check_spec(source, report, strict=strict, proved=proved, sources=sources)
     made: TypedProgram | None = import_module("einc.driver.papers").check_section(
-        source, report, strict=strict, proved=proved, section=section, side=side, sources=sources)
+        source, report, strict=strict, proved=proved, section=section, equation=equation, side=side, sources=sources)
     return made
 
 
 def examine(source: Source, report: Report, *, strict: bool = False, proved: bool = True, section: str = "",
-            side: Source | None = None) -> TypedProgram | None:
+            equation: str = "", side: Source | None = None) -> TypedProgram | None:
     """The same for what is told to a person: of the edits that the problems offer, those that were tried are left."""
-    program = check(source, report, strict=strict, proved=proved, section=section, side=side)
+    program = check(source, report, strict=strict, proved=proved, section=section, equation=equation, side=side)
     advise(source, report)
     return program
 
@@ -67,8 +67,8 @@ def advise(source: Source, report: Report, sources: Sources = DISK) -> None:
 
 
 def is_document(name: str) -> bool:
-    """Whether a file of this name is a paper, in one of the formats that are read."""
-    return not is_spec(name) and import_module("einc.documents.reading").reads(name) is True
+    """Whether a file of this name is a paper, in one of the formats that are read, or a folder or an archive of one."""
+    return packed(name) or (not is_spec(name) and import_module("einc.documents.reading").reads(name) is True)
 
 
 def paper(source: Source, report: Report, side: Source | None = None) -> Paper:

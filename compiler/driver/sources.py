@@ -5,16 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from importlib.resources import files
 from pathlib import Path, PurePath
 
 from einc.driver import files as files_of
-from einc.errors.problems import NotText
+from einc.errors.problems import NotText, Unpacked
 from einc.errors.report import Help, Problem, Report, Source
 from einc.syntax.spelling import nearest
 from einc.syntax.texts import MAX_BYTES, plain, read_bytes, too_large
 
 ENDING = ".ein"  # of a spec
+NOTEBOOK, MAX_NOTEBOOK = ".ipynb", 64 * 2**20  # with the pictures that its code made
+ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")
+FOLDERS = "einc.driver.folders"  # loaded for a folder or an archive: a spec needs none of it
 
 
 @dataclass(frozen=True)
@@ -31,10 +35,11 @@ class Sources:
             return Source(str(path), plain(text))
         try:
             report = Report()
-            if (found := files_of.size(path)) > MAX_BYTES:
-                return too_large(f"{path} has {found:,} bytes", None)
-            source = read_bytes(str(path), files_of.contents(path, MAX_BYTES), report)
+            name, data = _bytes(path)
+            source = read_bytes(name, data, report, MAX_NOTEBOOK)
             return report.problems[0] if report.problems else source
+        except (Unpacked, NotText) as problem:
+            return problem
         except OSError as error:
             return _unread(f"cannot read {path}: {(error.strerror or str(error)).lower()}")
         except ValueError:
@@ -42,7 +47,7 @@ class Sources:
 
     def named(self, path: str | Path) -> Source | Problem:
         """The same, where the path may also be the name of a spec that comes with einc."""
-        if PurePath(path).suffix or self.has(path):
+        if PurePath(path).suffix or self.has(path) or packed(path):
             return self.read(path)
         if (found := shipped(str(path))) is not None:
             return found
@@ -90,6 +95,44 @@ DISK = Sources()
 def is_spec(name: str) -> bool:
     """Whether the name is one of a spec: with its ending or without any, as those that come with einc are called."""
     return PurePath(name).suffix.lower() in ("", ENDING)
+
+
+def packed(path: str | Path) -> bool:
+    """Whether a path is that of the sources of a paper: an archive, or a folder; where einc has a spec of that name, a
+    folder with TeX in it.
+    """
+    if PurePath(path).name.lower().endswith(ARCHIVES):
+        return True
+    return os.path.isdir(path) and (shipped(str(path)) is None or any(Path(path).glob("*.tex")))
+
+
+def _bytes(path: str | Path) -> tuple[str, bytes]:
+    """What a path leads to, a file, a member of an archive or the paper of a folder, by its own name. `NotText` or
+    `Unpacked` where it has more than is read, OSError where it cannot be read.
+    """
+    if packed(path):
+        main: tuple[str, bytes] = import_module(FOLDERS).main_of(Path(path))
+        return main
+    if (inner := _member(path)) is not None:
+        return inner
+    notebook = PurePath(path).suffix.lower() == NOTEBOOK
+    found = files_of.size(path)
+    if found > MAX_NOTEBOOK and notebook:
+        raise Unpacked(f"{path} has {found:,} bytes, more than the {MAX_NOTEBOOK:,} that are read", helps=(
+            Help("clear what its cells have put out, and save it again"),))
+    if found > MAX_BYTES and not notebook:
+        raise too_large(f"{path} has {found:,} bytes", None)
+    return str(path), files_of.contents(path, MAX_NOTEBOOK)
+
+
+def _member(path: str | Path) -> tuple[str, bytes] | None:
+    """The name and the bytes of what a path leads to in an archive; None where it leads into none, and where there is
+    nothing of that name in it.
+    """
+    if not any(folder.name.lower().endswith(ARCHIVES) for folder in Path(path).parents):
+        return None
+    found: bytes | None = import_module(FOLDERS).member(Path(path))
+    return None if found is None else (str(path), found)
 
 
 def shipped(name: str) -> Source | None:

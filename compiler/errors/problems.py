@@ -795,14 +795,53 @@ class NotRestated(
 
 
 class NoSuchSection(
-    Problem, code="E0804", section="13.3", title="a section that the document does not have",
+    Problem, code="E0804", section="13.3", title="a section or an equation that the document does not have",
     example=_LAYER.replace("input x_t\n", 'input x_t\nsection "Another layer":\n    output y_t\n')
     + "$$ y_t = 2 x_t $$\n",
     example_name="example.md",
     explanation=(
         '`--section "…"` and a line `section "…":` of a side file name a section by its title, by how the title '
         'begins, or by a '
-        "part of it, whatever the case of its letters. It has to be one section."
+        "part of it, whatever the case of its letters. It has to be one section. `--equation NAME` names an equation "
+        "by its label, `eq:scores`, by its number or tag, `3` or `(3)`, or all displays of a section by its title."
+    ),
+): ...
+
+
+class NotTaken(
+    Problem, code="E0805", section="13.5", title="a file that the document names and that is not read",
+    example="%! index t : time(T)\n%! input x_t\n\\input{../macros}\n$$ y_t = 2 x_t $$\n",
+    example_name="example.tex",
+    explanation=(
+        "`\\input`, `\\include`, `\\subfile` and `\\import` are read from the folder of the document, or from the "
+        "archive that it came in, and from nowhere else: no absolute path, no `..`, no link and no command. A file may "
+        "not take itself in, and how many files there are, how deep they stand and how long they are together is "
+        "bounded. The rest of the document is read."
+    ),
+): ...
+
+
+class Unpacked(
+    Problem, code="E0806", section="13.5", title="a notebook, an archive or a folder with no document in it",
+    example='{"nbformat": 4, "cells": [{"cell_type": "markdown", "source": "$$ y_t = 2 x_t $$"}',
+    example_name="example.ipynb",
+    explanation=(
+        "A notebook is JSON of format 4. An archive is unpacked in memory, and has no more members and bytes than are "
+        "read, none of them outside of its folder. A folder or an archive has one `.tex` file with `\\documentclass`; "
+        "where there are several, the path says which is meant: `paper.tar.gz/main.tex`."
+    ),
+): ...
+
+
+class NotThere(
+    Problem, code="W0805", section="13.5", severity="warning",
+    title="a file that the document names and that is not there",
+    example="%! index t : time(T)\n%! input x_t\n\\input{macros}\n$$ y_t = 2 x_t $$\n",
+    example_name="example.tex",
+    explanation=(
+        "`\\input{macros}` takes in `macros.tex` or `macros`, from the folder of the document or from that of the file "
+        "that says so. Where neither is there the rest of the document is read; macros that the file defines are not "
+        "known then."
     ),
 ): ...
 

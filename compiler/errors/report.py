@@ -15,11 +15,61 @@ from typing import Any, ClassVar
 
 
 @dataclass(frozen=True)
+class Piece:
+    """Where a stretch of a text that was put together comes from: from `start` on it is the file `name`, or a cell of
+    that notebook, from an offset on, which is on a line at a column of it.
+    """
+
+    start: int
+    name: str
+    line: int = 1
+    column: int = 1
+    offset: int = 0
+    cell: int = 0  # of a notebook, counted from 1
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place in the file that a person has: line and column are counted from 1, in a notebook within a cell."""
+
+    name: str
+    line: int
+    column: int
+    cell: int = 0
+    offset: int = 0
+
+    def __str__(self) -> str:
+        if self.cell:
+            return f"{self.name}, cell {self.cell}, line {self.line}, column {self.column}"
+        return f"{self.name}:{self.line}:{self.column}"
+
+    def within(self, name: str) -> str:
+        """The line for a sentence about the text of this name: `line 3`, `cell 2, line 3`, `part.tex, line 3`."""
+        if self.cell:
+            return f"cell {self.cell}, line {self.line}"
+        return f"line {self.line}" if self.name == name else f"{_last(self.name)}, line {self.line}"
+
+    def short(self, name: str) -> str:
+        """The line for a column of a table: `3`, `2:3`, `part.tex:3`."""
+        if self.cell:
+            return f"{self.cell}:{self.line}"
+        return str(self.line) if self.name == name else f"{_last(self.name)}:{self.line}"
+
+
+def _last(path: str) -> str:
+    """The name of a file without its folders."""
+    return path.replace("\\", "/").rpartition("/")[2]
+
+
+@dataclass(frozen=True)
 class Source:
-    """A text with a name; positions are offsets in code points."""
+    """A text with a name; positions are offsets in code points. One that was put together of several files or cells has
+    their `pieces`, in the order of the text: messages tell places by these.
+    """
 
     name: str
     text: str
+    pieces: tuple[Piece, ...] = field(default=(), compare=False, repr=False)
 
     @cached_property
     def _starts(self) -> list[int]:
@@ -34,9 +84,25 @@ class Source:
         line = bisect_right(self._starts, offset)
         return line, offset - self._starts[line - 1] + 1
 
+    def place(self, offset: int, begun: int | None = None) -> Place:
+        """Where an offset is for a person; with `begun` in the file or cell of that earlier offset."""
+        line, column = self.position(offset)
+        at = bisect_right(self.pieces, offset if begun is None else begun, key=lambda piece: piece.start) - 1
+        if at < 0:
+            return Place(self.name, line, column, 0, offset)
+        piece = self.pieces[at]
+        first, _ = self.position(piece.start)
+        if line == first:
+            column = piece.column + offset - piece.start
+        return Place(piece.name, piece.line + line - first, column, piece.cell, piece.offset + offset - piece.start)
+
+    def start(self, number: int) -> int:
+        """Returns the offset of the first character of a line; lines are counted from 1."""
+        return self._starts[number - 1]
+
     def line(self, number: int) -> str:
         """Returns the text of a line without its line end; lines are counted from 1."""
-        start = self._starts[number - 1]
+        start = self.start(number)
         end = self._starts[number] - 1 if number < len(self._starts) else len(self.text)
         return self.text[start:end].rstrip("\r")
 
@@ -238,12 +304,18 @@ def _marked(source: Source, marks: list[tuple[Span, str, str]], gutter: int) -> 
         previous = line
         items = sorted(by_line[line])
         text = source.line(line)
+        told = _number(source, line, items[0][0])
         shown, start, _ = _clip(text, items[0][0], items[0][1])
         shift = start - items[0][0]
-        out.append(f"{line:>{gutter}} | {shown}".rstrip())
+        out.append(f"{told:>{gutter}} | {shown}".rstrip())
         out.extend(f"{'':>{gutter}} | {row}"
                    for row in _caret_rows(shown, [(a + shift, b + shift, c, t) for a, b, c, t in items]))
     return out
+
+
+def _number(source: Source, line: int, column: int) -> int:
+    """The number of a line in the file that it is from, at a column counted from 0."""
+    return source.place(source.start(line) + column).line if source.pieces else line
 
 
 def _caret_rows(line: str, items: list[tuple[int, int, str, str]]) -> list[str]:
@@ -269,18 +341,16 @@ def render(problem: Problem) -> str:
     out = [head]
     if problem.span is not None and problem.span.source.name:
         source = problem.span.source
-        line, column = source.position(problem.span.start)
         spans = [problem.span, *(label.span for label in problem.labels)]
-        gutter = max(len(str(s.source.position(s.start)[0])) for s in spans)
-        out.append(f"{'':>{gutter}}--> {source.name}:{line}:{column}")
+        gutter = max(len(str(s.source.place(s.start).line)) for s in spans)
+        out.append(f"{'':>{gutter}}--> {source.place(problem.span.start)}")
         marks = [(problem.span, "^", problem.label)]
         marks += [(label.span, "^" if label.caret else "-", label.text)
                   for label in problem.labels if label.span.source == source]
         out += [f"{'':>{gutter}} |", *_marked(source, marks, gutter)]
         for label in problem.labels:
             if label.span.source != source:
-                where = label.span.source.position(label.span.start)
-                out.append(f"{'':>{gutter}}::: {label.span.source.name}:{where[0]}:{where[1]}")
+                out.append(f"{'':>{gutter}}::: {label.span.source.place(label.span.start)}")
                 out += _marked(label.span.source, [(label.span, "-", label.text)], gutter)
     else:
         gutter = 1
@@ -303,7 +373,7 @@ def _edited(help_: Help, gutter: int) -> list[str]:
     begin, end = column - 1, column - 1 + help_.span.end - help_.span.start
     edited = text[:begin] + help_.new + text[end:]
     plus = " " * width(text[:begin]) + "+" * max(width(help_.new.rstrip()), 1)
-    return [f"{'':>{gutter}} |", f"{line:>{gutter}} | {edited}", f"{'':>{gutter}} | {plus}"]
+    return [f"{'':>{gutter}} |", f"{_number(source, line, begin):>{gutter}} | {edited}", f"{'':>{gutter}} | {plus}"]
 
 
 def as_json(problem: Problem) -> dict[str, Any]:
@@ -312,9 +382,10 @@ def as_json(problem: Problem) -> dict[str, Any]:
     def place(span: Span | None) -> dict[str, Any] | None:
         if span is None:
             return None
-        (line, column), (last, stop) = span.source.position(span.start), span.source.position(span.end)
-        return {"file": span.source.name, "line": line, "column": column, "end_line": last, "end_column": stop,
-                "start": span.start, "end": span.end}
+        first, last = span.source.place(span.start), span.source.place(span.end, span.start)
+        return {"file": first.name, **({"cell": first.cell} if first.cell else {}), "line": first.line,
+                "column": first.column, "end_line": last.line, "end_column": last.column, "start": first.offset,
+                "end": last.offset}
 
     return {
         "code": problem.code, "severity": problem.severity, "message": problem.message, "span": place(problem.span),

@@ -11,7 +11,7 @@ from itertools import pairwise
 from einc.errors.problems import StrayCloser, TooDeep, Unclosed, Unexpected
 from einc.errors.report import Help, Label, Report, Source, Span
 from einc.syntax.brackets import Word
-from einc.syntax.macros import Macros
+from einc.syntax.macros import NONE, Macros
 from einc.syntax.spelling import HEADS, KEYWORDS, nearest
 from einc.syntax.texts import MAX_STATEMENTS, column, too_many
 from einc.syntax.tokens import words
@@ -68,7 +68,7 @@ def lines(source: Source, report: Report, functions: frozenset[str] = frozenset(
 
 
 def formula(source: Source, report: Report, functions: frozenset[str], within: tuple[int, int],
-            skip: tuple[tuple[int, int], ...] = (), macros: Macros | None = None) -> list[Line]:
+            skip: tuple[tuple[int, int], ...] = (), macros: Macros = NONE) -> list[Line]:
     """The statements of a formula, which is a part of the text; a line end inside carries no meaning, `\\\\` does."""
     before = len(report.problems)
     # `\text{and}` between equations is a comma.

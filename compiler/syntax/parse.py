@@ -20,7 +20,7 @@ from einc.syntax import tables
 from einc.syntax import tree as s
 from einc.syntax.brackets import Word
 from einc.syntax.lines import Line, formula, headed, lines
-from einc.syntax.macros import Macros
+from einc.syntax.macros import NONE, Macros
 from einc.syntax.spelling import KEYWORDS
 from einc.syntax.texts import MAX_CHARACTERS, too_large
 
@@ -334,11 +334,10 @@ def _plans(found: list[tuple[int, Parsed | None]]) -> Iterator[s.Plan]:
 
 
 def parse_formula(source: Source, report: Report, functions: frozenset[str], within: tuple[int, int],
-                  skip: tuple[tuple[int, int], ...] = (), macros: Macros | None = None) -> list[s.Statement]:
+                  skip: tuple[tuple[int, int], ...] = (), macros: Macros = NONE) -> list[s.Statement]:
     """The statements of a formula in a larger text, with their places in it.
 
-    `skip` are ranges inside that are none of it, `macros` the author's own: how many
-    arguments each takes, and its text.
+    `skip` are ranges inside that are none of it, `macros` the author's own.
     """
     found = (_parse_line(source, line, report) for line in formula(source, report, functions, within, skip, macros))
     return [statement for statement in found if isinstance(statement, s.Statement)]

@@ -22,10 +22,10 @@ def too_many(what: str, span: Span | None) -> NotText:
                    helps=(Help("split it into texts that are compiled one by one"),))
 
 
-def read_bytes(name: str, data: bytes, report: Report) -> Source:
+def read_bytes(name: str, data: bytes, report: Report, most: int = MAX_BYTES) -> Source:
     """The text of a file; what is too large or not UTF-8 is a problem, not a crash."""
-    if len(data) > MAX_BYTES:
-        report.add(too_large(f"{name} has more than {MAX_BYTES:,} bytes", None))
+    if len(data) > most:
+        report.add(too_large(f"{name} has more than {most:,} bytes", None))
         return Source(name, "")
     try:
         return Source(name, plain(data.decode("utf-8-sig")))

@@ -15,7 +15,7 @@ from einc.errors.problems import BadNumber, BadScript, UnknownMacro, UnreadableC
 from einc.errors.report import Help, Report, Source, Span
 from einc.syntax import spelling as sp
 from einc.syntax.brackets import UNITS, Word, braced, bracketed, unnoted
-from einc.syntax.macros import Macros, argument
+from einc.syntax.macros import MAX_OF_TEXT, NONE, Macros, Meaning, arguments, filled
 from einc.syntax.primes import two_primes
 from einc.syntax.texts import column
 
@@ -43,13 +43,13 @@ MAX_EXPANSIONS, MAX_EXPANDED = 20, 100_000
 
 def words(source: Source, report: Report, functions: frozenset[str] = frozenset(),
           skip: tuple[tuple[int, int], ...] = (), within: tuple[int, int] | None = None,
-          macros: Macros | None = None) -> list[Word]:
+          macros: Macros = NONE) -> list[Word]:
     """Every word of the text, or of a part of it.
 
     `functions` are names that a macro may spell, `skip` ranges that are no equations, `macros` the author's own.
     """
     at, end = within or (0, len(source.text))
-    lexer, skips = _Lexer(source, report, functions, end, macros or {}), dict(skip)
+    lexer, skips = _Lexer(source, report, functions, end, macros), dict(skip)
     while at < end:
         if at in skips:
             lexer.put("NEWLINE", "\n", at, at)
@@ -75,7 +75,8 @@ class _Lexer:
     end: int
     macros: Macros
     depth: int = 0  # how many of the author's macros stand around this text
-    room: list[int] = field(default_factory=lambda: [MAX_EXPANDED])  # how many words they may still come to
+    used: tuple[str, int] | None = None  # the outermost of them, and where in the text that is used
+    room: list[int] = field(default_factory=lambda: [MAX_EXPANDED])  # how many characters they may still come to
     out: list[Word] = field(default_factory=list)
     plan: int | None = None  # inside of a `plan` block the column of its head
 
@@ -179,8 +180,9 @@ class _Lexer:
 
     def _macro(self, name: str, start: int, end: int) -> int:
         """A macro of the author's, or of the language; the place after it and its arguments."""
-        if name in self.macros:
-            return self._expanded(name, start, end)
+        meaning = self.macros.at(name, start if self.used is None else self.used[1])
+        if meaning is not None:
+            return self._expanded(name, meaning, start, end)
         if name in sp.NOISE:
             pass
         elif name in sp.MACROS:
@@ -193,32 +195,45 @@ class _Lexer:
             self.put("TEXT", name, start, end)
         return end
 
-    def _expanded(self, name: str, start: int, end: int) -> int:
+    def _expanded(self, name: str, meaning: Meaning, start: int, end: int) -> int:
         """The words of an author's macro, all of them where it is used; so is what is wrong with them."""
-        count, body = self.macros[name]
-        arguments: list[str] = []
-        while len(arguments) < count and (found := argument(self.source.text, end)):
-            end = found[1]
-            arguments.append(found[0])
-        text = re.sub(r"#([1-9])", lambda m: arguments[int(m[1]) - 1] if int(m[1]) <= len(arguments) else "", body)
+        given, end = arguments(self.source.text, end, meaning)
+        text = filled(meaning.body, given, self.room[0])
         inner = Report()
-        if len(arguments) < count:
+        if len(given) < (count := meaning.arguments):
             inner.add(UnknownMacro(f"`\\{name}` takes {count} argument{'s' * (count > 1)}"))
         elif self.depth == MAX_EXPANSIONS:
             inner.add(UnknownMacro(f"`\\{name}` comes to no end"))
-        lexer = replace(self, source=Source("", text), end=len(text), report=inner, depth=self.depth + 1, out=[])
+        elif text is None or not self._afford(len(text) + 1):
+            inner.add(self._dear((self.used or (name, start))[0]))
+        text = text or ""
+        lexer = replace(self, source=Source("", text), end=len(text), report=inner, depth=self.depth + 1, out=[],
+                        used=self.used or (name, start))
         at = 0
         while at < len(text) and not inner.problems:
             at = lexer.word(at)
-            if self.room[0] < len(lexer.out):
-                inner.add(UnknownMacro(f"`\\{name}` stands for too much"))
-        self.room[0] -= len(lexer.out)
+        body = meaning.body
         notes = () if self.depth else (f"`\\{name}` stands for `{body if len(body) < 80 else body[:79] + '…'}`",)
         for problem in inner.problems[:1]:
             self.report.add(type(problem)(problem.message, Span(self.source, start, end),
                                           notes=(*notes, *problem.notes)))
         self.out += [Word(word.type, word.value, start, end) for word in lexer.out]
         return end
+
+    def _afford(self, characters: int) -> bool:
+        """Spends what a macro comes to, where that is left."""
+        if characters > min(self.room[0], self.macros.left[0]):
+            return False
+        self.room[0] -= characters
+        self.macros.left[0] -= characters
+        return True
+
+    def _dear(self, name: str) -> UnknownMacro:
+        """What is wrong with a macro that comes to more than is read."""
+        whole = self.macros.left[0] < self.room[0]
+        most, of = (MAX_OF_TEXT, "text") if whole else (MAX_EXPANDED, "formula")
+        return UnknownMacro(f"`\\{name}` stands for too much", notes=(
+            f"the macros of a {of} are read as far as they come to {most:,} characters",))
 
     def _unknown(self, name: str, start: int, end: int, near: str | None) -> None:
         span = Span(self.source, start, end)

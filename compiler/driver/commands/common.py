@@ -25,16 +25,19 @@ DTYPES = ("float32", "float64", "bfloat16", "float16")
 
 @dataclass(frozen=True)
 class Chosen:
-    """What a command is about: a file or the name of a spec, and of a paper the section and the side file."""
+    """What a command is about: a file or the name of a spec, and of a paper the section or the equation, and the side
+    file.
+    """
 
     path: str
     section: str = ""
+    equation: str = ""
     side: str = ""
 
     @property
     def whole(self) -> bool:
-        """Whether it is a document of which no section is named."""
-        return pipeline.is_document(self.path) and not self.section
+        """Whether it is a document of which no section and no equation is named."""
+        return pipeline.is_document(self.path) and not (self.section or self.equation)
 
     def side_file(self, report: Report) -> Source | None:
         """The file of `--with`, which holds the declarations that a document lacks."""
@@ -53,8 +56,8 @@ def read_spec(path: str, report: Report) -> Source:
     """The same of what has to be a spec. EincError where it is a paper."""
     if pipeline.is_document(path):
         raise failure(f"{path} is a paper, and this is for specs",
-                      "`einc doc` tells of a paper; check, compile, run, show and derive take one section of it: "
-                      "`--section`")
+                      "`einc doc` tells of a paper; check, compile, run, show and derive take one section of it, "
+                      "`--section`, or an equation, `--equation`")
     return read(path, report)
 
 
@@ -62,7 +65,7 @@ def checked(file: Chosen, report: Report, strict: bool = False, proved: bool = T
     """A file -> its program; None where the report has errors, or under `strict` warnings."""
     source = read(file.path, report)
     return pipeline.examine(source, report, strict=strict, proved=proved, section=file.section,
-                            side=file.side_file(report))
+                            equation=file.equation, side=file.side_file(report))
 
 
 def typed(file: Chosen, strict: bool = False, proved: bool = True) -> TypedProgram:
@@ -139,11 +142,17 @@ def FILE(command: F) -> F:
     """
 
     @wraps(command)
-    def called(*args: Any, file: str, section: str | None, side: str | None, **others: Any) -> Any:
-        return command(*args, file=Chosen(file, section or "", side or ""), **others)
+    def called(*args: Any, file: str, section: str | None, equation: str | None, side: str | None,
+               **others: Any) -> Any:
+        if section is not None and equation is not None:
+            raise failure("--equation says more than --section", "give one of the two")
+        return command(*args, file=Chosen(file, section or "", equation or "", side or ""), **others)
 
     taking = click.option("--with", "side", type=click.Path(), metavar="SIDE.ein",
                           help="Of a paper: a file with the declarations that it lacks.")(called)
+    taking = click.option("--equation", metavar="NAME",
+                          help="Of a paper: the equation that is meant, by its label, its number or tag, or the title "
+                               "of its section.")(taking)
     taking = click.option("--section", metavar="TITLE",
                           help="Of a paper: the section that is meant, by its title or how that begins.")(taking)
     return cast(F, click.argument("file", type=click.Path())(taking))

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from einc.checking.fixits import untried
 from einc.documents.asking import side_file
 from einc.documents.coverage import Account, Entry
+from einc.documents.naming import find
 from einc.documents.page import page
 from einc.documents.reading import endings, reads
 from einc.documents.report import as_json, as_text, problems
@@ -21,6 +22,7 @@ from einc.documents.sections import Paper
 from einc.driver import pipeline
 from einc.driver.commands.common import BACKEND, FILE, Chosen, read, unreadable
 from einc.driver.files import same
+from einc.driver.papers import unread
 from einc.driver.reports.coverage import account
 from einc.errors.report import Report, failure
 
@@ -42,17 +44,18 @@ def command(ctx: click.Context, *, file: Chosen, style: str | None, output: str 
     """The table, data or page of a paper's account."""
     if ask and style is not None:
         raise failure("--ask prints a side file, which has no format", "give one of --ask and --format")
-    if output is not None and same(output, file.path):
-        raise failure(f"{output} is the paper itself; it is not overwritten")
     report = Report()
     source = read(file.path, report)
+    if output is not None and same(output, source.name):
+        raise failure(f"{output} is the paper itself; it is not overwritten")
     if not report.errors and not reads(source.name):
         raise failure(f"{file.path} is no document",
                       f"a document is a {endings()} file; a spec is told by `einc check`")
     paper = None if report.errors else pipeline.paper(source, report, file.side_file(report))
-    if paper is None or report.errors:
+    if paper is None or unread(report):
         unreadable(source, report)
-    chosen = paper.find(file.section) if file.section else None
+    chosen, asked = find(paper, file.equation) if file.equation else (
+        paper.find(file.section) if file.section else None, ())
     ending = Path(output).suffix.lower() if output is not None else ""
     style = "ask" if ask else style or {".json": "json", ".html": "html", ".htm": "html"}.get(ending, "text")
     with _progress(paper) as progress:
@@ -64,7 +67,9 @@ def command(ctx: click.Context, *, file: Chosen, style: str | None, output: str 
         made = account(paper, backend=backend, kernels=style in ("json", "html"), step=step)
     untried(problems(made))
     if chosen is not None:
-        made = replace(made, entries=tuple(e for e in made.entries if e.section == chosen),
+        spans = {x.span for x in asked}
+        made = replace(made, entries=tuple(e for e in made.entries if e.section == chosen and (
+                           not asked or e.span in spans)),
                        made=tuple(m for m in made.made if m.section == chosen))
     shown = _WRITERS[style](made)
     if output is None:
@@ -75,6 +80,8 @@ def command(ctx: click.Context, *, file: Chosen, style: str | None, output: str 
     guessed = list(dict.fromkeys(x.text for one in made.made for x in one.inferred))
     if strict and guessed:
         click.echo(f"inferred: {', '.join(guessed)}; `einc doc --ask` prints the lines that declare them", err=True)
+    if report.errors:
+        ctx.exit(1)
     if strict and (guessed or any(_left_out(e) for e in made.entries)):
         ctx.exit(1)
 

@@ -8,6 +8,7 @@ from einc.documents.report import counts
 from einc.documents.report import problems as report_of
 from einc.driver import pipeline
 from einc.driver.commands.common import Chosen, counted, read, tally, tell, tell_json
+from einc.driver.papers import unread
 from einc.driver.reports.coverage import account
 from einc.errors.report import Report, failure
 
@@ -19,7 +20,7 @@ def checked(file: Chosen, report: Report, style: str, fix: bool) -> int:
                       "mend it by hand, or say it otherwise in a side file")
     source = read(file.path, report)
     paper = pipeline.paper(source, report, file.side_file(report))
-    found = None if report.errors else account(paper, kernels=False)
+    found = None if unread(report) else account(paper, kernels=False)
     for problem in report_of(found) if found is not None else ():
         # What a line of text says in passing is told by `einc doc`.
         if problem.span is None or problem.code[:3] in ("E08", "W08") or problem.severity == "warning":

@@ -255,8 +255,8 @@ class _Account:
         """What another equation holds in place of: it says the same, or it says something else."""
         first = self.by.get(winner)
         if first is None:
-            line = winner.source.position(winner.start)[0]
-            return self._skipped(plain, f"{winner.source.name}:{line} says what it is: `{winner.text}`")
+            place = winner.source.place(winner.start)
+            return self._skipped(plain, f"{place.name}:{place.line} says what it is: `{winner.text}`")
         (verdict, wrong), number = self._same(said, said), self.numbers[first]
         if isinstance(verdict, Proved):
             return replace(plain, status="restates", restates=number)

@@ -85,7 +85,7 @@ def _sources(recur: BlockLoop, update: Equation) -> tuple[str, ...]:
 
 def _line(recur: BlockLoop, update: Equation) -> int:
     _, span = recur.places[update.target]
-    return span.source.position(span.start)[0]
+    return span.source.place(span.start).line
 
 
 def _lines_of(found: list[Recurrence], target: str) -> Iterator[tuple[str, tuple[str, ...]]]:
