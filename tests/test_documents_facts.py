@@ -207,6 +207,12 @@ def test_shapes_in_words_declare_vectors_and_matrices() -> None:
     assert made_.outputs == ("y (T, k)", "z (T, k)")
 
 
+def test_a_macro_may_spell_the_reals() -> None:
+    found = made("\\newcommand{\\R}[2]{\\mathbb{R}^{#1 \\times #2}}\n# A\n\nLet $X \\in \\R{T}{d}$ and "
+                 "$Z \\in \\mathrm{R}^{T \\times d}$.\n\n$$ Y = X^\\top X $$\n")
+    assert [(e.status, e.reason) for e in found.entries] == [("fact", "a shape"), ("compiled", "")]
+
+
 @pytest.mark.parametrize(("words", "why"), [
     (r"Let $W \in \mathbb{R}^{k \times d}$ or $W \in \mathbb{R}^{d \times k}$.", "nothing says which shape `W` has"),
     (r"Let $W \in \mathbb{R}^{d \times k}$.", "k is not d"),

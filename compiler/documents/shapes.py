@@ -12,7 +12,7 @@ from einc.checking.matrices.shapes import dimensions
 from einc.errors.report import Problem, Span
 from einc.syntax import tree as s
 
-_REAL = re.compile(r"\\mathbb\s*\{?\s*R\s*\}?\Z")
+_FONT = re.compile(r"\\(?:text[a-z]*|mathrm|mathbf|mathsf|boldsymbol|operatorname)(?![A-Za-z])")  # of other letters
 FACT = "a shape"  # the kind of fact that it is
 _DRESS = re.compile(r"\\(?:math[a-z]+|text[a-z]*|operatorname|bm|boldsymbol|left|right)(?![A-Za-z])|[\s{}&]|\\[,;:!]")
 _KEYWORDS = {1: "vector", 2: "matrix"}
@@ -24,7 +24,7 @@ def shape(node: s.Expression) -> s.Expression | None:
         return None
     match node.operands[-1]:
         case s.Scripted(s.Word("R", quoted=True) as real, (), (s.Script("upper", content),)) if content is not None:
-            if _REAL.search(real.span.text) is None:
+            if _FONT.match(real.span.text) is not None:
                 return None
             inner = content
             while isinstance(inner, s.Group) and inner.open == "{" and len(inner.items) == 1:
