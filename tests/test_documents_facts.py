@@ -208,8 +208,8 @@ def test_shapes_in_words_declare_vectors_and_matrices() -> None:
 
 
 def test_a_macro_may_spell_the_reals() -> None:
-    found = made("\\newcommand{\\R}[2]{\\mathbb{R}^{#1 \\times #2}}\n# A\n\nLet $X \\in \\R{T}{d}$ and "
-                 "$Z \\in \\mathrm{R}^{T \\times d}$.\n\n$$ Y = X^\\top X $$\n")
+    found = made(r"\newcommand{\R}[2]{\mathbb{R}^{#1 \times #2}} Let $X \in \R{T}{d}$ and "
+                 r"$Z \in \mathrm{R}^{T \times d}$. \[ Y = X^\top X \]", name="p.tex")
     assert [(e.status, e.reason) for e in found.entries] == [("fact", "a shape"), ("compiled", "")]
 
 
