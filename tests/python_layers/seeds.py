@@ -1,4 +1,4 @@
-"""The functions of the papers, as they print them: `attention_step`, and the pieces of `CausalSelfAttention` in order."""
+"""The functions of the papers, as they print them; the pieces of `CausalSelfAttention` in their order."""
 
 from math import sqrt
 

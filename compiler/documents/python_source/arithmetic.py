@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from einc.documents.python_source import axes, operations
 from einc.documents.python_source.primitives import extent, known, sequence, tensor
 from einc.documents.python_source.state import State
-from einc.documents.python_source.terms import Apply, Constant, Letter, Part, SizeOf, Term, inside
+from einc.documents.python_source.terms import Apply, Constant, Fold, Letter, Line, Part, Read, SizeOf, inside
 from einc.documents.python_source.values import (
     NONE,
     CannotSayError,
@@ -62,8 +62,8 @@ def binary(state: State, op: ast.operator, a: Value, b: Value) -> Value:
 
 
 def _plain(call: Operation, a: object, b: object) -> Value:
-    if not isinstance(a, int | float) or not isinstance(b, int | float) or max(abs(a), abs(b)) > LARGEST and (
-            float("inf") not in {abs(a), abs(b)}):
+    if not isinstance(a, int | float) or not isinstance(b, int | float) or (max(abs(a), abs(b)) > LARGEST and (
+            float("inf") not in {abs(a), abs(b)})):
         raise CannotSayError("these constants are not computed with")
     try:
         if call is operator.pow and abs(b) > 64:
@@ -82,10 +82,8 @@ def _numbers(state: State, sign: str, a: Value, b: Value) -> Value:
         return _exact(state, extent(state, a), extent(state, b))
     for value in (a, b):
         tensor(state, value)
-    sized = [value.extent if isinstance(value, Scalar) else number(value.value) if (
-        isinstance(value, Plain) and type(value.value) is int) else None for value in (a, b)]
-    if sign in "+-*" and sized[0] is not None and sized[1] is not None:
-        x, y = sized
+    x, y = _sized(a), _sized(b)
+    if sign in "+-*" and x is not None and y is not None:
         found = x + y if sign == "+" else x - y if sign == "-" else x * y
         return Scalar(SizeOf(found), found)
     if sign == "%":
@@ -93,6 +91,16 @@ def _numbers(state: State, sign: str, a: Value, b: Value) -> Value:
     if sign == "^":
         return Scalar(_power(tensor(state, a), tensor(state, b)).term)
     return Scalar(Apply(sign, (tensor(state, a).term, tensor(state, b).term)))
+
+
+def _sized(value: Value) -> Extent | None:
+    """A size, or a whole number as one."""
+    match value:
+        case Scalar(extent=found):
+            return found
+        case Plain(int() as count) if not isinstance(count, bool):
+            return number(count)
+    return None
 
 
 def _exact(state: State, a: Extent, b: Extent) -> Value:
@@ -179,7 +187,7 @@ def compared(state: State, op: ast.cmpop, a: Value, b: Value) -> Value:
     if isinstance(a, Tensor) or isinstance(b, Tensor):
         mask = operations.compared(state, sign, tensor(state, a), tensor(state, b))
         if mask.condition is not None:
-            state.integers |= {p.name for p in inside(mask.condition) if hasattr(p, "slots")}
+            state.integers |= {p.name for p in inside(mask.condition) if isinstance(p, Read)}
         return mask
     sizes = [extent(state, value) for value in (a, b)]
     if state.same(*sizes) and sign in "=≠≤≥":
@@ -268,8 +276,8 @@ def _sliced(state: State, one: Tensor, at: int, cut: Slice) -> Tensor:
 
 def _without_data(one: Tensor, letters: Sequence[Letter]) -> bool:
     """Whether along an axis the elements depend on their numbers alone, so that the first ones are a smaller array."""
-    parts: list[Term | object] = [*inside(one.term), *(inside(one.condition) if one.condition is not None else ())]
-    return len(letters) == 1 and all(not hasattr(p, "slots") and not hasattr(p, "letters") for p in parts)
+    parts = [*inside(one.term), *(inside(one.condition) if one.condition is not None else ())]
+    return len(letters) == 1 and not any(isinstance(p, Read | Fold | Line) for p in parts)
 
 
 def _piece(state: State, one: Tensor, at: int, ends: tuple[Extent, Extent]) -> Tensor:

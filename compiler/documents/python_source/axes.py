@@ -146,6 +146,8 @@ def pieces(state: State, tensor: Tensor, at: int, size: Extent) -> list[Tensor]:
         raise CannotSayError(f"an axis of `{whole}` is not read in pieces of `{size}`: how many there are is not known")
     if known == 1:
         return [tensor]
+    if state.extent(size) == ONE and len(tensor.axes[at]) == 1:
+        return [_opened(picked(fresh(state, tensor), at, q + 1), at) for q in range(int(known))]
     found = []
     for q in range(int(known)):
         one, number_of, inner = fresh(state, tensor), state.letter(number(known)), state.letter(size)
@@ -156,3 +158,7 @@ def pieces(state: State, tensor: Tensor, at: int, size: Extent) -> list[Tensor]:
         axis = tuple(x for x in split.axes[at] if x != number_of)
         found.append(renamed(with_axes(split, (*split.axes[:at], axis, *split.axes[at + 1:])), {number_of: (q + 1,)}))
     return found
+
+
+def _opened(tensor: Tensor, at: int) -> Tensor:
+    return with_axes(tensor, (*tensor.axes[:at], (), *tensor.axes[at:]))

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 
 from einc.documents.python_source import arithmetic, calls
 from einc.documents.python_source.naming import Names, initial
-from einc.documents.python_source.primitives import PRIMITIVES, extent, known, sequence, shape
+from einc.documents.python_source.primitives import PRIMITIVES, extent, known, sequence, shape, tensor
 from einc.documents.python_source.state import State, Unsaid
+from einc.documents.python_source.terms import Read
 from einc.documents.python_source.values import (
     NONE,
     CannotSayError,
@@ -82,6 +83,9 @@ class Interpreter:
                 case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Store()) if isinstance(
                         own := scope.find("self"), Instance):
                     own.values[name] = Lost()
+                case (ast.Subscript(value=ast.Name(id=name), ctx=ast.Store())
+                      | ast.Expr(ast.Call(ast.Attribute(value=ast.Name(id=name))))) if name in scope.names:
+                    scope.names[name] = Lost()  # it may have been changed in place
                 case ast.Return():
                     raise ReturnedError(Lost())
                 case _:
@@ -99,6 +103,7 @@ class Interpreter:
                 self.set(target, self.evaluate(value, scope), scope)
             case ast.AugAssign(target, op, value):
                 was = self.evaluate(_loaded(target), scope)
+                self.alone(target, was, scope)
                 self.set(target, arithmetic.binary(self.state, op, was, self.evaluate(value, scope)), scope)
             case ast.Return(value):
                 raise ReturnedError(NONE if value is None else self.evaluate(value, scope))
@@ -124,6 +129,22 @@ class Interpreter:
                 scope.names |= imported(node)
             case _:
                 raise CannotSayError("this statement is not read")
+
+    def alone(self, target: ast.expr, was: Value, scope: Scope) -> None:
+        """`x += y` changes the array itself: CannotSayError where it has another name that would change, too."""
+        if not isinstance(was, Tensor):
+            return
+        other: Scope | None = scope
+        while other is not None:
+            for name, value in other.names.items():
+                one = known(self.state, value) if isinstance(value, Given | Tensor) else value
+                mine = isinstance(target, ast.Name) and name == target.id
+                if (not mine and isinstance(one, Tensor) and base(one) == base(was)) or isinstance(one, Several):
+                    raise CannotSayError(f"this changes `{name}`, too, if both are one array",
+                                         "write `x = x + y`, which makes a new array")
+            other = other.around
+        if not isinstance(target, ast.Name):
+            raise CannotSayError("an array of an object is not changed in place")
 
     def inner(self, body: Iterable[ast.stmt], scope: Scope) -> None:
         """The statements of a block: one that is not read loses the whole block."""
@@ -215,8 +236,8 @@ class Interpreter:
                 return arithmetic.compared(self.state, op, self.evaluate(left, scope), self.evaluate(right, scope))
             case ast.BoolOp(op, values):
                 found: Value = NONE
-                for value in values:
-                    found = self.evaluate(value, scope)
+                for one in values:
+                    found = self.evaluate(one, scope)
                     if arithmetic.truth(self.state, found) is isinstance(op, ast.Or):
                         return found
                 return found
@@ -298,6 +319,10 @@ class Interpreter:
         """An attribute that nothing sets: it is for the caller to give, under its own name."""
         if f"self.{name}" in self.given:
             return self.given[f"self.{name}"]
+        if name == "training":
+            self.state.note("It is read as in evaluation: `self.training` is False.")
+            return Plain(False)
+        self.state.note(f"Nothing sets `self.{name}`: where it is read, the spec asks for it.")
         return known(self.state, Given(self.names.attribute(name)))
 
     def method(self, of: Class, name: str) -> ast.FunctionDef | None:
@@ -321,7 +346,7 @@ class Interpreter:
         names = self.library.names
         if ROOTS[root] + name in names:
             return names[ROOTS[root] + name]
-        return names[name] if root in {"numpy", "jax"} and name in names or name in {"inf", "pi"} else Named(path)
+        return names[name] if (root in {"numpy", "jax"} and name in names) or name in {"inf", "pi"} else Named(path)
 
     # calls
 
@@ -364,6 +389,8 @@ class Interpreter:
                 return self.call(found, [own, *positional], named)
             case Named(name):
                 return self.builtin(name, positional, named)
+            case Given(name) if "." in name:
+                tensor(self.state, called)
             case Given(name):
                 raise CannotSayError(f"`{name}` is called, and the source does not say what it is")
         raise CannotSayError("this is no function")
@@ -424,6 +451,11 @@ def _loaded(target: ast.expr) -> ast.expr:
         case ast.Attribute(of, name):
             return ast.copy_location(ast.Attribute(of, name, ast.Load()), target)
     raise CannotSayError("an array is not changed in place")
+
+
+def base(value: Tensor) -> object:
+    """What an array is a view of."""
+    return value.term.name if isinstance(value.term, Read) else value.term
 
 
 def imported(node: ast.Import | ast.ImportFrom) -> dict[str, Value]:

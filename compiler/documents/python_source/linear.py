@@ -4,11 +4,24 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from einc.documents.python_source.terms import Apply, Compare, Condition, Constant, Letter, Place, SizeOf, Term
+from einc.documents.python_source.terms import (
+    Apply,
+    Compare,
+    Condition,
+    Constant,
+    Joined,
+    Letter,
+    Place,
+    SizeOf,
+    Term,
+    negated,
+)
 from einc.ir.indices import Extent, number
 
 Form = tuple[dict[Letter, Extent], Extent]
 NOTHING = number(0)
+# Between whole numbers `a - b - 1 < 0` is `a ≤ b`; the extents are those on the left.
+NEXT = {"<": ("≤", number(-1)), ">": ("≥", number(1)), "≤": ("<", number(1)), "≥": (">", number(-1))}
 
 
 def linear(term: Term) -> Form | None:
@@ -47,9 +60,18 @@ def short(condition: Condition) -> Condition:
         return condition
     (a, b) = sorted(form[0], key=lambda x: form[0][x] != number(1))
     right: Term = Place(b)
+    sign = condition.sign
+    if form[1] == NEXT.get(sign, ("", NOTHING))[1] and sign in NEXT:
+        return Compare(NEXT[sign][0], Place(a), right)
     shift = form[1].constant
     if shift is None or shift.denominator != Fraction(1):
         right = Apply("-", (right, SizeOf(form[1])))
     elif shift:
         right = Apply("-" if shift > 0 else "+", (right, Constant(abs(int(shift)))))
     return Compare(condition.sign, Place(a), right)
+
+
+def opposite(condition: Condition) -> Condition:
+    """What holds where the condition does not, in its shortest form."""
+    turned = negated(condition)
+    return Joined(turned.word, tuple(map(short, turned.parts))) if isinstance(turned, Joined) else short(turned)

@@ -25,7 +25,7 @@ class Names:
 
     def size(self, state: State, word: str) -> Extent:
         """A new size that a line of the source calls so."""
-        if word in self.taken or word in state.numbers or len(word) == 1 and word.islower():
+        if word in self.taken or word in state.numbers or (len(word) == 1 and word.islower()):
             return state.unknown(word)
         self.taken.add(word)
         return size(word)
@@ -135,6 +135,11 @@ class Written:
         parts = [x if x in plain else f"\\text{{{x}}}" for x in self.labels]
         inner = " ".join([*parts, *([scripts] if scripts else [])])
         return self.head + self.primes + (f"_{{{inner}}}" if inner else "")
+
+    @property
+    def bare(self) -> str:
+        """The name of a number, which has no scripts."""
+        return f"{self.head}_{self.labels[0]}" if len(self.labels) == 1 and not self.primes else self.text()
 
     @property
     def python(self) -> str:

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable, Sequence
 
 from einc.documents.python_source.axes import aligned, axis_number, extent_of, fresh, joined, renamed
-from einc.documents.python_source.linear import short
+from einc.documents.python_source.linear import opposite, short
 from einc.documents.python_source.state import State
 from einc.documents.python_source.terms import (
     Apply,
@@ -25,7 +25,6 @@ from einc.documents.python_source.terms import (
     Term,
     both,
     letters_of,
-    negated,
 )
 from einc.documents.python_source.values import CannotSayError, Tensor
 
@@ -45,12 +44,12 @@ def total(tensor: Tensor) -> Tensor:
         raise CannotSayError("−∞ where a mask says so is read under a function of a line, a maximum or `exp` alone")
     inner = _times(Gate(tensor.condition), tensor.term)
     if tensor.other:
-        inner = Apply("+", (inner, _times(Gate(negated(tensor.condition)), Constant(tensor.other))))
+        inner = Apply("+", (inner, _times(Gate(opposite(tensor.condition)), Constant(tensor.other))))
     return Tensor(tensor.axes, inner, truth=tensor.truth)
 
 
 def _times(gate: Term, term: Term) -> Term:
-    return gate if term == Constant(1) else Apply("*", (gate, term))
+    return signed("*", gate, term)
 
 
 def computed(name: str, *args: float) -> float:
@@ -85,12 +84,17 @@ def combined(state: State, sign: str, a: Tensor, b: Tensor) -> Tensor:
     other = _elsewhere(sign, a, b)
     if other is None:
         a, b = total(a), total(b)
-        return Tensor(axes, Apply(sign, (a.term, b.term)))
+        return Tensor(axes, signed(sign, a.term, b.term))
     condition = both(a.condition, b.condition)
-    if condition is not None and sign in "+-" and Constant(0) in (b.term, a.term if sign == "+" else b.term):
-        kept = a.term if b.term == Constant(0) else b.term
-        return Tensor(axes, kept, condition, other, a.partial or b.partial)
-    return Tensor(axes, Apply(sign, (a.term, b.term)), condition, other, a.partial or b.partial)
+    return Tensor(axes, signed(sign, a.term, b.term), condition, other, a.partial or b.partial)
+
+
+def signed(sign: str, a: Term, b: Term) -> Term:
+    """A sign between two terms; a 0 that is added and a 1 that is multiplied are left out."""
+    idle = Constant(0) if sign in "+-" else Constant(1)
+    if b == idle and sign != "^":
+        return a
+    return b if a == idle and sign in "+*" else Apply(sign, (a, b))
 
 
 def _spoken(sign: str) -> str:
@@ -164,7 +168,7 @@ def holds(tensor: Tensor) -> Condition:
     if tensor.condition is None:
         return Compare("≠", tensor.term, Constant(0))
     if isinstance(tensor.term, Constant) and bool(tensor.term.value) != bool(tensor.other):
-        return tensor.condition if tensor.term.value else negated(tensor.condition)
+        return tensor.condition if tensor.term.value else opposite(tensor.condition)
     raise CannotSayError("this mask does not say where it holds")
 
 
@@ -181,15 +185,15 @@ def chosen(state: State, where: Tensor, a: Tensor, b: Tensor) -> Tensor:
     if isinstance(second, Constant) and not (isinstance(first, Constant) and math.isinf(first.value)):
         return Tensor(axes, first, condition, second.value)
     if isinstance(first, Constant):
-        return Tensor(axes, second, negated(condition), first.value)
+        return Tensor(axes, second, opposite(condition), first.value)
     return Tensor(axes, Apply("+", (Apply("*", (Gate(condition), first)),
-                                    Apply("*", (Gate(negated(condition)), second)))))
+                                    Apply("*", (Gate(opposite(condition)), second)))))
 
 
 def _chosen_again(axes: tuple[Axis, ...], condition: Condition, a: Tensor, b: Tensor,
                   sides: tuple[Term, Term]) -> Tensor:
     """A second mask on what one has cut already, with the same number elsewhere and no letters renamed."""
-    kept, fill, left = (a, b, condition) if isinstance(b.term, Constant) else (b, a, negated(condition))
+    kept, fill, left = (a, b, condition) if isinstance(b.term, Constant) else (b, a, opposite(condition))
     same = kept.condition is not None and sides[0 if kept is a else 1] == kept.term
     if not same or fill.condition is not None or not isinstance(fill.term, Constant) or fill.term.value != kept.other:
         raise CannotSayError("a choice between parts that a mask has cut is not read")
@@ -219,6 +223,7 @@ def cut(state: State, tensor: Tensor, letters: Sequence[Letter], neutral: float)
 def folded(state: State, name: str, tensor: Tensor, dims: Sequence[int], keep: bool) -> Tensor:
     """A sum, a maximum or a minimum over some axes."""
     places = {axis_number(tensor, at) for at in dims}
+    tensor = fresh(state, tensor)  # what is bound is no letter of anything else
     letters = tuple(x for at in sorted(places) for x in tensor.axes[at])
     neutral = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}[name]
     tensor = cut(state, tensor, letters, neutral)
@@ -234,7 +239,7 @@ def folded(state: State, name: str, tensor: Tensor, dims: Sequence[int], keep: b
 def lined(state: State, name: str, tensor: Tensor, dims: Sequence[int], named: tuple[tuple[str, Term], ...] = (), *,
           keeps: bool = True, outside: float | None = None) -> Tensor:
     """A function of the language of each line along some axes. Where a mask has left −∞ it is `outside`."""
-    tensor = far(state, tensor)
+    tensor = far(state, tensor) if keeps else fresh(state, far(state, tensor))
     places = {axis_number(tensor, at) for at in dims}
     letters = tuple(x for at in sorted(places) for x in tensor.axes[at])
     if not letters:
@@ -277,7 +282,7 @@ def contracted(state: State, operands: Sequence[Tensor], scripts: Sequence[Seque
     factors = [part if part.other == 0 else total(part) for part in parts]
     term = factors[0].term
     for factor in factors[1:]:
-        term = factor.term if term == Constant(1) else Apply("*", (term, factor.term))
+        term = signed("*", term, factor.term)
     condition = both(*(factor.condition for factor in factors))
     partial = any(factor.partial for factor in factors)
     summed = [letter for letter in axes if letter not in out]

@@ -34,8 +34,8 @@ def known(state: State, value: Value) -> Value:
         if value.name in state.arrays:
             return state.read(value.name)
         if value.name in state.numbers:
-            return Scalar(SizeOf(size(value.name)), size(value.name)) if state.numbers[value.name] == "dim" else (
-                Scalar(Read(value.name)))
+            own = size(state.word(value.name))
+            return Scalar(SizeOf(own), own) if state.numbers[value.name] == "dim" else Scalar(Read(value.name))
     return value
 
 
@@ -50,6 +50,7 @@ def tensor(state: State, value: Value, what: str = "this") -> Tensor:
         case Scalar(term):
             return Tensor((), term)
         case Given(name):
+            name = name.partition(".")[0]
             raise CannotSayError(f"nothing says how many axes `{name}` has",
                                  f"write a comment such as `# {name}: (B, T, C)`, or give --shape {name}=B,T,C")
         case Wanted():
@@ -76,7 +77,7 @@ def extent(state: State, value: Value) -> Extent:
     match value:
         case Given(name):
             state.numbers[name] = "dim"
-            return size(name)
+            return size(state.word(name))
         case Scalar(extent=Extent() as found):
             return found
         case Plain(int() as count) if not isinstance(count, bool):
@@ -105,6 +106,8 @@ def shape(state: State, one: Tensor) -> Several:
 
 
 # the functions
+
+YES = Plain(True)
 
 
 def _einsum(state: State, script: Value, *operands: Value) -> Value:
@@ -205,7 +208,7 @@ def _count(state: State, value: Value, dim: Value) -> Value:
     return Scalar(operations.length(state, one, dims(state, dim, len(one.axes))))
 
 
-def _line(state: State, name: Value, value: Value, dim: Value, outside: Value = NONE, keeps: Value = Plain(True),
+def _line(state: State, name: Value, value: Value, dim: Value, outside: Value = NONE, keeps: Value = YES,
           **named: Value) -> Value:
     one, fill = tensor(state, value), plain(outside)
     if dim == NONE:

@@ -21,6 +21,7 @@ from einc.documents.python_source.terms import (
     SizeOf,
     Slot,
     Term,
+    letters_of,
 )
 from einc.ir.indices import Extent
 
@@ -64,7 +65,8 @@ class Printer:
             case Read(name, slots):
                 return self.array(name, " ".join(self.slot(slot) for slot in slots)), ATOM
             case Apply("+" | "-" as sign, (left, right)):
-                return f"{self.term(left)} {sign} {self.term(right, PRODUCT)}", SUM
+                first = self.term(left, PRODUCT if isinstance(left, Fold) else SUM)
+                return f"{first} {sign} {self.term(right, PRODUCT)}", SUM
             case Apply("*", (left, right)):
                 return self.times(left, right), PRODUCT
             case Apply("/", (left, right)):
@@ -76,7 +78,7 @@ class Printer:
             case Gate(condition):
                 return f"1[{self.condition(condition)}]", ATOM
             case Fold(name, letters, condition, body):
-                return f"({SIGN[name]}_{{{self.domain(letters, condition)}}} {self.term(body, PRODUCT)})", ATOM
+                return f"{SIGN[name]}_{{{self.domain(letters, condition)}}} {self.term(body, PRODUCT)}", SUM
             case Line(name, letters, condition, args, named):
                 more = "".join(f", {word} = {self.term(value)}" for word, value in named)
                 inner = ", ".join(map(self.term, args))
@@ -97,21 +99,20 @@ class Printer:
     def domain(self, letters: Sequence[Letter], condition: Condition | None) -> str:
         """What stands under a fold or a function of a line: letters, whole ranges of time, conditions."""
         parts = self.split(condition)
-        simple = {p.left.letter: p for p in parts
-                  if isinstance(p, Compare) and isinstance(p.left, Place) and p.left.letter in letters}
-        turned = {p.right.letter: Compare(TURNED[p.sign], p.right, p.left) for p in parts
-                  if isinstance(p, Compare) and isinstance(p.right, Place) and p.right.letter in letters
-                  and p not in simple.values()}
+        own: dict[Letter, Compare] = {}  # a condition that begins with a letter stands for it
+        used: list[Condition] = []
+        for part in parts:
+            found = _first(part, letters)
+            if found is not None and isinstance(found.left, Place) and found.left.letter not in own:
+                own[found.left.letter] = found
+                used.append(part)
         out: list[str] = []
         for letter in letters:
-            if letter in simple or letter in turned:
-                continue
-            whole = self.temporal(letter) and not any(letter in _letters(p) for p in parts)
-            out.append(f"{self.letters[letter]} ∈ 1..{self.size(letter.extent)}" if whole else self.letters[letter])
-        used = [*simple.values(), *(p for p in parts if any(t == Compare(TURNED[p.sign], p.right, p.left)
-                                                            for t in turned.values())
-                                    if isinstance(p, Compare))]
-        conditions: list[Condition] = [*simple.values(), *turned.values(), *(p for p in parts if p not in used)]
+            if letter not in own:
+                whole = self.temporal(letter) and not any(letter in letters_of(p) for p in parts)
+                out.append(f"{self.letters[letter]} ∈ 1..{self.size(letter.extent)}" if whole
+                           else self.letters[letter])
+        conditions: list[Condition] = [*own.values(), *(p for p in parts if p not in used)]
         return ", ".join([*out, *map(self.condition, conditions)])
 
     def split(self, condition: Condition | None) -> tuple[Condition, ...]:
@@ -130,10 +131,10 @@ class Printer:
         assert_never(condition)
 
 
-def _letters(condition: Condition) -> set[Letter]:
-    match condition:
-        case Compare(_, left, right):
-            return {t.letter for t in (left, right) if isinstance(t, Place)}
-        case Joined(_, parts):
-            return {x for part in parts for x in _letters(part)}
-    assert_never(condition)
+def _first(part: Condition, letters: Sequence[Letter]) -> Compare | None:
+    """A comparison with one of the letters in front; None where none of them stands alone on a side."""
+    if isinstance(part, Compare):
+        for found in (part, Compare(TURNED[part.sign], part.right, part.left)):
+            if isinstance(found.left, Place) and found.left.letter in letters:
+                return found
+    return None

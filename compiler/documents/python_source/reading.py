@@ -17,7 +17,6 @@ from einc.documents.python_source.values import (
     CannotSayError,
     Class,
     FollowsError,
-    Function,
     Given,
     Instance,
     Lost,
@@ -31,6 +30,8 @@ from einc.documents.python_source.values import (
 from einc.documents.python_source.writing import Writer
 from einc.errors.report import EincError, Help, Problem, Source, Span, failure
 from einc.ir.indices import size
+
+HARMLESS = {"staticmethod", "no_grad", "inference_mode", "compile", "script", "jit", "jaxtyped", "override"}
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,9 @@ def read(source: Source, path: Sequence[str], library: str, reserved: frozenset[
             machine.statement(statement, scope)
     roots = [r for r in ROOTS if any(isinstance(v, Named) and v.name.split(".")[0] == r for v in scope.names.values())]
     machine.flavour = "torch" if "torch" in roots or not {"numpy", "jax"} & set(roots) else "numpy"
+    for decorator in node.decorator_list:
+        if ast.unparse(decorator).partition("(")[0].rpartition(".")[2] not in HARMLESS:
+            state.unsaid.append(Unsaid(source, decorator, "what this decorator makes of the function is not read"))
     result = _called(machine, scope, node, around, asked)
     _return(state, names, node, result)
     return _written(state, source, node, path, reserved, asked)

@@ -69,7 +69,13 @@ class State:
     notes: list[str] = field(default_factory=list)
     integers: set[str] = field(default_factory=set)  # arrays of whole numbers
     loose: set[str] = field(default_factory=set)  # sizes with a name that nobody chose
+    words: dict[str, str] = field(default_factory=dict)  # the last part of a name with dots -> the name
     count: int = 0
+
+    def word(self, name: str) -> str:
+        """A short name for a size that stands in an object, `n_embd` for `config.n_embd`."""
+        last = name.rpartition(".")[2]
+        return last if self.words.setdefault(last, name) == name else name.replace(".", "_")
 
     def letter(self, extent: Extent, hint: str = "") -> Letter:
         """A new letter."""
@@ -176,9 +182,9 @@ def atom(extent: Extent) -> str | None:
 
 def _solved(old: Extent, new: Extent) -> tuple[str, Extent] | None:
     """`H X = C` -> X = C / H, of an extent that is one product, for a size that stands in it once."""
-    if len(old.terms) != 1 or len(new.terms) > 1 and atom(old) is None:
+    if len(old.terms) != 1 or (len(new.terms) > 1 and atom(old) is None):
         return None
-    powers, coefficient = old.terms[0]
+    powers = old.terms[0][0]
     alone = [name for name, power in powers if power == 1 and name not in new.sizes]
     if not alone or len(new.terms) > 1:
         return (alone[0], new) if alone and atom(old) else None

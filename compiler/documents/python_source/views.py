@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
-from einc.documents.python_source import axes
+from einc.documents.python_source import axes, operations
 from einc.documents.python_source.primitives import dims, extent, known, sequence, shape, tensor
 from einc.documents.python_source.state import State
+from einc.documents.python_source.terms import Compare, Constant, Place
 from einc.documents.python_source.values import (
     NONE,
     CannotSayError,
     Given,
+    Named,
     Plain,
     Several,
     Tensor,
@@ -109,6 +110,32 @@ def _truth(state: State, value: Value) -> Value:
                          "compare it: `mask == 0`, or add it to the scores")
 
 
-INFINITY = Plain(math.inf)
+def _cast(state: State, value: Value, args: Value, named: Value) -> Value:
+    """The same array in another type; whole numbers and truth values would be other numbers."""
+    pairs = [sequence(state, item)[-1] for item in sequence(state, named)]
+    for one in (*sequence(state, args), *pairs):
+        word = one.name.rpartition(".")[2] if isinstance(one, Named) else ""
+        if word.startswith(("int", "uint", "long", "short", "bool")):
+            raise CannotSayError(f"a cast to `{word}` is not read", "compare with a number: `x != 0`")
+    return value
+
+
+def _running(state: State, value: Value, dim: Value) -> Value:
+    """The sum of all elements up to each, along an axis."""
+    one = tensor(state, value)
+    at = axes.axis_number(one, whole(dim, "an axis"))
+    if len(one.axes[at]) != 1:
+        raise CannotSayError("a running sum along an axis that is made of several is not read")
+    letter = one.axes[at][0]
+    up_to = state.letter(letter.extent, letter.hint)
+    order = Tensor(((up_to,), (letter,)), Constant(1), Compare("≤", Place(letter), Place(up_to)))
+    rest = [axis for n, axis in enumerate(one.axes) if n != at]
+    names = [str(n) for n in range(len(rest))]
+    moved = axes.with_axes(one, (*rest, one.axes[at]))
+    out = [*names[:at], "to", *names[at:]]
+    return operations.contracted(state, [order, moved], [["to", "from"], [*names, "from"]], out)
+
+
 VIEWS: dict[str, Callable[..., Value]] = {made.__name__: made for made in (
-    _transpose, _turned, _moved, _flat, _last, _replaced, _unsqueeze, _squeeze, _split, _unbound, _values, _truth)}
+    _transpose, _turned, _moved, _flat, _last, _replaced, _unsqueeze, _squeeze, _split, _unbound, _values, _truth,
+    _cast, _running)}

@@ -63,7 +63,7 @@ class Writer:
         lines = [self._given(array) for array in arrays]
         body = [self._equation(e, everything) for e in equations]
         numbers = [self._number(name, kind) for name, kind in self.state.numbers.items()
-                   if name in used or kind == "dim" and self._only_in_bodies(name, arrays, equations)]
+                   if name in used or (kind == "dim" and self._only_in_bodies(name, arrays, equations))]
         head = self._indices(splits)
         return "\n".join([*head, *numbers, *lines, "", *body]) + "\n"
 
@@ -91,7 +91,7 @@ class Writer:
             every += [p.extent for p in inside(e.term) if isinstance(p, SizeOf)]
         names = list(dict.fromkeys(name for extent in every for name in sorted(extent.sizes)))
         for name in sorted(names, key=lambda n: n in self.state.loose):
-            made = written(name, self.reserved).text() if name not in self.state.loose else ""
+            made = written(name, self.reserved).bare if name not in self.state.loose else ""
             if not made:
                 hint = name.partition(" ")[0]
                 options = [hint.upper() if len(hint) == 1 else hint, *(f"n_{x}" for x in (hint, *ascii_lowercase))]
@@ -107,7 +107,7 @@ class Writer:
     # classes
 
     def _classify(self, arrays: Sequence[Array], equations: Sequence[Equation], splits: Splits) -> None:
-        """Time is what positions are compared along, and what the reader says; what is summed or a part is a feature."""
+        """Time is what positions are compared along, and what the reader says; what is summed is a feature."""
         hints: dict[str, set[Extent]] = {}
         every = [*(x for a in arrays for x in a.letters), *(x for e in equations for x in letters_of(e.term))]
         for letter in every:
@@ -159,7 +159,7 @@ class Writer:
         word = initial(next(iter(sorted(letter.extent.sizes)), "n").partition(" ")[0])
         options = [letter.hint, *(TIMES if letter.extent in self.temporal else ()), f"{first}'" if first else "",
                    f"{first}''" if first else "", word, *ascii_lowercase[::-1]]
-        names = (x for x in options if x and (len(x) == 1 and x.isalpha() and x.isascii() or x.endswith("'")))
+        names = (x for x in options if x and ((len(x) == 1 and x.isalpha() and x.isascii()) or x.endswith("'")))
         found = next((x for x in names if x not in known), "")
         if not found:
             raise CannotSayError("there are more axes than letters")
@@ -201,7 +201,7 @@ class Writer:
     def _number(self, name: str, kind: str) -> str:
         made = self.arrays.get(name, written(name, self.reserved))
         if kind == "dim":
-            return f"dim {self.sizes.get(name, made.text())}"
+            return f"dim {self.sizes.get(self.state.word(name), made.bare)}"
         return f"input {made.text()}" + (f" as {name}" if made.python != name and name.isidentifier() else "")
 
     def _only_in_bodies(self, name: str, arrays: Sequence[Array], equations: Sequence[Equation]) -> bool:
@@ -215,10 +215,7 @@ class Writer:
         printer = self._printer([*left, *letters_of(equation.term)])
         name = self.arrays[equation.name]
         scripts = " ".join(printer.slot(axis) for axis in equation.axes)
-        term = equation.term
-        text, _ = printer.bare(term)
-        if isinstance(term, Fold) and text.startswith("("):
-            text = text[1:-1]
+        text = printer.term(equation.term)
         whole = " : all" if equation.output and everything else ""
         core = equation.name.rstrip("'")
         said = "_prime" + (str(len(name.primes)) if len(name.primes) > 1 else "") if name.primes else ""
