@@ -82,9 +82,9 @@ def test_the_layer_of_the_notes() -> None:
 
 
 def test_the_lines_of_the_deck() -> None:
-    x, Q, K, V, O, mask = drawn("BTC", "CHD", "CHD", "CHD", "HDC", "TT")
-    found, = returned(spec("deck"), x=x, W_Q=Q, W_K=K, W_V=V, W_O=O, mask=mask)
-    torch.testing.assert_close(found, plain.deck(x, Q, K, V, O, mask, 4), **TIGHT)
+    x, Q, K, V, out, mask = drawn("BTC", "CHD", "CHD", "CHD", "HDC", "TT")
+    found, = returned(spec("deck"), x=x, W_Q=Q, W_K=K, W_V=V, W_O=out, mask=mask)
+    torch.testing.assert_close(found, plain.deck(x, Q, K, V, out, mask, 4), **TIGHT)
 
 
 @pytest.mark.parametrize(("name", "shape"), [("heads", "BTC"), ("packed", "BTC")])

@@ -9,9 +9,19 @@ from dataclasses import dataclass, field
 
 from einc.documents.python_source import arithmetic, calls
 from einc.documents.python_source.naming import Names, initial
-from einc.documents.python_source.primitives import PRIMITIVES, extent, known, sequence, shape, tensor
+from einc.documents.python_source.outside import (
+    BUILTINS,
+    DEEPEST,
+    LONGEST,
+    ROOTS,
+    alone,
+    builtin,
+    imported,
+    loaded,
+    of_library,
+)
+from einc.documents.python_source.primitives import known, sequence, shape, tensor
 from einc.documents.python_source.state import State, Unsaid
-from einc.documents.python_source.terms import Read
 from einc.documents.python_source.values import (
     NONE,
     CannotSayError,
@@ -32,11 +42,6 @@ from einc.documents.python_source.values import (
     Value,
     Wanted,
 )
-from einc.documents.python_source.views import VIEWS
-
-DEEPEST, LONGEST = 60, 64  # calls inside of calls, rounds of a loop
-ROOTS = {"torch": "", "numpy": "numpy_", "jax": "numpy_", "math": "math_", "einops": "einops_"}
-BUILTINS = {"float", "int", "len", "range", "tuple", "list", "print", "isinstance", "super"}
 
 
 class ReturnedError(Exception):
@@ -102,8 +107,8 @@ class Interpreter:
             case ast.AnnAssign(target, _, value) if value is not None:
                 self.set(target, self.evaluate(value, scope), scope)
             case ast.AugAssign(target, op, value):
-                was = self.evaluate(_loaded(target), scope)
-                self.alone(target, was, scope)
+                was = self.evaluate(loaded(target), scope)
+                alone(self.state, target, was, scope)
                 self.set(target, arithmetic.binary(self.state, op, was, self.evaluate(value, scope)), scope)
             case ast.Return(value):
                 raise ReturnedError(NONE if value is None else self.evaluate(value, scope))
@@ -129,22 +134,6 @@ class Interpreter:
                 scope.names |= imported(node)
             case _:
                 raise CannotSayError("this statement is not read")
-
-    def alone(self, target: ast.expr, was: Value, scope: Scope) -> None:
-        """`x += y` changes the array itself: CannotSayError where it has another name that would change, too."""
-        if not isinstance(was, Tensor):
-            return
-        other: Scope | None = scope
-        while other is not None:
-            for name, value in other.names.items():
-                one = known(self.state, value) if isinstance(value, Given | Tensor) else value
-                mine = isinstance(target, ast.Name) and name == target.id
-                if (not mine and isinstance(one, Tensor) and base(one) == base(was)) or isinstance(one, Several):
-                    raise CannotSayError(f"this changes `{name}`, too, if both are one array",
-                                         "write `x = x + y`, which makes a new array")
-            other = other.around
-        if not isinstance(target, ast.Name):
-            raise CannotSayError("an array of an object is not changed in place")
 
     def inner(self, body: Iterable[ast.stmt], scope: Scope) -> None:
         """The statements of a block: one that is not read loses the whole block."""
@@ -273,7 +262,7 @@ class Interpreter:
         if isinstance(found, Lost):
             raise FollowsError("it follows from a line that was not read")
         if isinstance(found, Named):
-            return self.of_library(found.name)
+            return of_library(self.library.names, found.name)
         if found is not None:
             return known(self.state, found) if isinstance(found, Given) else found
         if name in BUILTINS and scope.user:
@@ -291,7 +280,7 @@ class Interpreter:
         of = known(self.state, of)
         match of:
             case Named(path):
-                return self.of_library(f"{path}.{name}")
+                return of_library(self.library.names, f"{path}.{name}")
             case Instance(values=values) if name in values:
                 if isinstance(values[name], Lost):
                     raise FollowsError("it follows from a line that was not read")
@@ -308,7 +297,7 @@ class Interpreter:
             case Given(path):
                 return Given(f"{path}.{name}") if f"{path}.{name}" not in self.given else self.given[f"{path}.{name}"]
             case Tensor() if name in {"T", "mT", "shape", "ndim", "data"}:
-                return self.call(self.of_library(f"{self.flavour or 'torch'}.{name}"), [of], {})
+                return self.call(of_library(self.library.names, f"{self.flavour or 'torch'}.{name}"), [of], {})
             case Tensor() if name in {"dtype", "device", "is_cuda"}:
                 return Named(name)
             case Tensor() | Scalar():
@@ -337,16 +326,6 @@ class Interpreter:
                 if found is not None:
                     return found
         return None
-
-    def of_library(self, path: str) -> Value:
-        """A name with dots: what the library's text says of it; else the name, which cannot be called."""
-        root, name = path.partition(".")[0], path.rpartition(".")[2]
-        if root not in ROOTS:
-            return Named(path)
-        names = self.library.names
-        if ROOTS[root] + name in names:
-            return names[ROOTS[root] + name]
-        return names[name] if (root in {"numpy", "jax"} and name in names) or name in {"inf", "pi"} else Named(path)
 
     # calls
 
@@ -383,12 +362,12 @@ class Interpreter:
                 own.values[str(positional[0].value)] = self.owned(own, str(positional[0].value), positional[1])
                 return NONE
             case Method(name, own):
-                found = self.of_library(f"{self.flavour or 'torch'}.{name}")
+                found = of_library(self.library.names, f"{self.flavour or 'torch'}.{name}")
                 if isinstance(found, Named):
                     raise CannotSayError(f"`.{name}` of an array is not read")
                 return self.call(found, [own, *positional], named)
             case Named(name):
-                return self.builtin(name, positional, named)
+                return builtin(self.state, name, positional, named)
             case Given(name) if "." in name:
                 tensor(self.state, called)
             case Given(name):
@@ -420,50 +399,3 @@ class Interpreter:
         if start is not None:
             self.function(start, of.scope, [new, *positional], named)
         return new
-
-    def builtin(self, name: str, positional: list[Value], named: dict[str, Value]) -> Value:
-        """A function of Python itself, or one that the library's text is made of."""
-        if name in PRIMITIVES or name in VIEWS:
-            return {**PRIMITIVES, **VIEWS}[name](self.state, *positional, **named)
-        match name, positional:
-            case ("float", [Plain(value)]) if isinstance(value, str | int | float):
-                with suppress(ValueError):
-                    return Plain(float(value))
-            case ("int", [Plain() | Scalar() as value]):
-                extent(self.state, value)
-                return value
-            case "len", [Several(items)]:
-                return Plain(len(items))
-            case ("range", [Plain(int(count))]) if 0 <= count <= LONGEST:
-                return Several(tuple(map(Plain, range(count))))
-            case ("tuple" | "list"), [Several() as value]:
-                return value
-            case "print" | "super().__init__", _:
-                return NONE
-        raise CannotSayError(f"`{name}` is not read")
-
-
-def _loaded(target: ast.expr) -> ast.expr:
-    """The target of `x += 1` as what is read there."""
-    match target:
-        case ast.Name(name):
-            return ast.copy_location(ast.Name(name, ast.Load()), target)
-        case ast.Attribute(of, name):
-            return ast.copy_location(ast.Attribute(of, name, ast.Load()), target)
-    raise CannotSayError("an array is not changed in place")
-
-
-def base(value: Tensor) -> object:
-    """What an array is a view of."""
-    return value.term.name if isinstance(value.term, Read) else value.term
-
-
-def imported(node: ast.Import | ast.ImportFrom) -> dict[str, Value]:
-    """The names that an import brings, by their dots."""
-    if isinstance(node, ast.Import):
-        return {a.asname or a.name.partition(".")[0]: Named(a.name if a.asname else a.name.partition(".")[0])
-                for a in node.names}
-    return {a.asname or a.name: Named(f"{node.module or ''}.{a.name}") for a in node.names}
-
-
-__all__ = ["Interpreter", "ReturnedError", "imported"]

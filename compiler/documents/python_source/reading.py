@@ -8,9 +8,10 @@ import tokenize
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from einc.documents.python_source.interpret import ROOTS, Interpreter
+from einc.documents.python_source.interpret import Interpreter
 from einc.documents.python_source.naming import Names, returned
 from einc.documents.python_source.operations import total
+from einc.documents.python_source.outside import ROOTS
 from einc.documents.python_source.patterns import shapes
 from einc.documents.python_source.state import State, Unsaid
 from einc.documents.python_source.values import (
