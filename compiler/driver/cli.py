@@ -23,6 +23,7 @@ COMMANDS = {
     "fmt": "Write a spec in one spelling and one layout.",
     "tex": "Print a spec as LaTeX.",
     "from": "Print the spec that a Python function is.",
+    "to": "Print a spec as lines of einsum.",
     "derive": "Print the recurrence that was found for a spec.",
     "prove": "Prove what a spec claims, or show where it does not hold.",
     "cost": "Print what a spec costs, as formulas of its sizes.",
@@ -31,7 +32,7 @@ COMMANDS = {
     "explain": "Teach what an error code means.",
 }
 
-FILES = {"from": "from_python"}  # the files of commands whose names are words of Python
+FILES = {"from": "from_python", "to": "to_einsum"}  # the files of commands with other names
 
 
 class _LazyGroup(click.Group):
