@@ -22,6 +22,8 @@ COMMANDS = {
     "show": "Print a spec as one stage of the compiler sees it.",
     "fmt": "Write a spec in one spelling and one layout.",
     "tex": "Print a spec as LaTeX.",
+    "from": "Print the spec that a Python function is.",
+    "to": "Print a spec as lines of einsum.",
     "derive": "Print the recurrence that was found for a spec.",
     "prove": "Prove what a spec claims, or show where it does not hold.",
     "cost": "Print what a spec costs, as formulas of its sizes.",
@@ -29,6 +31,8 @@ COMMANDS = {
     "cache": "List or clear what tuning has kept.",
     "explain": "Teach what an error code means.",
 }
+
+FILES = {"from": "from_python", "to": "to_einsum"}  # the files of commands with other names
 
 
 class _LazyGroup(click.Group):
@@ -40,7 +44,8 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"einc.driver.commands.{cmd_name}").command
+        command: click.Command = importlib.import_module(
+            f"einc.driver.commands.{FILES.get(cmd_name, cmd_name)}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
