@@ -63,8 +63,9 @@ def examples() -> list[Example]:
 
 (PREAMBLE,) = (text for _, language, words, text in fences() if (language, words) == ("ein", "preamble"))
 EXAMPLES = examples()
-DOCUMENTS = [Example(section(at), tuple(words.split()), text)
-             for at, language, words, text in fences() if language == "markdown"]
+ENDINGS = {"markdown": "md", "latex": "tex"}
+DOCUMENTS = [Example(section(at), tuple(words.split()), text, ENDINGS[language])
+             for at, language, words, text in fences() if language in ENDINGS]
 SECTIONS = {m[1]: m[2] for m in SECTION.finditer(PAGE)}
 
 
@@ -116,7 +117,7 @@ def test_a_document_on_the_page_is_what_its_fence_says(document: Example) -> Non
     """A fence names what becomes of each formula, or the problems that there are; so does the line above it."""
     before = PAGE[: PAGE.index(document.text)].splitlines()[-3]
     assert all(word in before for word in document.words), before
-    found = Source("example.md", document.text)
+    found = Source(f"example.{document.values}", document.text)
     report = Report()
     try:
         made = account(pipeline.paper(found, report), kernels=False)

@@ -21,7 +21,7 @@ from einc.documents.python_source.outside import (
     of_library,
 )
 from einc.documents.python_source.primitives import known, sequence, shape, tensor
-from einc.documents.python_source.state import State, Unsaid
+from einc.documents.python_source.state import ReturnedError, State, Unsaid
 from einc.documents.python_source.values import (
     NONE,
     CannotSayError,
@@ -42,14 +42,6 @@ from einc.documents.python_source.values import (
     Value,
     Wanted,
 )
-
-
-class ReturnedError(Exception):
-    """The value of a `return`, on its way out of the statements around it."""
-
-    def __init__(self, value: Value) -> None:
-        super().__init__()
-        self.value = value
 
 
 @dataclass

@@ -22,9 +22,17 @@ from einc.documents.python_source.terms import (
     Slot,
     Term,
 )
-from einc.documents.python_source.values import CannotSayError, Tensor
+from einc.documents.python_source.values import CannotSayError, Tensor, Value
 from einc.errors.report import Source
 from einc.ir.indices import Extent, number, size
+
+
+class ReturnedError(Exception):
+    """The value of a `return`, on its way out of the statements around it."""
+
+    def __init__(self, value: Value) -> None:
+        super().__init__()
+        self.value = value
 
 
 @dataclass(frozen=True)
