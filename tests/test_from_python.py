@@ -224,3 +224,36 @@ def test_a_question_about_time_is_asked_once() -> None:
     assert "question" not in told.stderr and "s ∈ 1..S" in told.stdout
     assert "question" not in einc_("from", place, "--time", "none").stderr
     assert "is no letter and no size" in einc_("from", place, "--time", "w").stderr
+
+
+@pytest.mark.parametrize(("name", "shapes"), [
+    ("sdpa", {"Q": "BHTD", "K": "BHTD", "V": "BHTD"}),
+    ("not_attention/swiglu", {"x": "TC", "W_1": "CF", "W_2": "CF", "W_3": "FC"}),
+    ("attention", {"X": "TC", "W_Q": "HCD", "W_K": "HCD", "W_V": "HCD", "W_O": "HDC"})])
+def test_a_spec_as_lines_of_einsum(name: str, shapes: dict[str, str], tmp_path: Path) -> None:
+    """What is printed computes what the spec does."""
+    done = einc_("to", "einsum", name)
+    assert done.exit_code == 0, done.output
+    scope: dict[str, Any] = {}
+    exec(compile(done.stdout, name, "exec"), scope)
+    given = dict(zip(shapes, drawn(*shapes.values()), strict=True))
+    function = next(v for k, v in scope.items() if k == name.rpartition("/")[2])
+    found = einc.compile(name, "torch")(**given)
+    torch.testing.assert_close(function(**given), found, **TIGHT)
+
+
+@pytest.mark.parametrize(("name", "shapes"), [
+    ("sdpa", {"Q": "BHTD", "K": "BHTD", "V": "BHTD"}),
+    ("not_attention/swiglu", {"x": "TC", "W_1": "CF", "W_2": "CF", "W_3": "FC"})])
+def test_there_and_back(name: str, shapes: dict[str, str], tmp_path: Path) -> None:
+    file = tmp_path / "f.py"
+    file.write_text(einc_("to", "einsum", name).stdout)
+    back = einc_("from", f"{file}::{name.rpartition('/')[2]}")
+    assert back.exit_code == 0, back.output
+    given = dict(zip(shapes, drawn(*shapes.values()), strict=True))
+    torch.testing.assert_close(returned(back.stdout, **given)[0], einc.compile(name, "torch")(**given), **TIGHT)
+
+
+def test_an_equation_that_no_line_of_einsum_says() -> None:
+    done = einc_("to", "einsum", "gqa")
+    assert done.exit_code == 1 and "# Not said, a position that is computed: L_{t s}" in done.stdout

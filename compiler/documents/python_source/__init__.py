@@ -2,5 +2,5 @@
 
 `reading` is the door. `interpret` goes through the statements; a tensor is a term over the letters of its axes
 (`terms`), a view changes the letters and never the data (`axes`), and `operations` has what a view is not.
-`library.py` of `grammar/python_library.txt` says, in Python, what the functions of the libraries are.
+`grammar/python_library.txt` says, as Python text, what the functions of the libraries are.
 """

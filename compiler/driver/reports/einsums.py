@@ -144,7 +144,7 @@ def expression(program: Program, term: Term) -> Code:
         case Position(index):
             stop = python(index.set.extent)
             start = index.set.start
-            return Code(f"torch.arange({start}, {stop} + {start})", (index,))
+            return Code(f"torch.arange({start}, {stop} + {start}, dtype=torch.float64)", (index,))
         case Read(name, subs):
             return _read(program.tensors[name], subs)
         case Where(condition, then):
