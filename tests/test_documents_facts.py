@@ -237,7 +237,10 @@ def test_what_a_display_defines_that_is_not_read_is_no_input() -> None:
     ("Here the softmax runs over the $m$ keys.", 1),
     ("Here the softmax runs over the $n$ queries.", 0),
     ("The softmax is not taken row-wise.", None),
-    ("The softmax is along rows. Then the softmax is along columns.", None),
+    ("The softmax is of each row. Then the softmax is column-wise.", None),
+    ("After the softmax we sum over the columns of $V$.", None), ("The softmax is over the rows.", None),
+    ("The softmax acts on the rows of the transposed matrix.", None),
+    ("We sum over all $n$ after the softmax.", 1), ("The softmax is taken over all $m$ keys.", 1),
     ("The softmax runs over the $q$ heads.", None), ("Rows are many. The softmax is smooth.", 1),
 ])
 def test_words_say_the_axis(words: str, axis: int | None) -> None:

@@ -10,16 +10,17 @@ from einc.documents.document import Document
 from einc.documents.facts import bare
 
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n\s*\n")
-_LINE = re.compile(r"\b(row|column)s?-?\s?wise\b"
-                   r"|\b(?:along|over|across|by|in|on|of|to)\s+(?:the\s+|each\s+|every\s+|all\s+|its\s+)?(row|column)s?\b"
-                   r"|\b(?:each|every)\s+(row|column)\b", re.I)
-_SIZE = re.compile(r"\b(?:along|over|across)\s+(?:the\s+|all\s+)?(?:\$|\\\()([^$=]{1,24}?)(?:\$|\\\))")
+_WISE = re.compile(r"\b(row|column)-?\s?wise\b", re.I)
+_EACH = re.compile(r"\b(?:each|every)\s+(row|column)\b(?!\s+of\s+(?:its|the)\s+transpose)", re.I)
+_SIZE = re.compile(r"\W+(?:[A-Za-z]+\W+){0,3}?(?:over|along|across)\s+(?:the\s+|all\s+)?"
+                   r"(?:\$|\\\()([^$=]{1,24}?)(?:\$|\\\))")
+_LINE = re.compile(r"\b(?:row|column)s?\b", re.I)
 _DENIED = re.compile(r"\b(?:not|never|nor|instead|rather|unlike)\b|n't\b", re.I)
 
 
 def axes(document: Document, functions: Iterable[str], section: int) -> dict[str, frozenset[str]]:
     """Of each function what the words of a section say that it runs along: `row`, `column`, or the name of a size.
-    Where the section says nothing, it is what the whole document says. A sentence that denies something says `?`.
+    Where the section says nothing, it is what the whole document says. A sentence that leaves it open says `?`.
     """
     starts = [x.span.start for x in document.headings]
     names = sorted(functions, key=len, reverse=True)
@@ -27,15 +28,23 @@ def axes(document: Document, functions: Iterable[str], section: int) -> dict[str
     own: dict[str, set[str]] = {}
     other: dict[str, set[str]] = {}
     for at, sentence in _sentences(document.source.text) if called is not None else ():
-        found = {x[0].lower() for x in called.finditer(sentence)} if called is not None else set()
-        said = {"?"} if _DENIED.search(sentence) else set()
-        said |= {next(x for x in line.groups() if x).lower() for line in _LINE.finditer(sentence)}
-        said |= {bare(x) for x in _SIZE.findall(sentence)}
-        if found and said - {"?"}:
+        found = list(called.finditer(sentence)) if called is not None else []
+        said = _said(sentence, [x.end() for x in found])
+        if found and said:
             for into in ((own,) if bisect_right(starts, at) - 1 == section else (other,)):
                 for name in found:
-                    into.setdefault(name, set()).update(said)
+                    into.setdefault(name[0].lower(), set()).update(said)
     return {name: frozenset(own.get(name) or other[name]) for name in {*own, *other}}
+
+
+def _said(sentence: str, ends: Iterable[int]) -> set[str]:
+    """What a sentence says that the functions in it run along, each of which ends at one of the `ends`. What has rows
+    or columns in other words says `?`: `over the rows` may mean either.
+    """
+    said = {x[1].lower() for pattern in (_WISE, _EACH) for x in pattern.finditer(sentence)}
+    said |= {bare(x[1]) for end in ends for x in [_SIZE.match(sentence, end)] if x is not None}
+    rest = _EACH.sub("", _WISE.sub("", sentence))
+    return said | ({"?"} if _LINE.search(rest) or (said and _DENIED.search(sentence)) else set())
 
 
 def _sentences(text: str) -> Iterator[tuple[int, str]]:

@@ -37,8 +37,8 @@ def _worded(known: Known, node: s.Expression, shape: Shape) -> y.Side | None:
         words |= {size for size in said if known.whole((size,)) == getattr(shape, side)}
     fits = [side for side, words in sides.items() if words.issuperset(said)]
     if not fits:
-        told_of = " and ".join(sorted(said))
-        raise OpenReading(f"the words say of `{node.span.text}` that it runs along {told_of}", node.span, helps=(
+        clear = f": {' and '.join(sorted(said - {'?'}))}" if said - {"?"} else ""
+        raise OpenReading(f"the words do not settle along what `{node.span.text}` runs{clear}", node.span, helps=(
             Help("say it in the formula, by the letter of the side: `f_s(A)`"),))
     return fits[0] if len(fits) == 1 else None
 
