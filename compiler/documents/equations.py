@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from einc.checking.declarations.names import head, index_name
+from einc.checking.declarations.names import head, index_name, left_of
 from einc.checking.matrices.functions import parameters
+from einc.checking.matrices.shapes import parts
 from einc.documents import shapes
 from einc.documents.blocks import updates
 from einc.documents.document import Document, Formula
@@ -49,8 +50,21 @@ def said(document: Document, functions: frozenset[str], indices: Iterable[str],
     document = replace(document, macros=document.macros.renewed())
     found = [x for formula in document.formulas for x in _formula(document, formula, functions, known)]
     states = {(x.formula.section, _left(x)) for x in found if x.statement is not None and updates(x.statement)}
+    states |= {(x.formula.section, _left(x)) for x in found for y in found
+               if x.fact == "a value" and x.formula.section == y.formula.section and not y.fact and _begins(x, y)}
     return tuple(_single([replace(x, statement=None) if x.fact and (x.formula.section, _left(x)) not in states
                           and _no_definition(x, known) else x for x in found]))
+
+
+def _begins(value: Said, found: Said) -> bool:
+    """Whether a value, `h_0 = 0`, is of what an equation computes from the one before it, `h_t = a h_{t-1}`."""
+    if value.statement is None or found.statement is None:
+        return False
+    first, body = head(left_of(value.statement.clauses[0].body)), found.statement.clauses[0].body
+    named = head(left_of(body))
+    if first is None or named is None or first[0].base != named[0].base or not isinstance(body, s.Relation):
+        return False
+    return any(letter for x in body.operands[1:] for letter in neighbours(x, named[0].base))
 
 
 def _no_definition(found: Said, known: _Known) -> bool:
@@ -119,10 +133,15 @@ def _formula(document: Document, formula: Formula, functions: frozenset[str], kn
     if formula.problem is not None:
         yield Said(formula, span, problem=formula.problem)
         return
-    if not formula.display and not _SAYS.search(span.text):
+    number = not formula.display and shapes.number(document.source.text, span.start)
+    if not formula.display and not number and not _SAYS.search(span.text):
         return
     report = Report()
     found = parse_formula(document.source, report, functions, (span.start, span.end), formula.holes, document.macros)
+    if number and not _SAYS.search(span.text):
+        lines = (shapes.line(c.body, s.Number("1", c.span), c.span) for x in found for c in x.clauses)
+        yield from (Said(formula, x.span, x, fact=shapes.FACT) for x in lines if x is not None)
+        return
     if report.errors or not found:
         # A macro that is not mathematics of indices says more than the brackets that it leaves open.
         problem = min(report.sorted(), key=lambda p: not isinstance(p, UnknownMacro)) if report.errors else None
@@ -228,6 +247,22 @@ def _facts(formula: Formula, statement: s.Statement, clause: s.Clause, kind: str
         body = s.Relation((name, last), ("=",), span)
         line = replace(statement, clauses=(replace(clause, body=body, span=span, after=""),), span=span)
         yield Said(formula, span, line if head(name) is not None else None, fact=kind)
+
+
+def scripts(node: s.Expression) -> tuple[s.Script, ...]:
+    """What hangs on a name."""
+    return node.scripts if isinstance(node, s.Scripted) else ()
+
+
+def neighbours(node: s.Expression, base: str = "") -> Iterator[str]:
+    """The letters of which an expression reads a neighbour, t of `h_{t-1}`, of names with a `base` where one is given:
+    they count what comes one after the other.
+    """
+    for part in (x for x in parts(node) if not base or ((named := head(x)) is not None and named[0].base == base)):
+        for x in (x for k in scripts(part) if k.kind == "lower" and k.content is not None for x in parts(k.content)):
+            match x:
+                case s.Sum((s.Word(letter), s.Number())):
+                    yield letter
 
 
 def ranged(node: s.Expression) -> s.Range | None:

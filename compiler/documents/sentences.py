@@ -9,7 +9,7 @@ from einc.checking.declarations.names import index_name, left_of
 from einc.checking.matrices.factors import renamed
 from einc.checking.matrices.shapes import DOTS, parts, plain, words
 from einc.documents.document import Document
-from einc.documents.equations import Said, ranged
+from einc.documents.equations import Said, neighbours, ranged, scripts
 from einc.documents.shapes import FACT
 from einc.errors.report import Span
 from einc.ir.indices import CLASSES
@@ -43,11 +43,14 @@ def index_lines(document: Document, equations: Iterable[Said]) -> Iterator[tuple
     families = {w.text for x in equations if x.fact == FACT and x.statement is not None
                 for w in words(k.content for k in scripts(x.statement.clauses[0].body) if k.content is not None)}
     temporal = {letter for found in _NEVER.finditer(document.source.text) for letter in _LETTER.findall(found[1])}
+    ordered = {x for said in equations if said.statement is not None
+               for c in said.statement.clauses for x in neighbours(c.body)}
     for said in equations:
         if said.indices and said.statement is not None:
             names = [n for n in said.indices if index_name(n) is not None]
             body = said.statement.clauses[-1].body
             over, cls = ranged(body), _class(said, names, temporal)
+            cls = cls or ("time" if any(index_name(n) in ordered for n in names) else "")
             cls = cls or (_FAMILY if {index_name(n) for n in names} <= families else "")
             if names and over is not None and (cls or (isinstance(body, s.Relation) and _braced(body.operands[-1]))):
                 yield said, _line(names, over, cls or _DEFAULT, said.span)
@@ -77,11 +80,6 @@ def _counted(node: s.Expression) -> s.Word | None:
     inner = content.items[0] if isinstance(content, s.Group) and len(content.items) == 1 else content
     inner = inner.items[0] if isinstance(inner, s.Group) and inner.open == "(" and len(inner.items) == 1 else inner
     return inner if isinstance(inner, s.Word) and len(inner.text) == 1 and not inner.quoted else None
-
-
-def scripts(node: s.Expression) -> tuple[s.Script, ...]:
-    """What hangs on a name."""
-    return node.scripts if isinstance(node, s.Scripted) else ()
 
 
 def _braced(node: s.Expression) -> bool:

@@ -16,6 +16,14 @@ _FONT = re.compile(r"\\(?:text[a-z]*|mathrm|mathbf|mathsf|boldsymbol|operatornam
 FACT = "a shape"  # the kind of fact that it is
 _DRESS = re.compile(r"\\(?:math[a-z]+|text[a-z]*|operatorname|bm|boldsymbol|left|right)(?![A-Za-z])|[\s{}&]|\\[,;:!]")
 _KEYWORDS = {1: "vector", 2: "matrix"}
+# `a scalar decay $\\gamma$`; not of what is named beside another thing, `the scalar product $q k$`.
+_NUMBER = re.compile(r"(?<!not a )\bscalars?(?:\s+(?!product|multipl|function|times|field|valued|of\b|for\b|on\b|per\b)"
+                     r"[a-z]+)?\s+(?:\$|\\\()\s*\Z")
+
+
+def number(text: str, start: int) -> bool:
+    """Whether the words before a formula, which starts at a place of a text, say that it is a number."""
+    return _NUMBER.search(text, max(start - 60, 0), start) is not None
 
 
 def shape(node: s.Expression) -> s.Expression | None:

@@ -4,43 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from einc.checking.declarations.names import Name, left_of
-from einc.checking.matrices import typed as y
 from einc.checking.matrices.factors import apart
 from einc.checking.matrices.functions import Function, chosen, defined, names_in, parameters
 from einc.checking.matrices.known import Known, known
-from einc.checking.matrices.lines import above, index, names, placed, taken
+from einc.checking.matrices.lines import index, names, placed, taken
+from einc.checking.matrices.local import localised
+from einc.checking.matrices.reading import Reader
 from einc.checking.matrices.shapes import (
     ENTRYWISE,
-    ONE,
     TRANSPOSE,
     Dimension,
     Key,
-    Shape,
     Symbol,
     Waiting,
-    declared,
     parts,
-    plain,
-    shapes_of,
-    split,
     words,
 )
-from einc.checking.matrices.typing import Typing
-from einc.checking.matrices.writing import Letters, Supply, Writing
+from einc.checking.matrices.uses import declared, keyed, split
+from einc.checking.matrices.writing import Letters, Supply, Writing, places
 from einc.errors.problems import BadDeclaration, NoShape, OpenReading, ShapesDiffer, UnknownMacro
 from einc.errors.report import Help, Label, Problem, Report, Span
 from einc.syntax import tree as s
 
-_SIDES: tuple[Literal["columns", "rows"], ...] = ("columns", "rows")
 _KEYWORDS = ("matrix", "vector")
 _FOREIGN = {TRANSPOSE: "a transpose, which tensors with named indices do not need",
             ENTRYWISE: "a product without indices: write both factors with theirs"}
 _NO_NAME = "a function is defined here, which is no name of a tensor"
 _NAME = Help("a tensor is a name with indices: what it depends on stands in its scripts; or `def f(x) = …`")
-_ENTRYWISE = "vectors side by side are multiplied entry by entry, for nothing else has the declared shape"
 
 
 @dataclass(frozen=True)
@@ -61,14 +53,16 @@ def elaborated(tree: s.SyntaxTree, prelude: Iterable[s.Statement], report: Repor
     if not any(line.keyword in _KEYWORDS for line in tree.statements):
         return Elaborated(replace(tree, statements=tuple(_indexed(tree.statements, report))))
     tree = replace(tree, statements=apart(tree.statements))
-    given = known(prelude, tree)
-    functions, statements = defined(tree.statements, given.letters)
+    found, given = localised(tree.statements, known(prelude, tree))
+    functions, statements = defined(found, given.letters)
     work = _Work(replace(given, defined=chosen(statements, functions)), statements, report, functions,
                  Supply(given, taken(statements)), tree.own)
     for line in statements:
         if line.keyword in _KEYWORDS:
             work.declare(line)
+    work.unite()
     work.read(work.equations())
+    work.begin()
     kept = _indexed([x for line in statements for x in work.lines(line)], report)
     made = replace(tree, statements=(*work.new_indices(), *kept), lost=tree.lost | work.lost,
                    unknown=tree.unknown | work.unread)
@@ -116,7 +110,7 @@ class _Work:
     inlined: frozenset[Span] = frozenset()
     unread: frozenset[str] = frozenset()  # what equations of other sections define that are not read
     elsewhere: frozenset[Name] = frozenset()  # what only the words of other sections give a shape
-    used: set[Key] = field(default_factory=set)  # what stands in equations of matrices
+    used: set[Key | None] = field(default_factory=set)  # what stands in equations of matrices
 
     def declare(self, line: s.Statement) -> None:
         """Adds the symbols of a `matrix` or `vector` line."""
@@ -130,6 +124,14 @@ class _Work:
                 self.symbols[symbol.key] = symbol
         except Problem as problem:
             self._wrong(problem, (c.body for c in line.clauses))
+
+    def unite(self) -> None:
+        """Drops the vectors that are the rows of a matrix of their name: `B_t : N` of `B : T × N`, where t counts T."""
+        for key, symbol in list(self.symbols.items()):
+            whole = self.symbols.get(Key(key.name, 0))
+            counted = tuple((self.known.letters[x],) for x in symbol.stack)
+            if whole is not None and len(counted) == 1 and (*counted, *symbol.sides) == whole.sides:
+                del self.symbols[key]
 
     def _wrong(self, problem: Problem, lost: Iterable[s.Expression]) -> None:
         self.report.add(problem)
@@ -160,14 +162,14 @@ class _Work:
         found = split(node, self.known.letters)
         if found is None:
             return False
-        known = [x for x in self.symbols.values() if x.key.name == found[0]]
-        full = any(len(found[1]) == x.key.letters + len(x.sides) for x in known)
-        return found[2] or Key(found[0], len(found[1])) in self.named or (bool(known) and not full)
+        known = [x for x in self.symbols.values() if x.key.name == found.name]
+        full = any(len(found.places) == x.key.letters + len(x.sides) for x in known)
+        return found.turned or found.key in self.named or (bool(known) and not full)
 
     def read(self, equations: list[s.Statement]) -> None:
         """Reads the equations, each after those that define what it reads; what waits for itself has no shape."""
         self.multiplied = self._multiplied(equations)
-        self.used = {Key(found[0], len(found[1])) for line in equations for x in names(line.clauses[0].body)
+        self.used = {keyed(found, self.symbols) for line in equations for x in names(line.clauses[0].body)
                      if (found := split(x, self.known.letters)) is not None}
         pending = equations
         while pending:
@@ -203,6 +205,24 @@ class _Work:
             elif fault is not None:
                 self._wrong(fault, (left_of(line.clauses[0].body),))
 
+    def begin(self) -> None:
+        """Reads the lines of a paper that say what comes before the first: `h_0 = 0`, 0 in every entry of `h_t`."""
+        for line in self.statements:
+            body = line.clauses[0].body
+            found = split(left_of(body), self.known.letters)
+            if line.rank is None or found is None or found.places or not found.name.lower[-1:] or not (
+                    isinstance(body, s.Relation) and found.name.lower[-1].isdigit()):
+                continue
+            symbol = self.symbols.get(Key(replace(found.name, lower=found.name.lower[:-1]), 1))
+            value = body.operands[-1]
+            if symbol is None or not isinstance(value, s.Number) or (value.text != "0" and symbol.sides):
+                continue
+            row, column = self._letters(symbol, symbol.stack)
+            place = s.Number(found.name.lower[-1], body.operands[0].span)
+            left = Writing(self.supply).shown(symbol, (place,), (), row, column, body.operands[0].span)
+            clause = replace(line.clauses[0], body=replace(body, operands=(left, value)))
+            self.made[id(line)] = (replace(line, clauses=(clause, *line.clauses[1:])),)
+
     def _multiplied(self, equations: list[s.Statement]) -> frozenset[Key]:
         """The symbols that stand nowhere but as the first matrix of a product, so that it is known what sums their
         columns and that nothing sums their rows.
@@ -213,8 +233,8 @@ class _Work:
         for node, before, after in (x for right in rights for x in placed(right)):
             found = split(node, self.known.letters)
             if found is not None:
-                first = after is not None and self._holds(after) and not any(map(self._holds, before)) and not found[2]
-                uses.setdefault(Key(found[0], len(found[1])), []).append(first)
+                first = after is not None and self._holds(after) and not any(map(self._holds, before))
+                uses.setdefault(found.key, []).append(first and not found.turned)
         return frozenset(key for key, found in uses.items() if all(found))
 
     def _holds(self, node: s.Expression) -> bool:
@@ -223,7 +243,7 @@ class _Work:
 
     def _left(self, line: s.Statement) -> Key | None:
         found = split(left_of(line.clauses[0].body), self.known.letters)
-        return None if found is None else Key(found[0], len(found[1]))
+        return None if found is None else found.key
 
     def _try(self, line: s.Statement, unknown: frozenset[Key]) -> bool:
         """Reads an equation; False where it waits for the shape of another."""
@@ -252,84 +272,18 @@ class _Work:
                               helps=(Help("declare them with it: `matrix NAME : ROWS × COLUMNS`"),))
 
     def _equation(self, line: s.Statement, unknown: frozenset[Key]) -> tuple[s.Statement, ...]:
-        """The equation in index notation: of the sides that its vectors may have, the one that fits."""
+        """The equation in index notation, with what it defines among the symbols."""
         body = line.clauses[0].body
         assert isinstance(body, s.Relation)
-        if len(body.operands) != 2:
-            raise NoShape("an equation of matrices has one equals sign", body.span)
-        faults: list[Problem] = []
-        found = self._readings(line, body, unknown, False, faults)
-        if not found and self._left(line) in self.symbols:  # its declared shape decides
-            found = self._readings(line, body, unknown, True, faults)
-        if not found:
-            raise faults[0]
-        if len(found) > 1:
-            raise OpenReading("are vectors columns or rows here? Both fit", body.span, helps=(
-                Help("declare them by `matrix`: `matrix b : 1 × d` is a row, `matrix b : d × 1` a column"),))
-        (symbol, written), = found.values()
-        before = self.defined.get(symbol.key)
+        found = Reader(self.known, self.symbols, self.supply, unknown, self.multiplied).read(line)
+        before = self.defined.get(found.symbol.key)
         if before is not None and line.rank is None:
             raise NoShape(f"`{body.operands[0].span.text}` is defined twice", body.operands[0].span, "",
                           Label(before.span, "defined here"), helps=(Help("give one of them a label"),))
-        self.symbols[symbol.key], self.defined[symbol.key] = symbol, line
-        return written
-
-    def _readings(self, line: s.Statement, body: s.Relation, unknown: frozenset[Key], entrywise: bool,
-                  faults: list[Problem]) -> dict[object, tuple[Symbol, tuple[s.Statement, ...]]]:
-        """The readings of an equation that differ, each by its text without places; adds to the faults of the others.
-        """
-        found: dict[object, tuple[Symbol, tuple[s.Statement, ...]]] = {}
-        for side in _SIDES:
-            try:
-                right = Typing(self.known, self.symbols, unknown, side, entrywise).of(body.operands[1])
-                if isinstance(right, y.Lines) and right.side is None and self._left(line) in self.multiplied:
-                    right = replace(right, side="columns", guessed=True)
-                self._fits(body.operands[0], right)
-                symbol, written = self._written(line, right, (_ENTRYWISE,) if entrywise else ())
-            except Problem as problem:
-                faults.append(problem)
-                continue
-            found.setdefault(plain(tuple(x.clauses[0].body for x in written)), (symbol, written))
-        return found
-
-    def _fits(self, left: s.Expression, right: y.Typed) -> None:
-        """Raises ShapesDiffer where the left side is declared with another shape, NoShape where it is no name."""
-        found = split(left, self.known.letters)
-        if found is None or found[2]:
-            raise NoShape(f"`{left.span.text}` is no name of a matrix", left.span)
-        symbol = self.symbols.get(Key(found[0], len(found[1])))
-        if symbol is not None:
-            shapes = [Shape(self.known.whole(x.rows), self.known.whole(x.columns)) for x in shapes_of(symbol)]
-            if right.shape not in shapes:
-                message = f"`{left.span.text}` is {shapes[0]}, and the right side {right.shape}"
-                raise ShapesDiffer(message, right.span, "", Label(symbol.span, "declared here"))
-
-    def _written(self, line: s.Statement, right: y.Typed,
-                 guessed: tuple[str, ...] = ()) -> tuple[Symbol, tuple[s.Statement, ...]]:
-        """The symbol that an equation defines, and the line with both sides in index notation."""
-        clause = line.clauses[0]
-        assert isinstance(clause.body, s.Relation)
-        left = clause.body.operands[0]
-        found = split(left, self.known.letters)
-        assert found is not None
-        name, stack, _ = found
-        key, shape = Key(name, len(stack)), right.shape
-        sides = tuple(x for x in (shape.rows, shape.columns) if x != ONE)
-        symbol = self.symbols.get(key) or Symbol(
-            key, (shape.rows, shape.columns) if len(sides) == 2 else sides, stack, left.span)
-        used = frozenset({*stack, *y.letters(right)} & self.known.letters.keys())
-        row = self.supply.fresh(shape.rows, used)
-        column = self.supply.fresh(shape.columns, used | {*row})
-        inside = used | {*row, *column}
-        writing = Writing(self.supply, inside, name.python, whole=line.rank is not None,
-                          above=frozenset(above(clause.body.operands[1])))
-        body = replace(clause.body, operands=(writing.shown(symbol, stack, row, column, left.span),
-                                              writing.write(right, row, column, inside)))
-        first = [s.Statement("", False, (s.Clause(x, None, x.span),), (), x.span, rank=line.rank)
-                 for x in writing.parts]
-        if writing.guessed or guessed:
-            self.guessed[clause.span] = "; ".join(dict.fromkeys((*guessed, *writing.guessed)))
-        return symbol, (*first, replace(line, clauses=(replace(clause, body=body), *line.clauses[1:])))
+        self.symbols[found.symbol.key], self.defined[found.symbol.key] = found.symbol, line
+        if found.guessed:
+            self.guessed[line.clauses[0].span] = "; ".join(dict.fromkeys(found.guessed))
+        return found.lines
 
     def lines(self, line: s.Statement) -> Iterator[s.Statement]:
         """What stands in place of a line: inputs for symbols that nothing defines, an equation, or the line itself."""
@@ -351,11 +305,11 @@ class _Work:
     def _returned(self, clause: s.Clause) -> s.Clause:
         """`output Y` of a matrix, with the letters of its sides."""
         found = split(clause.body, self.known.letters)
-        symbol = None if found is None else self.symbols.get(Key(found[0], len(found[1])))
-        if found is None or symbol is None or found[2]:
+        symbol = None if found is None else self.symbols.get(found.key)
+        if found is None or symbol is None or found.turned or found.letters is None:
             return clause
-        row, column = self._letters(symbol, found[1])
-        return replace(clause, body=Writing(self.supply).shown(symbol, found[1], row, column, clause.span))
+        row, column = self._letters(symbol, found.letters)
+        return replace(clause, body=Writing(self.supply).shown(symbol, found.places, (), row, column, clause.span))
 
     def _defined_by_index(self, symbol: Symbol) -> bool:
         """Whether an equation with indices defines a symbol: it has the letters of its sides too."""
@@ -365,7 +319,8 @@ class _Work:
     def _declared(self, symbol: Symbol) -> s.Clause:
         """An input as it is declared: one letter a side."""
         row, column = self._letters(symbol, symbol.stack)
-        body = Writing(self.supply).symbol(symbol, symbol.stack, row, column, symbol.span)
+        stack = places(symbol.stack, symbol.span)
+        body = Writing(self.supply).shown(symbol, stack, (), row, column, symbol.span)
         return s.Clause(body, None, symbol.span)
 
     def _letters(self, symbol: Symbol, stack: tuple[str, ...]) -> tuple[Letters, Letters]:

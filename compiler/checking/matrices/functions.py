@@ -6,7 +6,8 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from einc.checking.declarations.names import Name, head, left_of, size_name
-from einc.checking.matrices.shapes import TRANSPOSE, Key, Symbol, is_name, mapped, parts, plain, split
+from einc.checking.matrices.shapes import TRANSPOSE, Key, Symbol, is_name, mapped, parts, plain
+from einc.checking.matrices.uses import split, turned
 from einc.errors.problems import NoShape
 from einc.errors.report import Help
 from einc.syntax import tree as s
@@ -31,14 +32,14 @@ class Function:
             found = split(node, letters) if is_name(node) else None
             if found is None:
                 return mapped(node, change)
-            name, stack, turned = found
-            if name.upper[-1:] == ("T",) and replace(name, upper=name.upper[:-1]) in given:
-                name, turned = replace(name, upper=name.upper[:-1]), True
+            name, stack, flipped = found.name, found.places, found.turned
+            if (base := turned(name)) is not None and base in given:
+                name, flipped = base, True
             if name not in given or stack:
                 return node
             inner = s.Group("(", ")", (given[name],), given[name].span)
             mark = s.Script("upper", s.Word(TRANSPOSE, node.span), "", node.span)
-            return s.Scripted(inner, (), (mark,), node.span) if turned else inner
+            return s.Scripted(inner, (), (mark,), node.span) if flipped else inner
 
         return change(self.body)
 
@@ -48,7 +49,8 @@ class Function:
         if (many := len(self.parameters)) != len(given.items):
             raise NoShape(f"`{node.span.text}` is defined of {many} and has {len(given.items)} here", span)
         same = self.parameters == tuple(
-            found[0] for x in given.items if (found := split(x, letters)) is not None and not any(found[1:]))
+            found.name for x in given.items if (found := split(x, letters)) is not None
+            and not (found.places or found.turned))
         if self.captured and not same:
             computed = min(x.python for x in self.captured)
             raise NoShape(f"the definition of `{node.span.text}` reads `{computed}`, which is computed of what stands "
@@ -57,7 +59,7 @@ class Function:
 
     def strange(self, symbols: Mapping[Key, Symbol], given: Container[str]) -> str | None:
         """A size in the right side that is neither `given` nor of a symbol that stands there, None without one."""
-        within = {found[0] for x in parts(self.body) if is_name(x) and (found := split(x, ())) is not None}
+        within = {found.name for x in parts(self.body) if is_name(x) and (found := split(x, ())) is not None}
         mine = {x for key, symbol in symbols.items() if key.name in within - {*self.parameters}
                 for side in symbol.sides for x in side}
         sizes = {x for symbol in symbols.values() for side in symbol.sides for x in side}
@@ -90,8 +92,8 @@ def defined(statements: Iterable[s.Statement], letters: Container[str]) -> tuple
         if made is not None:
             found[id(lines[-1])] = made
     own = {name for name, _ in found.values()}
-    reads = {name[0]: names_in(x.clauses[0].body, letters) - {name[0]} for x in lines if x.keyword in ("", "output")
-             and (name := split(left_of(x.clauses[0].body), letters)) is not None and name[0] not in own}
+    reads = {left.name: names_in(x.clauses[0].body, letters) - {left.name} for x in lines if x.keyword in ("", "output")
+             and (left := split(left_of(x.clauses[0].body), letters)) is not None and left.name not in own}
     held = {key: (name, replace(x, captured=_captured(x, reads, letters))) for key, (name, x) in found.items()}
     return held, tuple(lines)
 
@@ -114,10 +116,10 @@ def chosen(lines: Iterable[s.Statement], found: Mapping[int, tuple[Name, Functio
 def _function(line: s.Statement, letters: Container[str]) -> tuple[Name, Function] | None:
     """The function that a line defines, with its name."""
     found, body = parameters(line), line.clauses[0].body
-    name = split(found[0], letters) if found is not None else None
-    if found is None or name is None or name[1] or not isinstance(body, s.Relation):
+    left = split(found[0], letters) if found is not None else None
+    if found is None or left is None or left.places or not isinstance(body, s.Relation):
         return None
-    return name[0], Function(found[1], body.operands[1])
+    return left.name, Function(found[1], body.operands[1])
 
 
 def _valued(line: s.Statement) -> s.Statement:
@@ -146,4 +148,4 @@ def _captured(function: Function, reads: Mapping[Name, Iterable[Name]], letters:
 
 def names_in(node: s.Expression, letters: Container[str]) -> set[Name]:
     """The names of symbols in an expression, without letters."""
-    return {found[0] for x in parts(node) if is_name(x) and (found := split(x, letters)) is not None}
+    return {found.name for x in parts(node) if is_name(x) and (found := split(x, letters)) is not None}

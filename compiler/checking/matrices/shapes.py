@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import assert_never
 
-from einc.checking.declarations.names import Name, head, index_name, size_name
+from einc.checking.declarations.names import Name, size_name
 from einc.errors.problems import BadDeclaration
 from einc.errors.report import Help, Span
 from einc.syntax import tree as s
@@ -72,60 +72,6 @@ class Symbol:
     span: Span
 
 
-def split(node: s.Expression, letters: Container[str]) -> tuple[Name, tuple[str, ...], bool] | None:
-    """The name of a symbol, the declared letters in its scripts, and whether it is transposed; None where it has none.
-
-    `W_Q^{(i)⊤}` is the transpose of `W_Q` with the letter i; what is no letter is a label of the name.
-    """
-    found = head(node)
-    if found is None:
-        return None
-    name, scripts = found
-    stack: list[str] = []
-    lower, upper, turned = list(name.lower), list(name.upper), False
-    for script in scripts:
-        if script.content is None:
-            return None
-        for item in _items(script.content):
-            text = _word(item)
-            if text is None:
-                return None
-            if text == TRANSPOSE and script.kind == "upper":
-                turned = not turned
-            elif text in letters:
-                stack.append(text)
-            elif len(text) > 1 and all(x in letters for x in text):
-                stack += text
-            else:
-                (lower if script.kind == "lower" else upper).append(text)
-    made = Name(name.base, name.accents, name.primes, tuple(lower), tuple(upper))
-    return made, tuple(stack), turned
-
-
-def _items(content: s.Expression) -> Iterator[s.Expression]:
-    """The entries of a script: of a list, and of letters side by side."""
-    match content:
-        case s.Group("{", "}", items):
-            for item in items:
-                yield from _items(item)
-        case s.Group("(", ")", (only,)):
-            yield only
-        case s.Product(factors, operators) if not any(operators):
-            for factor in factors:
-                yield from _items(factor)
-        case _:
-            yield content
-
-
-def _word(node: s.Expression) -> str | None:
-    match node:
-        case s.Word(text) | s.Number(text):
-            return text
-        case s.Scripted():
-            return index_name(node)
-    return None
-
-
 def dimensions(body: s.Expression) -> tuple[Dimension, ...]:
     """The dimensions of `T × h d_v`. Raises BadDeclaration for what is no product of sizes."""
     factors, operators = (body.factors, body.operators) if isinstance(body, s.Product) else ((body,), ("",))
@@ -152,26 +98,6 @@ def _sizes(node: s.Expression) -> Dimension | None:
             return tuple(x for side in found for x in side)
     name = size_name(node)
     return None if name is None else (name,)
-
-
-def declared(statement: s.Statement, letters: Container[str]) -> Iterator[Symbol]:
-    """The symbols of a line `matrix Q, K^{(i)} : T × d_k` or `vector b : d`. Raises BadDeclaration."""
-    sides = 2 if statement.keyword == "matrix" else 1
-    example = "matrix Q : T × d_k" if sides == 2 else "vector b : d_ff"
-    if not statement.tail:
-        raise BadDeclaration(f"nothing says which shape `{statement.clauses[0].span.text}` has", statement.span,
-                             helps=(Help(f"write it after a colon: `{example}`"),))
-    found = dimensions(statement.tail[0].body)
-    if len(statement.tail) > 1 or len(found) != sides:
-        raise BadDeclaration(f"a {statement.keyword} has {'rows and columns' if sides == 2 else 'one size'}",
-                             statement.tail[0].span.to(statement.tail[-1].span),
-                             helps=(Help(f"write it as in `{example}`"),))
-    for clause in statement.clauses:
-        parts = split(clause.body, letters)
-        if parts is None or parts[2]:
-            raise BadDeclaration(f"`{clause.span.text}` is no name of a {statement.keyword}", clause.span,
-                                 helps=(Help(f"write it as in `{example}`"),))
-        yield Symbol(Key(parts[0], len(parts[1])), found, parts[1], clause.span)
 
 
 def shapes_of(symbol: Symbol) -> tuple[Shape, ...]:

@@ -15,10 +15,11 @@ Side = Literal["rows", "columns"]
 
 @dataclass(frozen=True)
 class Leaf:
-    """A symbol with the letters of its stack."""
+    """A symbol at a place of its stack, and `at` places of its sides: None for a side that is open, () for all open."""
 
     symbol: Symbol
-    stack: tuple[str, ...]
+    stack: tuple[s.Expression, ...]
+    at: tuple[s.Expression | None, ...]
     shape: Shape
     span: Span
 
@@ -28,6 +29,16 @@ class Plain:
     """A number as index notation writes it: `1/√d_k`, `m_i`."""
 
     expression: s.Expression
+    shape: Shape
+    span: Span
+
+
+@dataclass(frozen=True)
+class Raised:
+    """A number to a power that the text writes with its letters: `γ^{n-m}`."""
+
+    inner: Typed
+    power: s.Expression
     shape: Shape
     span: Span
 
@@ -137,8 +148,10 @@ def letters(node: Typed, free: bool = False) -> Iterator[str]:
     without those that a big operator binds.
     """
     match node:
-        case Leaf(stack=stack):
-            yield from stack
+        case Leaf(stack=stack, at=at):
+            yield from (w.text for w in words(x for x in (*stack, *at) if x is not None))
+        case Raised(inner, power):
+            yield from (*letters(inner, free), *(w.text for w in words((power,))))
         case Plain(expression):
             yield from (w.text for w in words((expression,)))
         case Times(left, right):
@@ -158,4 +171,4 @@ def letters(node: Typed, free: bool = False) -> Iterator[str]:
             assert_never(node)
 
 
-Typed = Leaf | Plain | Turned | Times | Entries | Lines | Summed | Folded | Triangle | Diagonal | Stacked
+Typed = Leaf | Plain | Raised | Turned | Times | Entries | Lines | Summed | Folded | Triangle | Diagonal | Stacked

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
@@ -10,10 +10,11 @@ from typing import Literal
 from einc.checking.declarations.names import Name, head, size_name
 from einc.checking.matrices import typed as y
 from einc.checking.matrices.along import along, shown
-from einc.checking.matrices.factors import binds, bound, product, renamed
+from einc.checking.matrices.applied import MATRIX
+from einc.checking.matrices.entries import at_sides
+from einc.checking.matrices.factors import binds, bound, product
 from einc.checking.matrices.known import Applied, Known
 from einc.checking.matrices.shapes import (
-    DOTS,
     ENTRYWISE,
     ONE,
     TRANSPOSE,
@@ -24,9 +25,9 @@ from einc.checking.matrices.shapes import (
     Waiting,
     power,
     shapes_of,
-    split,
     told,
 )
+from einc.checking.matrices.uses import Use, keyed, split, turned
 from einc.errors.problems import NoShape, OpenReading, ShapesDiffer
 from einc.errors.report import Help, Label, Problem, Span
 from einc.syntax import tree as s
@@ -74,25 +75,17 @@ class Typing:
         """A symbol, a size, a letter or a number of the text."""
         found = split(node, self.known.letters)
         text = node.span.text
-        if found is not None:
-            name, stack, turned = found
-            key = Key(name, len(stack))
-            if key in self.symbols:
-                leaf = self._leaf(self.symbols[key], stack, node.span)
-                return y.Turned(leaf, leaf.shape.turned, node.span) if turned else leaf
-            if key in self.waiting:
-                raise Waiting(key)
-            same = [k for k in (*self.symbols, *self.waiting) if k.name == name]
-            if same:
-                message = f"`{text}` has {_letters(len(stack))} beside its rows and columns"
-                raise NoShape(f"{message}, and it is declared with {_letters(same[0].letters)}", node.span, helps=(
-                    Help("give it the letters with which it is declared"),))
+        leaf = self._used(found, node.span) if found is not None else None
+        if leaf is not None:
+            return leaf
+        if (raised := self._raised(node)) is not None:
+            return raised
+        same = [k for k in (*self.symbols, *self.waiting) if found is not None and k.name == found.name]
+        if found is not None and same:
+            message = f"`{text}` has {_letters(len(found.places))} beside its rows and columns"
+            raise NoShape(f"{message}, and it is declared with {_letters(same[0].letters)}", node.span, helps=(
+                Help("give it the letters with which it is declared"),))
         base = head(node)
-        if found is not None and found[0].upper[-1:] == ("T",):  # `K^T`, where no letter and no label is named T
-            symbol = self.symbols.get(Key(replace(found[0], upper=found[0].upper[:-1]), len(found[1])))
-            if symbol is not None:
-                leaf = self._leaf(symbol, found[1], node.span)
-                return y.Turned(leaf, leaf.shape.turned, node.span)
         if found is None and base is not None and any(k.name == base[0] for k in self.symbols):
             place = node.scripts[-1].span if isinstance(node, s.Scripted) else node.span
             raise NoShape(f"`{place.text}` stands after a matrix", place, helps=(_POWERS,))
@@ -112,10 +105,49 @@ class Typing:
                 Help(f"write `exp({raised.span.text.strip('{}')})` for each entry"),))
         return y.Plain(node, _NUMBER, node.span) if isinstance(inner, y.Plain) else self._called("exp", (inner,), node)
 
-    def _leaf(self, symbol: Symbol, stack: tuple[str, ...], span: Span) -> y.Leaf:
-        """A symbol with its shape; one with a single side lies as the vectors of the equation do."""
-        shapes = shapes_of(symbol)
-        return y.Leaf(symbol, stack, self._whole(shapes[-1] if self.vectors == "rows" else shapes[0]), span)
+    def _used(self, use: Use, span: Span) -> y.Typed | None:
+        """A symbol where it stands, whole or at places of its sides; None where there is none such. Raises Waiting."""
+        for name in (use.name, turned(use.name)):
+            if name is None:
+                continue
+            key = keyed(replace(use, name=name), (*self.symbols, *self.waiting))
+            if key is None:
+                continue
+            if key in self.waiting:
+                raise Waiting(key)
+            leaf = self._leaf(self.symbols[key], use.places, span)
+            if leaf is not None:
+                flipped = use.turned != (name != use.name)
+                return y.Turned(leaf, leaf.shape.turned, span) if flipped else leaf
+        return None
+
+    def _leaf(self, symbol: Symbol, given: tuple[s.Expression, ...], span: Span) -> y.Leaf | None:
+        """A symbol with its shape, at the places that are given beside those of its stack: one of each side that it
+        has, or of one side, which the sizes that their letters count tell. None where they tell no side.
+        What has a single open side lies as the vectors of the equation do.
+        """
+        stack, inside = given[: symbol.key.letters], given[symbol.key.letters :]
+        at = at_sides(self.known, symbol, inside) if inside else ()
+        if at is None:
+            return None
+        left = tuple(side for n, side in enumerate(symbol.sides) if not at or at[n] is None)
+        shapes = shapes_of(replace(symbol, sides=left))
+        shape = self._whole(shapes[-1] if self.vectors == "rows" else shapes[0])
+        return y.Leaf(symbol, stack, at, shape, span)
+
+    def _raised(self, node: s.Word | s.Scripted) -> y.Raised | None:
+        """A power of a number that is a symbol: `γ^{n-m}`."""
+        if not isinstance(node, s.Scripted) or not node.scripts or node.scripts[-1].kind != "upper":
+            return None
+        *rest, last = node.scripts
+        base = replace(node, scripts=tuple(rest)) if rest or node.accents else node.base
+        found = split(base, self.known.letters)
+        inner = self._used(found, node.span) if found is not None else None
+        if inner is None or not inner.shape.number or last.content is None:
+            return None
+        content = last.content
+        power = content.items[0] if isinstance(content, s.Group) and len(content.items) == 1 else content
+        return y.Raised(inner, power, _NUMBER, node.span)
 
     @property
     def _sizes(self) -> frozenset[str]:
@@ -136,6 +168,8 @@ class Typing:
                 inner = replace(inner, inverse=not inner.inverse, span=node.span)
             elif isinstance(inner, y.Plain) and one.kind == "upper":
                 inner = y.Plain(node, _NUMBER, node.span)
+            elif inner.shape.number and one.kind == "upper" and content is not None:
+                inner = y.Raised(inner, content, _NUMBER, node.span)
             else:
                 raise NoShape(f"`{one.span.text}` stands after a matrix of shape {inner.shape}", one.span,
                               helps=(_POWERS,))
@@ -189,11 +223,11 @@ class Typing:
             return y.Plain(s.Product((node, after), ("", ""), span), _NUMBER, span), at + 2
         found, given = head(node), after.base if isinstance(after, s.Scripted) else after
         named = split(node, self.known.letters)
-        if named is not None and named[0] in self.known.defined and isinstance(given, s.Group) and given.open == "(":
-            applied = self._applied(named[0], node, given)
+        if named is not None and named.name in self.known.defined and isinstance(given, s.Group) and given.open == "(":
+            applied = self._applied(named.name, node, given)
             return self._marked(applied, after.scripts, after) if isinstance(after, s.Scripted) else applied, at + 2
         if found is None or not isinstance(given, s.Group) or given.open != "(" or (
-                found[0].base not in self.known.functions and found[0].base not in _MATRIX):
+                found[0].base not in self.known.functions and found[0].base not in MATRIX):
             return self.of(node), at + 1
         called = self._call(node, found[0].base, given)
         return self._marked(called, after.scripts, after) if isinstance(after, s.Scripted) else called, at + 2
@@ -283,8 +317,8 @@ class Typing:
                                                  and head(node) == (Name(name), node.scripts)):
             raise NoShape(f"`{node.span.text}` has a script, and `{name}` takes none here", node.span, helps=(
                 Help("leave it out, or write the equation with its indices"),))
-        if name in _MATRIX:
-            return _MATRIX[name](self, given, span)
+        if name in MATRIX:
+            return MATRIX[name](self.known, self.of, given, span)
         named = tuple(x for x in given.items if isinstance(x, s.Relation))
         arguments = tuple(self.of(x) for x in given.items if not isinstance(x, s.Relation))
         if not arguments or applied is None:
@@ -313,60 +347,6 @@ class Typing:
         if all(isinstance(x, y.Plain) for x in arguments) and isinstance(node, s.Root):
             return y.Plain(node, _NUMBER, node.span)
         return self._entries("call", arguments, (name,), node.span)
-
-    def folded(self, fold: str, given: s.Group, span: Span) -> y.Typed:
-        """`rowsum(A)`, `rowmax(A)`."""
-        inner = self.of(_only(given, span))
-        return y.Folded(fold, inner, Shape(inner.shape.rows, ONE), span)
-
-    def triangle(self, given: s.Group, span: Span) -> y.Typed:
-        """`tril(A)` of a square matrix."""
-        inner = self.of(_only(given, span))
-        if inner.shape.rows != inner.shape.columns or len(inner.shape.rows) != 1:
-            raise ShapesDiffer(f"the triangle of {shown(inner)}, which is not square", span)
-        return y.Triangle(inner, inner.shape, span)
-
-    def diagonal(self, given: s.Group, span: Span) -> y.Typed:
-        """`diag(v)` of a vector."""
-        inner = self.of(_only(given, span))
-        if ONE not in (inner.shape.rows, inner.shape.columns):
-            raise ShapesDiffer(f"`diag` of {shown(inner)}, which is no vector", span)
-        side = inner.shape.rows if inner.shape.columns == ONE else inner.shape.columns
-        return y.Diagonal(inner, False, Shape(side, side), span)
-
-    def concatenated(self, given: s.Group, span: Span) -> y.Typed:
-        """`Concat(head_1, …, head_h)`: the general term and the letter that counts it."""
-        between = [x.span for x in given.items]
-        if len(between) != 2 or not DOTS.search(span.source.text, between[0].end, between[1].start):
-            raise NoShape("a concatenation of single matrices has no shape of one product", span, helps=(
-                Help("write it with indices, as a direct sum: `C_t^e = A_t^a ⊕ B_t^b`"),))
-        first, last = given.items
-        for letter, size in self.known.letters.items():
-            one, other = renamed(first, "1", letter), renamed(last, size, letter)
-            if one is not None and other is not None and split(one, self.known.letters) == split(
-                    other, self.known.letters):
-                inner = self.of(other)
-                return y.Stacked(letter, inner, Shape(inner.shape.rows, (size, *inner.shape.columns)), span)
-        raise OpenReading("which letter counts what stands between the first and the last?", span, helps=(
-            Help("declare it, with the size that the last one has: `index i : head(h)`"),))
-
-
-# What is applied to matrices as such, by name.
-_MATRIX: dict[str, Callable[[Typing, s.Group, Span], y.Typed]] = {
-    "rowsum": lambda typing, given, span: typing.folded("sum", given, span),
-    "rowmax": lambda typing, given, span: typing.folded("max", given, span),
-    "tril": Typing.triangle,
-    "diag": Typing.diagonal,
-    "Concat": Typing.concatenated,
-    "concat": Typing.concatenated,
-}
-
-
-def _only(given: s.Group, span: Span) -> s.Expression:
-    if len(given.items) != 1:
-        raise NoShape(f"one matrix is expected, here are {len(given.items)}", span)
-    return given.items[0]
-
 
 def _along(vector: y.Typed, columns: bool) -> y.Typed:
     """A vector as a row, which scales columns, or as a column."""

@@ -96,8 +96,13 @@ class Writing:
         match node:
             case y.Plain(expression):
                 return self._renamed(expression)
-            case y.Leaf(symbol, stack, _, span):
-                return self.shown(symbol, tuple(self.stack.get(x, x) for x in stack), row, column, span)
+            case y.Leaf(symbol, stack, at, _, span):
+                given = tuple(None if x is None else self._renamed(x) for x in at)
+                return self.shown(symbol, tuple(map(self._renamed, stack)), given, row, column, span)
+            case y.Raised(inner, power, _, span):
+                script = s.Script("upper", s.Group("{", "}", (self._renamed(power),), span), "", span)
+                base = s.Group("(", ")", (self.write(inner, row, column, used),), span)
+                return s.Scripted(base, (), (script,), span)
             case y.Turned(inner):
                 return self.write(inner, column, row, used)
             case y.Times():
@@ -207,7 +212,7 @@ class Writing:
         for name in names[1:]:
             if name not in change and len(other) == 1 and letters[name] == across[0]:
                 change[name] = other[0]
-        return _substituted(node.domain, change)
+        return substituted(node.domain, change)
 
     def _sequence(self, side: Dimension) -> bool:
         return INDEX_CLASSES[self.supply.known.classes.get(side[0], "feature")].sequence
@@ -220,31 +225,42 @@ class Writing:
         label = "".join(named) + _NTH[len(self.parts)]
         name = Name("N", lower=(label,))
         symbol = Symbol(Key(name, len(stack)), sides, stack, node.span)
+        own = places(stack, node.span)
         r = self.supply.fresh(node.shape.rows, {*stack})
         c = self.supply.fresh(node.shape.columns, {*stack, *r})
         alone = replace(self, free=frozenset({*stack, *r, *c}), stack={})
         right = alone.write(node, r, c, alone.free)
-        self.parts.append(s.Relation((self.shown(symbol, stack, r, c, node.span), right), ("=",), node.span))
-        return self.shown(symbol, tuple(self.stack.get(x, x) for x in stack), row, column, node.span)
+        self.parts.append(s.Relation((self.shown(symbol, own, (), r, c, node.span), right), ("=",), node.span))
+        return self.shown(symbol, tuple(map(self._renamed, own)), (), row, column, node.span)
 
-    def shown(self, symbol: Symbol, stack: Letters, row: Letters, column: Letters, span: Span) -> s.Expression:
-        """A symbol between rows and columns; one with one side has the letter of whichever side it lies along."""
-        single = len(symbol.sides) == 1
-        return self.symbol(symbol, stack, (row or column) if single else row, () if single else column, span)
+    def shown(self, symbol: Symbol, stack: tuple[s.Expression, ...], at: tuple[s.Expression | None, ...], row: Letters,
+              column: Letters, span: Span) -> s.Expression:
+        """A symbol between rows and columns, at some places of its sides. What has one open side has the letter of
+        whichever side it lies along.
+        """
+        given = at or (None,) * len(symbol.sides)
+        single = sum(x is None for x in given) == 1
+        ends = ((row or column) if single else row, (row or column) if single else column)
+        sides = tuple(ends[n] if x is None else x for n, x in enumerate(given))
+        return self.symbol(symbol, stack, sides, span)
 
-    def symbol(self, symbol: Symbol, stack: Letters, row: Letters, column: Letters, span: Span) -> s.Expression:
-        """A name with its labels, the letters of its stack and of its sides."""
+    def symbol(self, symbol: Symbol, stack: tuple[s.Expression, ...], given: tuple[Letters | s.Expression, ...],
+               span: Span) -> s.Expression:
+        """A name with its labels, the places of its stack and of its sides."""
         name = symbol.key.name
-        lower = [_entry((x,), span, x in self.above) for x in stack]
+        lower = [self._place(x) for x in stack]
         upper: list[s.Expression] = []
         sides = tuple(self.supply.known.whole(x) for x in symbol.sides)
-        shaped = [(letters, side, at) for at, (letters, side) in enumerate(zip((row, column), sides, strict=False))
-                  if side != ONE]
-        for letters, side, at in shaped:
+        shaped = [(place, side, at) for at, (place, side) in enumerate(zip(given, sides, strict=False)) if side != ONE]
+        for place, side, at in shaped:
             above = self.supply.summed(side) and (at == 1 or len(symbol.sides) == 1)
             # A free letter below is no half of a pair, even where it stands above in another factor.
-            alone = not above and self.supply.summed(side) and len(letters) == 1 and letters[0] in self.free
-            (upper if above else lower).append(_entry(letters, span, alone))
+            letter = place[0] if isinstance(place, tuple) and len(place) == 1 else (
+                place.text if isinstance(place, s.Word) else "")
+            alone = not above and self.supply.summed(side) and letter in self.free
+            entry = _entry(place, span, alone) if isinstance(place, tuple) else _entry(
+                (place.text,), span, alone) if isinstance(place, s.Word) else place
+            (upper if above else lower).append(entry)
         scripts = [s.Script("prime", None, "'" * name.primes, span)] if name.primes else []
         scripts += [_label("lower", x, span) for x in name.lower]
         scripts += [_label("upper", x, span) for x in name.upper]
@@ -253,8 +269,12 @@ class Writing:
         word = s.Word(name.base, span, quoted=len(name.base) > 1)
         return s.Scripted(word, name.accents, tuple(scripts), span) if scripts or name.accents else word
 
+    def _place(self, node: s.Expression) -> s.Expression:
+        """A place of a stack in a slot."""
+        return _entry((node.text,), node.span, node.text in self.above) if isinstance(node, s.Word) else node
+
     def _renamed(self, node: s.Expression) -> s.Expression:
-        return _substituted(node, self.stack) if self.stack else node
+        return substituted(node, self.stack) if self.stack else node
 
 
 def _label(level: Literal["lower", "upper"], text: str, span: Span) -> s.Script:
@@ -266,6 +286,8 @@ def _label(level: Literal["lower", "upper"], text: str, span: Span) -> s.Script:
 
 def _braced(*items: s.Expression) -> s.Expression:
     span = items[0].span
+    if not all(isinstance(x, s.Word | s.Scripted | s.Group) for x in items):
+        return s.Group("{", "}", items, span)
     inner = items[0] if len(items) == 1 else s.Product(items, ("",) * len(items), span)
     return s.Group("{", "}", (inner,), span)
 
@@ -276,6 +298,11 @@ def _entry(letters: Letters, span: Span, alone: bool = False) -> s.Expression:
     if alone:
         return s.Group("(", ")", items, span)
     return items[0] if len(items) == 1 else s.Group("(", ")", (s.Product(items, ("",) * len(items), span),), span)
+
+
+def places(letters: Letters, span: Span) -> tuple[s.Expression, ...]:
+    """Letters as places."""
+    return tuple(_words(letters, span))
 
 
 def _words(letters: Letters, span: Span) -> Iterator[s.Expression]:
@@ -303,8 +330,8 @@ def _below(column: Letters, row: Letters, span: Span) -> s.Relation:
     return s.Relation((_entry(column, span), _entry(row, span)), ("<=",), span)
 
 
-def _substituted(node: s.Expression, change: Mapping[str, str]) -> s.Expression:
+def substituted(node: s.Expression, change: Mapping[str, str]) -> s.Expression:
     """The expression with some letters in place of others."""
     if isinstance(node, s.Word) and node.text in change:
         return next(_words((change[node.text],), node.span))
-    return mapped(node, lambda x: _substituted(x, change), scripts=True)
+    return mapped(node, lambda x: substituted(x, change), scripts=True)

@@ -1,0 +1,74 @@
+"""What is applied to matrices as such: folds of rows, triangles, diagonals, concatenation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from einc.checking.matrices import typed as y
+from einc.checking.matrices.along import shown
+from einc.checking.matrices.factors import renamed
+from einc.checking.matrices.known import Known
+from einc.checking.matrices.shapes import DOTS, ONE, Shape, plain
+from einc.checking.matrices.uses import split
+from einc.errors.problems import NoShape, OpenReading, ShapesDiffer
+from einc.errors.report import Help, Span
+from einc.syntax import tree as s
+
+Of = Callable[[s.Expression], y.Typed]  # the typed expression of an argument
+
+
+def folded(fold: str, of: Of, given: s.Group, span: Span) -> y.Typed:
+    """`rowsum(A)`, `rowmax(A)`."""
+    inner = of(_only(given, span))
+    return y.Folded(fold, inner, Shape(inner.shape.rows, ONE), span)
+
+
+def triangle(of: Of, given: s.Group, span: Span) -> y.Typed:
+    """`tril(A)` of a square matrix."""
+    inner = of(_only(given, span))
+    if inner.shape.rows != inner.shape.columns or len(inner.shape.rows) != 1:
+        raise ShapesDiffer(f"the triangle of {shown(inner)}, which is not square", span)
+    return y.Triangle(inner, inner.shape, span)
+
+
+def diagonal(of: Of, given: s.Group, span: Span) -> y.Typed:
+    """`diag(v)` of a vector."""
+    inner = of(_only(given, span))
+    if ONE not in (inner.shape.rows, inner.shape.columns):
+        raise ShapesDiffer(f"`diag` of {shown(inner)}, which is no vector", span)
+    side = inner.shape.rows if inner.shape.columns == ONE else inner.shape.columns
+    return y.Diagonal(inner, False, Shape(side, side), span)
+
+
+def concatenated(known: Known, of: Of, given: s.Group, span: Span) -> y.Typed:
+    """`Concat(head_1, …, head_h)`: the general term and the letter that counts it."""
+    between = [x.span for x in given.items]
+    if len(between) != 2 or not DOTS.search(span.source.text, between[0].end, between[1].start):
+        raise NoShape("a concatenation of single matrices has no shape of one product", span, helps=(
+            Help("write it with indices, as a direct sum: `C_t^e = A_t^a ⊕ B_t^b`"),))
+    first, last = given.items
+    for letter, size in known.letters.items():
+        one, other = renamed(first, "1", letter), renamed(last, size, letter)
+        if one is not None and other is not None and plain(split(one, known.letters)) == plain(
+                split(other, known.letters)):
+            inner = of(other)
+            return y.Stacked(letter, inner, Shape(inner.shape.rows, (size, *inner.shape.columns)), span)
+    raise OpenReading("which letter counts what stands between the first and the last?", span, helps=(
+        Help("declare it, with the size that the last one has: `index i : head(h)`"),))
+
+
+# What is applied to matrices as such, by name.
+MATRIX: dict[str, Callable[[Known, Of, s.Group, Span], y.Typed]] = {
+    "rowsum": lambda _, of, given, span: folded("sum", of, given, span),
+    "rowmax": lambda _, of, given, span: folded("max", of, given, span),
+    "tril": lambda _, of, given, span: triangle(of, given, span),
+    "diag": lambda _, of, given, span: diagonal(of, given, span),
+    "Concat": concatenated,
+    "concat": concatenated,
+}
+
+
+def _only(given: s.Group, span: Span) -> s.Expression:
+    if len(given.items) != 1:
+        raise NoShape(f"one matrix is expected, here are {len(given.items)}", span)
+    return given.items[0]

@@ -1,0 +1,135 @@
+"""Letters that a paper does not declare and whose size its equations tell: `x_n` beside a declared `x_m`, the entries
+of `L_{ij}`, what `Σ_{j=1}^{N}` counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from einc.checking.declarations.names import head, left_of, size_name
+from einc.checking.matrices.factors import binds, bound
+from einc.checking.matrices.known import Known
+from einc.checking.matrices.lines import index
+from einc.checking.matrices.shapes import Key, Symbol, is_name, mapped, parts, words
+from einc.checking.matrices.uses import declared, split
+from einc.checking.matrices.writing import substituted
+from einc.errors.report import Problem
+from einc.syntax import tree as s
+
+
+@dataclass(frozen=True)
+class _Text:
+    """What is known of a text: its letters and sizes, and its declared symbols."""
+
+    known: Known
+    symbols: Mapping[Key, Symbol]
+
+    @property
+    def sizes(self) -> frozenset[str]:
+        """The sizes of its shapes and letters."""
+        return frozenset((*self.known.classes, *(x for y in self.symbols.values() for side in y.sides for x in side)))
+
+
+def localised(statements: Iterable[s.Statement], known: Known) -> tuple[tuple[s.Statement, ...], Known]:
+    """The lines of a paper with an index line for each such letter, and what is known with them. A letter that has
+    another size elsewhere is renamed in its equation.
+    """
+    lines = tuple(statements)
+    text = _Text(known, dict(_symbols(lines, known)))
+    found = {id(line): _letters(line, text) for line in lines if line.rank is not None}
+    letters = dict(known.letters)
+    out: list[s.Statement] = []
+    for line in lines:
+        change: dict[str, str] = {}
+        for letter, size in found.get(id(line), {}).items():
+            if letters.setdefault(letter, size) != size:
+                change[letter] = _other(letter, size, letters, text)
+                letters[change[letter]] = size
+        out.append(line if not change else replace(line, clauses=tuple(
+            replace(c, body=_renamed(c.body, change)) for c in line.clauses)))
+    made = [index(x, known.classes.get(size, "feature"), (size,), (), lines[0].span)
+            for x, size in letters.items() if x not in known.letters]
+    return (*made, *out), replace(known, letters=letters)
+
+
+def _symbols(lines: Iterable[s.Statement], known: Known) -> Iterator[tuple[Key, Symbol]]:
+    for line in lines:
+        if line.keyword in ("matrix", "vector"):
+            try:
+                yield from ((x.key, x) for x in declared(line, known.letters))
+            except Problem:
+                continue
+
+
+def _letters(line: s.Statement, text: _Text) -> dict[str, str]:
+    """The letters of an equation that are not declared, or that count something else, each with the one size that the
+    equation tells. Only those of its left side and those that a big operator binds.
+    """
+    body = line.clauses[0].body
+    if line.keyword not in ("", "output") or not isinstance(body, s.Relation):
+        return {}
+    binders = [x for x in parts(body) if isinstance(x, s.Scripted) and binds(x)]
+    named = head(left_of(body))
+    own = {x for k in (named[1] if named is not None else ()) if k.content is not None for w in words((k.content,))
+           for x in _single(w)}
+    free = {x for x in (*own, *(b for x in binders for b in bound(x))) if x not in text.sizes and len(x) == 1}
+    if not free:
+        return {}
+    told: dict[str, set[str]] = {}
+    for letter, size in (*_ranges(binders, text), *_placed(body, free, text)):
+        told.setdefault(letter, set()).add(size)
+    return {x: next(iter(sizes)) for x, sizes in told.items() if len(sizes) == 1 and x in free
+            and text.known.letters.get(x) != next(iter(sizes))}
+
+
+def _single(word: s.Word) -> Iterator[str]:
+    """The letters of a word in a script: `ij` may be i and j."""
+    if not word.quoted and word.text.islower() and len(word.text) <= 2:
+        yield from word.text
+
+
+def _ranges(binders: Iterable[s.Scripted], text: _Text) -> Iterator[tuple[str, str]]:
+    """The size that the letter of `Σ_{j=1}^{N}` counts, N or that of the letter N."""
+    for binder in binders:
+        upper = next((k.content for k in binder.scripts if k.kind == "upper"), None)
+        end = upper.items[0] if isinstance(upper, s.Group) and len(upper.items) == 1 else upper
+        size = None if end is None else size_name(end)
+        size = text.known.letters.get(size, size) if size is not None else None
+        yield from ((x, size) for x in bound(binder) if size is not None and size in text.sizes)
+
+
+def _placed(body: s.Expression, free: set[str], text: _Text) -> Iterator[tuple[str, str]]:
+    """The sizes that letters count by their places in symbols that are declared."""
+    letters = {*text.known.letters, *free}
+    for node in parts(body):
+        exact = split(node, text.known.letters) if is_name(node) else None
+        if exact is None or exact.key in text.symbols:
+            continue
+        use = split(node, letters)
+        for symbol in text.symbols.values():
+            if use is None or symbol.key.name != use.name:
+                continue
+            sides = symbol.sides if len(use.places) == symbol.key.letters + len(symbol.sides) else ()
+            if not sides and len(use.places) != symbol.key.letters:
+                continue
+            counted = (*(text.known.letters.get(x, "") for x in symbol.stack),
+                       *(side[0] if len(side) == 1 else "" for side in sides))
+            for place, size in zip(use.places, counted, strict=True):
+                yield from ((w.text, size) for w in words((place,)) if w.text in free and size)
+
+
+def _other(letter: str, size: str, letters: Mapping[str, str], text: _Text) -> str:
+    """Another name for a letter: one that counts this size, else the letter with a prime."""
+    primes = (letter + "'" * n for n in range(1, len(letters) + 2))
+    return next(x for x in primes if x not in letters and x not in text.sizes)
+
+
+def _renamed(node: s.Expression, change: Mapping[str, str]) -> s.Expression:
+    """The expression with letters under other names, those side by side apart."""
+    if isinstance(node, s.Word) and not node.quoted and len(node.text) == 2 and any(x in change for x in node.text):
+        apart = tuple(substituted(replace(node, text=x), change) for x in node.text)
+        return s.Product(apart, ("", ""), node.span)
+    if isinstance(node, s.Word):
+        return substituted(node, change)
+    return mapped(node, lambda x: _renamed(x, change), scripts=True)

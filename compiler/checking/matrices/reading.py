@@ -1,0 +1,154 @@
+"""One equation of matrices -> index notation: of the readings that its vectors allow, the one that fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from einc.checking.declarations.names import left_of
+from einc.checking.matrices import typed as y
+from einc.checking.matrices.known import Known
+from einc.checking.matrices.lines import above, names
+from einc.checking.matrices.shapes import ONE, Key, Shape, Symbol, plain, shapes_of
+from einc.checking.matrices.typing import Typing
+from einc.checking.matrices.uses import Use, keyed, split
+from einc.checking.matrices.writing import Supply, Writing
+from einc.errors.problems import NoShape, OpenReading, ShapesDiffer
+from einc.errors.report import Help, Label, Problem
+from einc.syntax import tree as s
+
+_SIDES: tuple[Literal["columns", "rows"], ...] = ("columns", "rows")
+_ENTRYWISE = "vectors side by side are multiplied entry by entry, for nothing else has the declared shape"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What an equation defines, the lines that it is in index notation, and what it does not say and is read as."""
+
+    symbol: Symbol
+    lines: tuple[s.Statement, ...]
+    guessed: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Reader:
+    """What equations are read with. `unknown` are what equations define whose shapes are not known yet, `multiplied`
+    the symbols whose columns a product sums wherever they stand.
+    """
+
+    known: Known
+    symbols: Mapping[Key, Symbol]
+    supply: Supply
+    unknown: frozenset[Key]
+    multiplied: frozenset[Key]
+
+    def read(self, line: s.Statement) -> Reading:
+        """The equation in index notation: of the sides that its vectors may have, the one that fits. Raises Problem
+        where none or several do, Waiting where the shape of something is not known yet.
+        """
+        body = line.clauses[0].body
+        assert isinstance(body, s.Relation)
+        if len(body.operands) != 2:
+            raise NoShape("an equation of matrices has one equals sign", body.span)
+        left = split(body.operands[0], self.known.letters)
+        if left is None or left.turned or left.letters is None:
+            raise NoShape(f"`{body.operands[0].span.text}` is no name of a matrix", body.operands[0].span)
+        assumed = list(self._assumed(left, body)) if left.key in self.unknown and self._reads(
+            body.operands[1], left) else []
+        if assumed:
+            own = replace(self, unknown=self.unknown - {left.key})
+            return _one(body, [x for y in assumed for x in replace(own, symbols={**self.symbols, left.key: y})._all(
+                line, left, body, [])])
+        faults: list[Problem] = []
+        found = self._all(line, left, body, faults)
+        if not found:
+            raise faults[0]
+        return _one(body, found)
+
+    def _all(self, line: s.Statement, left: Use, body: s.Relation, faults: list[Problem]) -> list[Reading]:
+        """The readings of an equation; adds to the faults of the others."""
+        found = list(self._readings(line, left, body, False, faults))
+        if not found and left.key in self.symbols:  # its declared shape decides
+            found = list(self._readings(line, left, body, True, faults))
+        return found
+
+    def _reads(self, node: s.Expression, left: Use) -> bool:
+        """Whether an expression reads what a left side names."""
+        found = (split(x, self.known.letters) for x in names(node))
+        return any(x is not None and keyed(x, [left.key]) is not None for x in found)
+
+    def _assumed(self, left: Use, body: s.Relation) -> Iterator[Symbol]:
+        """What an equation that reads itself may define: a term of its right side that does not has its shape."""
+        right = body.operands[1]
+        for term in right.terms if isinstance(right, s.Sum) else ():
+            if self._reads(term, left):
+                continue
+            for side in _SIDES:
+                try:
+                    shape = Typing(self.known, self.symbols, self.unknown - {left.key}, side).of(term).shape
+                except Problem:
+                    continue
+                yield _symbol(left, shape, body)
+            return
+
+    def _readings(self, line: s.Statement, left: Use, body: s.Relation, entrywise: bool,
+                  faults: list[Problem]) -> Iterator[Reading]:
+        """The readings of an equation by the sides that its vectors may have; adds to the faults of the others."""
+        for side in _SIDES:
+            try:
+                right = Typing(self.known, self.symbols, self.unknown, side, entrywise).of(body.operands[1])
+                if isinstance(right, y.Lines) and right.side is None and left.key in self.multiplied:
+                    right = replace(right, side="columns", guessed=True)
+                self._fits(left, body, right)
+                yield self._written(line, left, right, (_ENTRYWISE,) if entrywise else ())
+            except Problem as problem:
+                faults.append(problem)
+
+    def _fits(self, left: Use, body: s.Relation, right: y.Typed) -> None:
+        """Raises ShapesDiffer where the left side is declared with another shape."""
+        symbol = self.symbols.get(left.key)
+        if symbol is not None:
+            shapes = [Shape(self.known.whole(x.rows), self.known.whole(x.columns)) for x in shapes_of(symbol)]
+            if right.shape not in shapes:
+                message = f"`{body.operands[0].span.text}` is {shapes[0]}, and the right side {right.shape}"
+                raise ShapesDiffer(message, right.span, "", Label(symbol.span, "declared here"))
+
+    def _written(self, line: s.Statement, left: Use, right: y.Typed, guessed: tuple[str, ...]) -> Reading:
+        """The symbol that an equation defines, and the line with both sides in index notation."""
+        clause = line.clauses[0]
+        assert isinstance(clause.body, s.Relation)
+        stack, shape = left.letters or (), right.shape
+        symbol = self.symbols.get(left.key) or _symbol(left, shape, clause.body)
+        used = frozenset({*stack, *y.letters(right)} & self.known.letters.keys())
+        row = self.supply.fresh(shape.rows, used)
+        column = self.supply.fresh(shape.columns, used | {*row})
+        inside = used | {*row, *column}
+        writing = Writing(self.supply, inside, left.name.python, whole=line.rank is not None,
+                          above=frozenset(above(clause.body.operands[1])))
+        place = left_of(clause.body).span
+        body = replace(clause.body, operands=(writing.shown(symbol, left.places, (), row, column, place),
+                                              writing.write(right, row, column, inside)))
+        first = [s.Statement("", False, (s.Clause(x, None, x.span),), (), x.span, rank=line.rank)
+                 for x in writing.parts]
+        last = replace(line, clauses=(replace(clause, body=body), *line.clauses[1:]))
+        return Reading(symbol, (*first, last), (*guessed, *writing.guessed))
+
+
+def _one(body: s.Relation, found: list[Reading]) -> Reading:
+    """The one reading of an equation, of those that differ by more than places. Raises OpenReading for several."""
+    texts = {plain(tuple(x.clauses[0].body for x in reading.lines)): reading for reading in reversed(found)}
+    if len(texts) > 1:
+        raise OpenReading("are vectors columns or rows here? Both fit", body.span, helps=(
+            Help("declare them by `matrix`: `matrix b : 1 × d` is a row, `matrix b : d × 1` a column"),))
+    if not texts:
+        raise NoShape("no term of this tells the shape of what it defines", body.span, helps=(
+            Help("declare it: `matrix NAME : ROWS × COLUMNS`"),))
+    return found[0]
+
+
+def _symbol(left: Use, shape: Shape, body: s.Relation) -> Symbol:
+    """What an equation of this shape defines."""
+    sides = tuple(x for x in (shape.rows, shape.columns) if x != ONE)
+    whole = (shape.rows, shape.columns) if len(sides) == 2 else sides
+    return Symbol(left.key, whole, left.letters or (), left_of(body).span)
