@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from einc.errors.problems import BadNumber, BadScript, UnknownMacro, UnreadableCharacter
 from einc.errors.report import Help, Report, Source, Span
+from einc.syntax import cases
 from einc.syntax import spelling as sp
 from einc.syntax.brackets import UNITS, Word, braced, bracketed, unnoted
 from einc.syntax.macros import MAX_OF_TEXT, NONE, Macros, Meaning, arguments, filled
@@ -57,7 +58,7 @@ def words(source: Source, report: Report, functions: frozenset[str] = frozenset(
         else:
             at = lexer.word(at)
     lexer.put("NEWLINE", "\n", at, at)
-    return braced(bracketed(unnoted(lexer.out), source, report))
+    return braced(bracketed(cases.chosen(unnoted(lexer.out), source, report), source, report))
 
 
 def trivia(text: str) -> list[tuple[str, int, int]]:
@@ -79,6 +80,7 @@ class _Lexer:
     room: list[int] = field(default_factory=lambda: [MAX_EXPANDED])  # how many characters they may still come to
     out: list[Word] = field(default_factory=list)
     plan: int | None = None  # inside of a `plan` block the column of its head
+    cases: int = 0  # how many `cases` are open
 
     def put(self, type_: str, value: str, start: int, end: int) -> None:
         self.out.append(Word(type_, value, start, end))
@@ -88,6 +90,8 @@ class _Lexer:
         if self.out and self.out[-1].type == "AS" and (name := _IDENTIFIER.match(self.source.text, at, self.end)):
             self.put("NAME", name[0], at, name.end())
             return name.end()
+        if (found := self._cases(at)) is not None:
+            return found
         match = _MASTER.match(self.source.text, at, self.end)
         assert match is not None
         if match.lastgroup not in ("newline", "space", "comment") and self._planned(at):
@@ -122,6 +126,25 @@ class _Lexer:
             case _:
                 self._letter(kind, text, start, end)
         return end
+
+    def _cases(self, at: int) -> int | None:
+        """Reads a mark of a choice between cases: its ends, and what ends its rows and cells; None where none is."""
+        text, mark = self.source.text, self.source.text[at : at + 1]
+        if mark == "\\" and (found := cases.BEGIN.match(text, at, self.end)) is not None:
+            self.cases += 1
+            kind = "CASES"
+        elif self.cases and mark == "\\" and (found := cases.END.match(text, at, self.end)) is not None:
+            self.cases -= 1
+            kind = "ENDCASES"
+        elif self.cases and (found := cases.ROW.match(text, at, self.end)) is not None:
+            kind = "ROW"
+        elif self.cases and mark == "&":
+            self.put("CELL", mark, at, at + 1)
+            return at + 1
+        else:
+            return None
+        self.put(kind, found[0], at, found.end())
+        return found.end()
 
     def _planned(self, at: int) -> bool:
         """Whether a place belongs to a `plan` block, which a line ends that is not deeper than its head."""

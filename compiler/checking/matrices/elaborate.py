@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 
 from einc.checking.declarations.names import Name, left_of
+from einc.checking.matrices.entries import part
 from einc.checking.matrices.factors import apart
 from einc.checking.matrices.functions import Function, chosen, defined, names_in, parameters
 from einc.checking.matrices.known import Known, known
@@ -145,11 +146,16 @@ class _Work:
         rest = [line for line in self.statements if line.keyword in ("", "output") and not line.block]
         rest = [line for line in rest if isinstance(body := line.clauses[0].body, s.Relation)
                 and body.operators[0] in ("=", ":=")]
-        while more := [line for line in rest if self._holds(line.clauses[0].body)]:
+        while more := [line for line in rest if self._holds(line.clauses[0].body) or self._part(line)]:
             found |= {id(line) for line in more}
             rest = [line for line in rest if id(line) not in found]
             self.named |= {key for line in more if (key := self._left(line)) is not None}
         return [line for line in self.statements if id(line) in found]
+
+    def _part(self, line: s.Statement) -> bool:
+        """Whether an equation of a paper defines entries of a matrix: `L_{ij} = …`."""
+        found = split(left_of(line.clauses[0].body), self.known.letters)
+        return line.rank is not None and found is not None and part(found, self.symbols, self.known) is not None
 
     def _asked(self, line: s.Statement) -> bool:
         """Whether an equation is of the section that is asked for, or of no paper."""
@@ -243,7 +249,8 @@ class _Work:
 
     def _left(self, line: s.Statement) -> Key | None:
         found = split(left_of(line.clauses[0].body), self.known.letters)
-        return None if found is None else found.key
+        inside = None if found is None else part(found, self.symbols, self.known)
+        return None if found is None else found.key if inside is None else inside.symbol.key
 
     def _try(self, line: s.Statement, unknown: frozenset[Key]) -> bool:
         """Reads an equation; False where it waits for the shape of another."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
+
 from einc.checking.matrices.known import Known
-from einc.checking.matrices.shapes import Dimension, Symbol, words
+from einc.checking.matrices.shapes import Dimension, Key, Symbol, words
+from einc.checking.matrices.uses import Use, keyed
 from einc.syntax import tree as s
 
 
@@ -20,9 +24,73 @@ def at_sides(known: Known, symbol: Symbol, given: tuple[s.Expression, ...]) -> t
     return tuple(given[0] if x else None for x in fits) if sum(fits) == 1 else None
 
 
+@dataclass(frozen=True)
+class Part:
+    """Places inside a symbol, `L_{ij}`, where an equation defines its entries or rows."""
+
+    symbol: Symbol
+    stack: tuple[s.Expression, ...]
+    at: tuple[s.Expression | None, ...]
+
+    @property
+    def open(self) -> tuple[Dimension, ...]:
+        """The sides that have no place."""
+        return tuple(side for side, x in zip(self.symbol.sides, self.at, strict=True) if x is None)
+
+
+def part(use: Use, symbols: Mapping[Key, Symbol], known: Known) -> Part | None:
+    """The part of a symbol that a name is; None where it is a whole one, or none."""
+    key = keyed(use, symbols)
+    if key is None or key == use.key or use.turned:
+        return None
+    symbol = symbols[key]
+    at = at_sides(known, symbol, use.places[key.letters :])
+    return None if at is None else Part(symbol, use.places[: key.letters], at)
+
+
 def _fits(place: s.Expression, side: Dimension, known: Known) -> bool:
     """Whether a place may be one of a side: a letter that counts it, a sum of such letters, or what is computed."""
     if not isinstance(place, s.Word | s.Sum):
         return True
     letters = [w.text for w in words((place,)) if w.text in known.letters]
     return all(known.whole((known.letters[x],)) == side for x in letters)
+
+
+def ordered(ends: list[tuple[s.Expression, s.Expression]], order: Container[tuple[str, str]]) -> tuple[
+        s.Expression, s.Expression] | None:
+    """The lower and the higher end of what is listed from one place to another; `order` are pairs of letters of which
+    the first is at most the second. None where nothing says which is lower, or where several places differ.
+    """
+    if len(ends) != 1:
+        return None
+    (first, last), = ends
+    a, b = _shifted(first), _shifted(last)
+    if a is None or b is None:
+        return None
+    if a[0] == b[0]:
+        return (first, last) if a[1] <= b[1] else (last, first)
+    if not a[0] or (a[0], b[0]) in order:
+        return first, last
+    return (last, first) if not b[0] or (b[0], a[0]) in order else None
+
+
+def _shifted(place: s.Expression) -> tuple[str, int] | None:
+    """The letter and the number of `i`, `j + 1`, `1`; None for another place."""
+    match place:
+        case s.Number(text) if text.isdigit():
+            return "", int(text)
+        case s.Word(letter):
+            return letter, 0
+        case s.Sum((s.Word(letter), s.Number(text)), ("+", sign)) if text.isdigit():
+            return letter, int(text) if sign == "+" else -int(text)
+    return None
+
+
+def orders(factors: tuple[s.Expression, ...]) -> frozenset[tuple[str, str]]:
+    """The pairs of letters that the indicators of a product compare, the lower first: (j, i) of `1[i > j]`."""
+    found: set[tuple[str, str]] = set()
+    for x in factors:
+        match x:
+            case s.Group("[", _, (s.Relation((s.Word(a), s.Word(b)), (sign,)),)) if sign in ("<", "<=", ">", ">="):
+                found.add((a, b) if sign in ("<", "<=") else (b, a))
+    return frozenset(found)

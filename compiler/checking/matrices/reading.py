@@ -8,6 +8,7 @@ from typing import Literal
 
 from einc.checking.declarations.names import left_of
 from einc.checking.matrices import typed as y
+from einc.checking.matrices.entries import Part, part
 from einc.checking.matrices.known import Known
 from einc.checking.matrices.lines import above, names
 from einc.checking.matrices.shapes import ONE, Key, Shape, Symbol, plain, shapes_of
@@ -54,6 +55,8 @@ class Reader:
         left = split(body.operands[0], self.known.letters)
         if left is None or left.turned or left.letters is None:
             raise NoShape(f"`{body.operands[0].span.text}` is no name of a matrix", body.operands[0].span)
+        if (inside := part(left, self.symbols, self.known)) is not None:
+            return _one(body, list(self._parts(line, left, inside, body)))
         assumed = list(self._assumed(left, body)) if left.key in self.unknown and self._reads(
             body.operands[1], left) else []
         if assumed:
@@ -65,6 +68,24 @@ class Reader:
         if not found:
             raise faults[0]
         return _one(body, found)
+
+    def _parts(self, line: s.Statement, left: Use, inside: Part, body: s.Relation) -> Iterator[Reading]:
+        """The readings of what defines the entries or rows of a symbol. Raises what is wrong with the first."""
+        faults: list[Problem] = []
+        found = 0
+        for side in _SIDES:
+            try:
+                right = Typing(self.known, self.symbols, self.unknown, side).of(body.operands[1])
+                whole = shapes_of(replace(inside.symbol, sides=inside.open))
+                if right.shape not in [Shape(self.known.whole(x.rows), self.known.whole(x.columns)) for x in whole]:
+                    message = f"`{body.operands[0].span.text}` is {whole[0]}, and the right side {right.shape}"
+                    raise ShapesDiffer(message, right.span, "", Label(inside.symbol.span, "declared here"))
+                yield self._written(line, left, right, (), inside)
+                found += 1
+            except Problem as problem:
+                faults.append(problem)
+        if not found:
+            raise faults[0]
 
     def _all(self, line: s.Statement, left: Use, body: s.Relation, faults: list[Problem]) -> list[Reading]:
         """The readings of an equation; adds to the faults of the others."""
@@ -114,20 +135,22 @@ class Reader:
                 message = f"`{body.operands[0].span.text}` is {shapes[0]}, and the right side {right.shape}"
                 raise ShapesDiffer(message, right.span, "", Label(symbol.span, "declared here"))
 
-    def _written(self, line: s.Statement, left: Use, right: y.Typed, guessed: tuple[str, ...]) -> Reading:
+    def _written(self, line: s.Statement, left: Use, right: y.Typed, guessed: tuple[str, ...],
+                 partly: Part | None = None) -> Reading:
         """The symbol that an equation defines, and the line with both sides in index notation."""
         clause = line.clauses[0]
         assert isinstance(clause.body, s.Relation)
         stack, shape = left.letters or (), right.shape
-        symbol = self.symbols.get(left.key) or _symbol(left, shape, clause.body)
-        used = frozenset({*stack, *y.letters(right)} & self.known.letters.keys())
+        symbol = partly.symbol if partly else self.symbols.get(left.key) or _symbol(left, shape, clause.body)
+        used = frozenset(x for x in (*stack, *y.letters(right)) if x.rstrip("'") in self.known.letters)
         row = self.supply.fresh(shape.rows, used)
         column = self.supply.fresh(shape.columns, used | {*row})
         inside = used | {*row, *column}
         writing = Writing(self.supply, inside, left.name.python, whole=line.rank is not None,
                           above=frozenset(above(clause.body.operands[1])))
         place = left_of(clause.body).span
-        body = replace(clause.body, operands=(writing.shown(symbol, left.places, (), row, column, place),
+        given, at = (partly.stack, partly.at) if partly else (left.places, ())
+        body = replace(clause.body, operands=(writing.shown(symbol, given, at, row, column, place),
                                               writing.write(right, row, column, inside)))
         first = [s.Statement("", False, (s.Clause(x, None, x.span),), (), x.span, rank=line.rank)
                  for x in writing.parts]

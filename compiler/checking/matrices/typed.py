@@ -105,6 +105,18 @@ class Summed:
 
 
 @dataclass(frozen=True)
+class Listed:
+    """A product of numbers that a text lists from one place to another, `a_i ⋯ a_{j+1}`: of those at `letter`."""
+
+    letter: str
+    low: s.Expression
+    high: s.Expression
+    inner: Typed
+    shape: Shape
+    span: Span
+
+
+@dataclass(frozen=True)
 class Folded:
     """A sum or maximum of each row, which is a column."""
 
@@ -163,6 +175,9 @@ def letters(node: Typed, free: bool = False) -> Iterator[str]:
             bound = {w.text for w in words((binder,))}
             yield from (x for x in letters(inner, free) if not free or x not in bound)
             yield from () if free else bound
+        case Listed(letter, low, high, inner):
+            yield from (w.text for w in words((low, high)))
+            yield from (x for x in letters(inner, free) if not free or x != letter)
         case Stacked(letter, inner):
             yield from (x for x in letters(inner, free) if x != letter)
         case Turned(inner) | Lines(inner=inner) | Folded(inner=inner) | Triangle(inner) | Diagonal(inner):
@@ -171,4 +186,5 @@ def letters(node: Typed, free: bool = False) -> Iterator[str]:
             assert_never(node)
 
 
-Typed = Leaf | Plain | Raised | Turned | Times | Entries | Lines | Summed | Folded | Triangle | Diagonal | Stacked
+Typed = (Leaf | Plain | Raised | Turned | Times | Entries | Lines | Summed | Listed | Folded | Triangle | Diagonal
+         | Stacked)

@@ -11,7 +11,7 @@ from einc.checking.declarations.names import Name, head, size_name
 from einc.checking.matrices import typed as y
 from einc.checking.matrices.along import along, shown
 from einc.checking.matrices.applied import MATRIX
-from einc.checking.matrices.entries import at_sides
+from einc.checking.matrices.entries import at_sides, ordered, orders
 from einc.checking.matrices.factors import binds, bound, product
 from einc.checking.matrices.known import Applied, Known
 from einc.checking.matrices.shapes import (
@@ -23,9 +23,11 @@ from einc.checking.matrices.shapes import (
     Shape,
     Symbol,
     Waiting,
+    plain,
     power,
     shapes_of,
     told,
+    words,
 )
 from einc.checking.matrices.uses import Use, keyed, split, turned
 from einc.errors.problems import NoShape, OpenReading, ShapesDiffer
@@ -45,6 +47,7 @@ class Typing:
     waiting: frozenset[Key]  # what an equation defines whose shape is not known yet
     vectors: Literal["columns", "rows"]
     entrywise: bool = False  # whether two columns or two rows side by side are multiplied entry by entry
+    order: frozenset[tuple[str, str]] = frozenset()  # pairs of letters, the lower first, as a condition says
 
     def of(self, node: s.Expression) -> y.Typed:
         """The typed expression. Raises NoShape, ShapesDiffer, OpenReading or Waiting where it has no one reading."""
@@ -66,6 +69,8 @@ class Typing:
                 return self._product(factors, operators, node.span)
             case s.Fraction(above, below):
                 return self._divided(self.of(above), self.of(below), node.span)
+            case s.Range(low, high):
+                return self._listed(low, high, node.span)
             case s.Root(inner):
                 return self._called("sqrt", (self.of(inner),), node)
         raise NoShape(f"`{node.span.text}` is no matrix", node.span, helps=(
@@ -184,6 +189,8 @@ class Typing:
             parts = tuple(self._product(factors[a:b], ("", *operators[a + 1 : b]),
                                         factors[a].span.to(factors[b - 1].span)) for a, b in pairwise(cuts))
             return self._entries("product", parts, ("", *("*" for _ in parts[1:])), span, alike=True)
+        if (order := orders(factors)) - self.order:
+            return replace(self, order=self.order | order)._product(factors, operators, span)
         out: y.Typed | None = None
         at, divided = 0, False
         while at < len(factors):
@@ -261,6 +268,25 @@ class Typing:
         if vector.shape.rows != side or isinstance(other, y.Diagonal):
             raise ShapesDiffer(f"{shown(a)} times {shown(b)}", span)
         return y.Entries("product", (other, column), ("", "/" if vector.inverse else "*"), other.shape, span)
+
+    def _listed(self, first: s.Expression, last: s.Expression, span: Span) -> y.Typed:
+        """`a_i ⋯ a_{j+1}`: the product of what lies between, where a condition beside it says which end is the lower.
+        """
+        a, b = self.of(first), self.of(last)
+        if not isinstance(a, y.Leaf) or not isinstance(b, y.Leaf) or not a.shape.number or a.symbol != b.symbol:
+            raise NoShape(f"`{span.text}` is no product of numbers", span)
+        pairs = list(zip(_all_places(a), _all_places(b), strict=True))
+        ends = [(x, z) for x, z in pairs if plain(x) != plain(z)]
+        found = ordered(ends, self.order)
+        if found is None:
+            raise OpenReading("does this count up or down?", span, helps=(
+                Help("a condition beside it says which end is the lower: `1[j < i]`"),))
+        low, high = found
+        letter = next(x.text for x in words(found)) + "'"
+        mark = s.Scripted(s.Word(letter[:-1], span), (), (s.Script("prime", None, "'", span),), span)
+        changed = tuple(mark if plain(x) != plain(z) else x for x, z in pairs)
+        inner = replace(a, stack=changed[: len(a.stack)], at=changed[len(a.stack) :])
+        return y.Listed(letter, low, high, inner, _NUMBER, span)
 
     def _divided(self, a: y.Typed, b: y.Typed, span: Span) -> y.Typed:
         if not b.shape.number:
@@ -347,6 +373,11 @@ class Typing:
         if all(isinstance(x, y.Plain) for x in arguments) and isinstance(node, s.Root):
             return y.Plain(node, _NUMBER, node.span)
         return self._entries("call", arguments, (name,), node.span)
+
+def _all_places(leaf: y.Leaf) -> tuple[s.Expression, ...]:
+    """The places of a number's stack and sides."""
+    return (*leaf.stack, *(x for x in leaf.at if x is not None))
+
 
 def _along(vector: y.Typed, columns: bool) -> y.Typed:
     """A vector as a row, which scales columns, or as a column."""

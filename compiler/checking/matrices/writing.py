@@ -113,6 +113,10 @@ class Writing:
                 return self._lines(node, row, column, used)
             case y.Summed(binder, inner, _, span):
                 return s.Product((binder, enclosed(self.write(inner, row, column, used))), ("", ""), span)
+            case y.Listed(letter, low, high, inner, _, span):
+                bounds = tuple(map(self._renamed, (low, places((letter,), span)[0], high)))
+                between = s.Relation(bounds, ("<=", "<="), span)
+                return self._sum("prod", (letter,), self.write(inner, (), (), used | {letter}), span, between)
             case y.Folded(fold, inner, _, span):
                 letters = self.supply.fresh(inner.shape.columns, used)
                 return self._sum(fold, letters, self.write(inner, row, letters, used | {*letters}), span)

@@ -1,0 +1,157 @@
+r"""Words -> words: `\begin{cases} a & p \\ b & \text{otherwise} \end{cases}` is `(1[p] (a) + 1[not p] (b))`.
+
+Of the rows whose conditions hold the first counts. A row without a condition, or with `otherwise`, holds elsewhere;
+where there is none, the conditions must leave nothing out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from einc.errors.problems import OpenReading
+from einc.errors.report import Help, Report, Source, Span
+from einc.syntax.brackets import Word
+
+BEGIN = re.compile(r"\\begin\s*\{d?cases\}|\\left\s*\\\{\s*\\begin\s*\{array\}\s*\{[lcr|\s]*\}")
+END = re.compile(r"\\end\s*\{d?cases\}|\\end\s*\{array\}\s*\\right\s*\.")
+ROW = re.compile(r"\\\\(?:\s*\[-?[0-9.]+(?:pt|em|ex|mm|cm)\])?")
+_ELSE = ("otherwise", "else", "elsewhere")
+_IF = ("if", "for", "when", "where")
+_STOPS = ("COMMA", "STOP")
+_HOLDS = {"<": {-1}, ">": {1}, "<=": {-1, 0}, ">=": {0, 1}, "=": {0}, "!=": {-1, 1}}  # of the sign of left - right
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A value and the conditions under which it is meant, all of them; None is everywhere else."""
+
+    value: list[Word]
+    conditions: list[list[Word]] | None
+
+
+def chosen(found: list[Word], source: Source, report: Report) -> list[Word]:
+    """The words with every choice between cases as a sum of indicators; one that leaves something out is reported."""
+    out: list[Word] = []
+    at = 0
+    while at < len(found):
+        if found[at].type == "CASES" and (end := _end(found, at)) is not None:
+            inner = chosen(found[at + 1 : end], source, report)
+            out += _sum(list(_rows(inner)), found[at], found[end], source, report)
+            at = end + 1
+        else:
+            out.append(found[at])
+            at += 1
+    return out
+
+
+def _end(found: list[Word], at: int) -> int | None:
+    """The place of the word that closes the cases that begin at a place."""
+    depth = 0
+    for n in range(at, len(found)):
+        depth += (found[n].type == "CASES") - (found[n].type == "ENDCASES")
+        if depth == 0:
+            return n
+    return None
+
+
+def _rows(inner: list[Word]) -> Iterator[_Row]:
+    """The rows, without line ends and the commas that close a cell."""
+    for words in _cut([w for w in inner if w.type != "NEWLINE"], "ROW"):
+        value, *rest = (_closed(x) for x in _cut(words, "CELL"))
+        cell = [w for x in rest for w in x]
+        if cell and cell[0].type in ("TEXT", "WORD") and cell[0].value.strip() in _IF:
+            cell = cell[1:]
+        otherwise = len(cell) == 1 and cell[0].type in ("TEXT", "WORD") and cell[0].value.strip(" .,;") in _ELSE
+        if value:
+            yield _Row(value, None if otherwise or not cell else _cut(cell, "COMMA"))
+
+
+def _cut(words: list[Word], kind: str) -> list[list[Word]]:
+    """The words between those of a kind that stand in no brackets."""
+    out: list[list[Word]] = [[]]
+    depth = 0
+    for word in words:
+        depth += (word.type in ("LPAR", "LSQB", "LBRACE")) - (word.type in ("RPAR", "RSQB", "RBRACE"))
+        if word.type == kind and depth == 0:
+            out.append([])
+        else:
+            out[-1].append(word)
+    return out
+
+
+def _closed(words: list[Word]) -> list[Word]:
+    while words and words[-1].type in _STOPS:
+        words = words[:-1]
+    return words
+
+
+def _sum(rows: list[_Row], first: Word, last: Word, source: Source, report: Report) -> list[Word]:
+    """The sum over the rows, of each the indicators of its conditions and of what the rows before it leave."""
+    place = first.start
+    conditions = [row.conditions for row in rows]
+    if not rows or (None not in conditions and not _complete([x for x in conditions if x is not None])):
+        span = Span(source, first.start, last.end)
+        report.add(OpenReading("what is it where none of these conditions holds?", span, helps=(
+            Help(r"say it in a last row: `0 & \text{otherwise}`"),)))
+    terms: list[Word] = []
+    for n, row in enumerate(rows):
+        if [w.value for w in row.value] == ["0"]:
+            continue
+        before = [x for x in conditions[:n] if x is not None and not _apart(x, row.conditions)]
+        terms += [Word("SIGN", "+", place, place)] if terms else []
+        for denied in before:
+            terms += _indicator(_joined([_denied(x, place) for x in denied], place), place)
+        for holds in row.conditions or []:
+            terms += _indicator(holds, place)
+        terms += [Word("LPAR", "(", place, place), *row.value, Word("RPAR", ")", place, place)]
+    terms = terms or [Word("NUMBER", "0", place, place)]
+    return [Word("LPAR", "(", first.start, first.end), *terms, Word("RPAR", ")", last.start, last.end)]
+
+
+def _indicator(condition: list[Word], place: int) -> list[Word]:
+    return [Word("NUMBER", "1", place, place), Word("LSQB", "[", place, place), *condition,
+            Word("RSQB", "]", place, place)]
+
+
+def _denied(condition: list[Word], place: int) -> list[Word]:
+    """The opposite of a condition; `x ≤ 0` is none of `x > 0`, for x may be NaN."""
+    return [Word("NOT", "not", place, place), *condition]
+
+
+def _joined(conditions: list[list[Word]], place: int) -> list[Word]:
+    """Any of some conditions."""
+    out = conditions[0]
+    for x in conditions[1:]:
+        out = [*out, Word("OR", "or", place, place), *x]
+    return out
+
+
+def _compared(condition: list[Word]) -> int | None:
+    """The place of the sign of a condition that compares two numbers, None for another."""
+    signs = [n for n, w in enumerate(condition) if w.type in ("REL", "IN", "AND", "OR", "NOT")]
+    return signs[0] if len(signs) == 1 and condition[signs[0]].value in _HOLDS else None
+
+
+def _sides(conditions: list[list[Word]]) -> tuple[tuple[tuple[str, ...], ...], set[int]] | None:
+    """What a single comparison compares, and the signs of their difference for which it holds."""
+    at = _compared(conditions[0]) if len(conditions) == 1 else None
+    if at is None:
+        return None
+    left, right = (tuple(w.value for w in x) for x in (conditions[0][:at], conditions[0][at + 1 :]))
+    holds = _HOLDS[conditions[0][at].value]
+    return ((left, right), holds) if left <= right else ((right, left), {-x for x in holds})
+
+
+def _apart(one: list[list[Word]], other: list[list[Word]] | None) -> bool:
+    """Whether two comparisons of the same numbers never hold at once."""
+    a, b = _sides(one), None if other is None else _sides(other)
+    return a is not None and b is not None and a[0] == b[0] and not a[1] & b[1]
+
+
+def _complete(conditions: list[list[list[Word]]]) -> bool:
+    """Whether one of the conditions always holds: comparisons of the same numbers that leave no sign out."""
+    found = [x for x in map(_sides, conditions) if x is not None]
+    return len(found) == len(conditions) and len({x[0] for x in found}) == 1 and (
+        set().union(*(x[1] for x in found)) == {-1, 0, 1})
