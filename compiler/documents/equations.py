@@ -13,6 +13,7 @@ from einc.documents import shapes
 from einc.documents.blocks import updates
 from einc.documents.document import Document, Formula
 from einc.documents.facts import bare, fact, sizes
+from einc.documents.rows import FACT, rows
 from einc.errors.problems import BadDeclaration, UnknownMacro
 from einc.errors.report import Help, Problem, Report, Span
 from einc.syntax import tree as s
@@ -49,11 +50,27 @@ def said(document: Document, functions: frozenset[str], indices: Iterable[str],
     known = _Known(frozenset(indices), sizes(document), frozenset(tensors))
     document = replace(document, macros=document.macros.renewed())
     found = [x for formula in document.formulas for x in _formula(document, formula, functions, known)]
+    found += _rows(document, found, functions)
     states = {(x.formula.section, _left(x)) for x in found if x.statement is not None and updates(x.statement)}
     states |= {(x.formula.section, _left(x)) for x in found for y in found
                if x.fact == "a value" and x.formula.section == y.formula.section and not y.fact and _begins(x, y)}
     return tuple(_single([replace(x, statement=None) if x.fact and (x.formula.section, _left(x)) not in states
                           and _no_definition(x, known) else x for x in found]))
+
+
+def _rows(document: Document, found: list[Said], functions: frozenset[str]) -> list[Said]:
+    """The rows that sentences name, but for those that a display computes."""
+    def names(span: Span) -> Iterator[s.Expression]:
+        """The names of a formula, without the set in which they lie."""
+        for line in parse_formula(document.source, Report(), functions, (span.start, span.end), (), document.macros):
+            for clause in line.clauses:
+                bare = shapes.without(clause).body if shapes.shape(clause.body) is not None else clause.body
+                yield bare
+
+    computed = {left_of(x.statement.clauses[0].body).span.text for x in found
+                if x.statement is not None and x.formula.display and not x.fact}
+    return [Said(formula, line.span, line, fact=FACT) for formula, line in rows(document, names)
+            if left_of(line.clauses[0].body).span.text not in computed]
 
 
 def _begins(value: Said, found: Said) -> bool:

@@ -12,6 +12,7 @@ from einc.checking.matrices.functions import Function, chosen, defined, names_in
 from einc.checking.matrices.known import Known, known
 from einc.checking.matrices.lines import index, names, placed, taken
 from einc.checking.matrices.local import localised
+from einc.checking.matrices.masks import Mask
 from einc.checking.matrices.reading import Reader
 from einc.checking.matrices.shapes import (
     ENTRYWISE,
@@ -107,6 +108,7 @@ class _Work:
     guessed: dict[Span, str] = field(default_factory=dict)
     named: set[Key] = field(default_factory=set)  # what equations of matrices define
     multiplied: frozenset[Key] = frozenset()
+    masks: dict[Key, Mask] = field(default_factory=dict)
     faults: dict[int, Problem] = field(default_factory=dict)  # of equations, by their identity
     inlined: frozenset[Span] = frozenset()
     unread: frozenset[str] = frozenset()  # what equations of other sections define that are not read
@@ -179,7 +181,8 @@ class _Work:
                      if (found := split(x, self.known.letters)) is not None}
         pending = equations
         while pending:
-            unknown = frozenset(key for line in pending if (key := self._left(line)) is not None) - self.symbols.keys()
+            unknown = frozenset(key for line in pending if (key := self._left(line)) is not None and (
+                key not in self.symbols or self._part(line)))
             left = [line for line in pending if not self._try(line, unknown)]
             if len(left) == len(pending):
                 for line in left:
@@ -282,12 +285,14 @@ class _Work:
         """The equation in index notation, with what it defines among the symbols."""
         body = line.clauses[0].body
         assert isinstance(body, s.Relation)
-        found = Reader(self.known, self.symbols, self.supply, unknown, self.multiplied).read(line)
+        found = Reader(self.known, self.symbols, self.supply, unknown, self.multiplied, self.masks).read(line)
         before = self.defined.get(found.symbol.key)
         if before is not None and line.rank is None:
             raise NoShape(f"`{body.operands[0].span.text}` is defined twice", body.operands[0].span, "",
                           Label(before.span, "defined here"), helps=(Help("give one of them a label"),))
         self.symbols[found.symbol.key], self.defined[found.symbol.key] = found.symbol, line
+        if found.mask is not None:
+            self.masks[found.symbol.key] = found.mask
         if found.guessed:
             self.guessed[line.clauses[0].span] = "; ".join(dict.fromkeys(found.guessed))
         return found.lines

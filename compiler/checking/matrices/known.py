@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from einc.checking.declarations.names import Name, head, index_name, left_of, size_name
 from einc.checking.declarations.sets import extent_of
 from einc.checking.matrices.functions import Function
-from einc.checking.matrices.shapes import Dimension, parts, words
+from einc.checking.matrices.shapes import Dimension, parts, within, words
 from einc.errors.report import Problem
 from einc.ir.indices import CLASSES, number
 from einc.ir.primitives import PRIMITIVES
@@ -18,12 +18,13 @@ from einc.syntax import tree as s
 @dataclass(frozen=True)
 class Applied:
     """What a function is applied to: each entry, or each of the `lines`, where `script` says that its own script has
-    the index that runs along a line, and `number` that a line becomes a number.
+    the index that runs along a line, and `number` that a line becomes a number. `barred`: a point at −∞ is as none.
     """
 
     lines: bool = False
     script: bool = False
     number: bool = False
+    barred: bool = False
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,33 @@ def _function(line: s.Statement) -> tuple[str, Applied]:
     if not letters:
         return (found[0].base if found else ""), Applied()
     kept = letters & {w.text for w in _plain(right)}
-    return (found[0].base if found else ""), Applied(True, bool(scripts), not kept)
+    bodies = (right, *(c.body for c in line.clauses[1:]))
+    barred = first is not None and all(_absent(x, first[0].base) for x in bodies)
+    return (found[0].base if found else ""), Applied(True, bool(scripts), not kept, barred)
+
+
+def _absent(node: s.Expression, name: str, inside: bool = False) -> bool:
+    """Whether a point at −∞ of a name adds nothing to an expression: it stands in exponents and under maxima alone."""
+    match node:
+        case s.Word(text):
+            return text != name or inside
+        case s.Scripted(s.Word(text)) if text == name:
+            return inside
+        case s.Product((s.Scripted(s.Word("max")), *rest)):
+            return all(_absent(x, name, True) for x in rest)
+        case s.Product(factors):
+            called = [isinstance(x, s.Word) and x.text == "exp" for x in (None, *factors[:-1])]
+            return all(_exponent(x, name) if given else _absent(x, name)
+                       for x, given in zip(factors, called, strict=True))
+    return all(_absent(x, name) for x in within(node))
+
+
+def _exponent(node: s.Expression, name: str) -> bool:
+    """Whether an exponent is −∞ where a name is: it is a term with a plus."""
+    inner = node.items[0] if isinstance(node, s.Group) and len(node.items) == 1 else node
+    if not isinstance(inner, s.Sum):
+        return _absent(inner, name, True)
+    return all(_absent(x, name, sign == "+") for x, sign in zip(inner.terms, inner.signs, strict=True))
 
 
 def _plain(node: s.Expression) -> Iterator[s.Word]:

@@ -11,6 +11,7 @@ from einc.checking.matrices import typed as y
 from einc.checking.matrices.entries import Part, part
 from einc.checking.matrices.known import Known
 from einc.checking.matrices.lines import above, names
+from einc.checking.matrices.masks import Mask, mask
 from einc.checking.matrices.shapes import ONE, Key, Shape, Symbol, plain, shapes_of
 from einc.checking.matrices.typing import Typing
 from einc.checking.matrices.uses import Use, keyed, split
@@ -30,12 +31,13 @@ class Reading:
     symbol: Symbol
     lines: tuple[s.Statement, ...]
     guessed: tuple[str, ...]
+    mask: Mask | None = None
 
 
 @dataclass(frozen=True)
 class Reader:
     """What equations are read with. `unknown` are what equations define whose shapes are not known yet, `multiplied`
-    the symbols whose columns a product sums wherever they stand.
+    the symbols whose columns a product sums wherever they stand, `masks` what equations give by cases.
     """
 
     known: Known
@@ -43,6 +45,7 @@ class Reader:
     supply: Supply
     unknown: frozenset[Key]
     multiplied: frozenset[Key]
+    masks: Mapping[Key, Mask]
 
     def read(self, line: s.Statement) -> Reading:
         """The equation in index notation: of the sides that its vectors may have, the one that fits. Raises Problem
@@ -72,7 +75,7 @@ class Reader:
     def _parts(self, line: s.Statement, left: Use, inside: Part, body: s.Relation) -> Iterator[Reading]:
         """The readings of what defines the entries or rows of a symbol. Raises what is wrong with the first."""
         faults: list[Problem] = []
-        found = 0
+        read = 0
         for side in _SIDES:
             try:
                 right = Typing(self.known, self.symbols, self.unknown, side).of(body.operands[1])
@@ -80,11 +83,12 @@ class Reader:
                 if right.shape not in [Shape(self.known.whole(x.rows), self.known.whole(x.columns)) for x in whole]:
                     message = f"`{body.operands[0].span.text}` is {whole[0]}, and the right side {right.shape}"
                     raise ShapesDiffer(message, right.span, "", Label(inside.symbol.span, "declared here"))
-                yield self._written(line, left, right, (), inside)
-                found += 1
+                found = self._written(line, left, right, (), inside)
+                yield replace(found, mask=mask(body.operands[1], inside.at))
+                read += 1
             except Problem as problem:
                 faults.append(problem)
-        if not found:
+        if not read:
             raise faults[0]
 
     def _all(self, line: s.Statement, left: Use, body: s.Relation, faults: list[Problem]) -> list[Reading]:
@@ -147,7 +151,7 @@ class Reader:
         column = self.supply.fresh(shape.columns, used | {*row})
         inside = used | {*row, *column}
         writing = Writing(self.supply, inside, left.name.python, whole=line.rank is not None,
-                          above=frozenset(above(clause.body.operands[1])))
+                          above=frozenset(above(clause.body.operands[1])), masks=self.masks)
         place = left_of(clause.body).span
         given, at = (partly.stack, partly.at) if partly else (left.places, ())
         body = replace(clause.body, operands=(writing.shown(symbol, given, at, row, column, place),

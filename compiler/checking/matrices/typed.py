@@ -80,7 +80,7 @@ class Entries:
 class Lines:
     """A function of each row or column: it runs along `side`, None where nothing said which yet, and over `domain`
     where one is written. `indexed`: its index stands in its script. `named` are arguments by name. `guessed`: the side
-    is the one that a product sums.
+    is the one that a product sums. `barred`: a point at −∞ is as none.
     """
 
     function: s.Word
@@ -92,6 +92,7 @@ class Lines:
     shape: Shape
     span: Span
     guessed: bool = False
+    barred: bool = False
 
 
 @dataclass(frozen=True)

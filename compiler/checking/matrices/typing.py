@@ -367,7 +367,8 @@ class Typing:
                 raise OpenReading(f"does `{name}` run along rows or columns?", span, helps=(
                     Help(f"the script says it where they have different sizes: `{name}_s(A)`"),))
             shape = Shape(shape.rows, ONE) if side == "columns" else Shape(ONE, shape.columns)
-        return y.Lines(s.Word(name, node.span), inner, side, applied.script, domain, named, shape, span)
+        return y.Lines(s.Word(name, node.span), inner, side, applied.script, domain, named, shape, span,
+                       barred=applied.barred)
 
     def _called(self, name: str, arguments: tuple[y.Typed, ...], node: s.Expression) -> y.Typed:
         if all(isinstance(x, y.Plain) for x in arguments) and isinstance(node, s.Root):

@@ -10,6 +10,7 @@ from einc.checking.declarations.names import Name
 from einc.checking.matrices import typed as y
 from einc.checking.matrices.factors import enclosed, product
 from einc.checking.matrices.known import Known
+from einc.checking.matrices.masks import Mask, opposite
 from einc.checking.matrices.shapes import ONE, Dimension, Key, Symbol, mapped, words
 from einc.errors.problems import NoShape, OpenReading
 from einc.errors.report import Help, Span
@@ -78,8 +79,9 @@ class Supply:
 class Writing:
     """Writes the typed expression of one equation. `free` are the letters of its left side, `stack` says which letter
     stands for one that is bound here, and `parts` gets equations of parts that need one of their own, with names that
-    begin with `name`. `whole`: a line over a sequence without a domain means all of it, as papers mean it.
-    `guessed` gets what the text does not say. `above` are letters that hang above a number of the text.
+    begin with `name`. `guessed` gets what the text does not say. `above` are letters that hang above a number of the
+    text. `whole`: a line over a sequence without a domain means all of it, as papers mean it. `masks` are the symbols
+    that equations give by cases.
     """
 
     supply: Supply
@@ -90,6 +92,7 @@ class Writing:
     guessed: list[str] = field(default_factory=list)
     above: frozenset[str] = frozenset()
     whole: bool = False
+    masks: Mapping[Key, Mask] = field(default_factory=dict)
 
     def write(self, node: y.Typed, row: Letters, column: Letters, used: frozenset[str]) -> s.Expression:
         """The expression whose rows and columns have these letters; none where a side is 1."""
@@ -98,7 +101,11 @@ class Writing:
                 return self._renamed(expression)
             case y.Leaf(symbol, stack, at, _, span):
                 given = tuple(None if x is None else self._renamed(x) for x in at)
-                return self.shown(symbol, tuple(map(self._renamed, stack)), given, row, column, span)
+                found = self.shown(symbol, tuple(map(self._renamed, stack)), given, row, column, span)
+                mask = self._mask(node)
+                return found if mask is None or mask.barred else s.Product(
+                    (s.Number("1", span), s.Group("[", "]", (_within(mask.support, mask, row, column),), span), found),
+                    ("", "", ""), span)
             case y.Raised(inner, power, _, span):
                 script = s.Script("upper", s.Group("{", "}", (self._renamed(power),), span), "", span)
                 base = s.Group("(", ")", (self.write(inner, row, column, used),), span)
@@ -132,6 +139,10 @@ class Writing:
                     Help("multiply it with a matrix, whose rows or columns it scales"),))
             case _:
                 assert_never(node)
+
+    def _mask(self, node: y.Typed) -> Mask | None:
+        """What the cases of a symbol say where the whole of it stands."""
+        return self.masks.get(node.symbol.key) if isinstance(node, y.Leaf) and not (node.at or node.stack) else None
 
     # one kind each
 
@@ -185,13 +196,35 @@ class Writing:
         if len(own) != 1:
             raise NoShape(f"`{node.function.text}` runs along a side that is a product of sizes", node.span)
         rows, columns = (row, own) if node.side == "columns" else (own, column)
-        inner = self.write(node.inner, rows, columns, used)
+        within, conditions = self._open(node, rows, columns, own[0])
+        inner = self.write(within, rows, columns, used)
         function: s.Expression = node.function
         if node.indexed:
             other = row if node.side == "columns" else column
-            content = self._domain(node, side, own[0], other)
+            content = s.Group("{", "}", (*_words(own, node.span), *conditions), node.span) if conditions else (
+                self._domain(node, side, own[0], other))
             function = s.Scripted(node.function, (), (s.Script("lower", _braced(content), "", node.span),), node.span)
         return s.Product((function, s.Group("(", ")", (inner, *node.named), node.span)), ("", ""), node.span)
+
+    def _open(self, node: y.Lines, row: Letters, column: Letters,
+              own: str) -> tuple[y.Typed, tuple[s.Expression, ...]]:
+        """What a function of lines reads without the masks that are added to it, and the conditions that they leave;
+        all of it where a point at −∞ is more than none.
+        """
+        inner = node.inner
+        if not (node.barred and node.indexed and node.domain is None and isinstance(inner, y.Entries)
+                and inner.kind == "sum"):
+            return inner, ()
+        found = [(x, sign, self._mask(x) if sign == "+" else None)
+                 for x, sign in zip(inner.parts, inner.marks, strict=True)]
+        conditions = tuple(opposite(_within(x, mask, row, column), own)
+                           for _, _, mask in found if mask is not None for x in mask.barred)
+        kept = [(x, sign) for x, sign, mask in found if mask is None or not mask.nothing or not mask.barred]
+        if not conditions or not kept:
+            return inner, ()
+        parts, signs = tuple(x for x, _ in kept), tuple(sign for _, sign in kept)
+        alone = len(kept) == 1 and signs == ("+",)
+        return (parts[0] if alone else replace(inner, parts=parts, marks=signs)), conditions
 
     def _domain(self, node: y.Lines, side: Dimension, own: str, other: Letters) -> s.Expression:
         """What stands in the script of a function: its letter alone, or a domain, whose first letter is that of the
@@ -332,6 +365,12 @@ def sized(name: str, span: Span) -> s.Expression:
 def _below(column: Letters, row: Letters, span: Span) -> s.Relation:
     """`s ≤ t`, of the letters of a column and a row."""
     return s.Relation((_entry(column, span), _entry(row, span)), ("<=",), span)
+
+
+def _within(condition: s.Expression, mask: Mask, row: Letters, column: Letters) -> s.Expression:
+    """A condition of a mask at the letters of a row and a column."""
+    change = dict(zip(mask.letters, (*row, *column), strict=True))
+    return substituted(condition, change)
 
 
 def substituted(node: s.Expression, change: Mapping[str, str]) -> s.Expression:

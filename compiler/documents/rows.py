@@ -1,0 +1,56 @@
+"""Rows that the words of a document name: `$x_t$ is the $t$-th row of $X$` -> `x_t = X_t`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from einc.checking.declarations.names import head, index_name
+from einc.documents.document import Document, Formula
+from einc.errors.report import Span
+from einc.syntax import tree as s
+
+FACT = "a row"  # the kind of fact that it is
+_NAME = r"(?:\$[^$]+\$|\\\((?:(?!\\\)).)+\\\))"
+_NAMES = rf"{_NAME}(?:,?\s+(?:and\s+)?{_NAME}|,\s*{_NAME})*"
+_ROW = re.compile(rf"(?P<parts>{_NAMES})\s+(?:is|are|be|for|as|denotes?)\s+the\s+(?P<letter>{_NAME})-?\s*th\s+"
+                  rf"(?:row|column)s?\s+of\s+(?P<wholes>{_NAMES})", re.S)
+_INNER = re.compile(_NAME, re.S)
+Parse = Callable[[Span], Iterable[s.Expression]]  # the names that a piece of the text lists, without their shapes
+
+
+def rows(document: Document, parse: Parse) -> Iterator[tuple[Formula, s.Statement]]:
+    """The equation of each row that a sentence names, with the formula in which its name stands; none where a row has
+    the name of its matrix, for `X_t` is a row of `X` already.
+    """
+    text = document.source.text
+    for found in _ROW.finditer(text):
+        (parts, wholes, letters) = (
+            [x for place in _INNER.finditer(found[group]) for x in parse(_inside(document, place, found.start(group)))]
+            for group in ("parts", "wholes", "letter"))
+        place = found.start("parts")
+        formula = next((x for x in document.formulas if x.span.start >= place), None)
+        if len(parts) != len(wholes) or len(letters) != 1 or formula is None or index_name(letters[0]) is None:
+            continue
+        for part, whole in zip(parts, wholes, strict=True):
+            if (line := _line(part, whole, letters[0])) is not None:
+                yield formula, line
+
+
+def _inside(document: Document, place: re.Match[str], start: int) -> Span:
+    """What stands between the marks of a formula."""
+    width = 1 if place[0].startswith("$") else 2
+    return Span(document.source, start + place.start() + width, start + place.end() - width)
+
+
+def _line(part: s.Expression, whole: s.Expression, letter: s.Expression) -> s.Statement | None:
+    """`x_t = X_t`."""
+    one, other = head(part), head(whole)
+    if one is None or other is None or one[0] == other[0]:
+        return None
+    script = s.Script("lower", s.Group("{", "}", (letter,), letter.span), "", letter.span)
+    row = s.Scripted(whole.base, whole.accents, (*whole.scripts, script), whole.span) if isinstance(
+        whole, s.Scripted) else s.Scripted(whole, (), (script,), whole.span)
+    span = part.span.to(whole.span)
+    clause = s.Clause(s.Relation((part, row), ("=",), span), None, span)
+    return s.Statement("", False, (clause,), (), span)
