@@ -74,6 +74,14 @@ class Document:
         """The words of a section's heading, "" before the first."""
         return self.headings[section].title if section >= 0 else ""
 
+    def around(self, section: int) -> tuple[int, ...]:
+        """A section, those in which it stands from the inside out, and what comes before the first heading."""
+        found = [section]
+        for at in range(section - 1, -1, -1):
+            if self.headings[at].level < self.headings[found[-1]].level:
+                found.append(at)
+        return (*found, -1) if section >= 0 else (-1,)
+
     def definitions(self) -> list[Span]:
         """Where macros are defined, which is no prose."""
         return [m.span for _, meanings in self.macros.lines.values() for m in meanings if isinstance(m, Macro)]

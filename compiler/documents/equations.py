@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from einc.checking.declarations.names import head, index_name, left_of
-from einc.checking.matrices.functions import parameters
+from einc.checking.matrices.functions import at_rows, parameters
 from einc.checking.matrices.shapes import parts
 from einc.documents import shapes
 from einc.documents.blocks import updates
@@ -252,7 +252,9 @@ def _chain(formula: Formula, statement: s.Statement, group: list[s.Clause], know
 def _of_matrices(line: s.Statement, known: _Known) -> bool:
     """Whether an equation may define a function of matrices: `F(Q, K) = …`, with no letters in brackets."""
     found = parameters(line)
-    return found is not None and not any(x.base in known.indices for x in found[1])
+    if found is None:
+        return at_rows(line) is not None
+    return not any(x.base in known.indices for x in found[1])
 
 
 def _facts(formula: Formula, statement: s.Statement, clause: s.Clause, kind: str) -> Iterator[Said]:
@@ -302,4 +304,5 @@ def _indices(formula: Formula, clauses: list[s.Clause], known: _Known) -> Said:
     over = ranged(last)
     if over is not None and index_name(over.high) in known.indices and last.operators == ("=",):
         return Said(formula, span, fact="a range up to one position")
-    return Said(formula, span, s.Statement("", False, tuple(clauses), (), span), names)
+    sized = replace(clauses[-1], body=shapes.counted(last))
+    return Said(formula, span, s.Statement("", False, (*clauses[:-1], sized), (), span), names)

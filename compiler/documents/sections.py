@@ -25,7 +25,7 @@ from einc.errors.report import Help, Span
 from einc.syntax import tree as s
 
 # Of several equations for one tensor the one with the highest rank holds.
-SIDE_OWN, SIDE, OWN_DISPLAY, DISPLAY, OWN_INLINE, INLINE, OWN_FACT, FACT = range(7, -1, -1)
+SIDE_OWN, SIDE, OWN_DISPLAY, DISPLAY, OWN_INLINE, INLINE, OWN_FACT, FACT = range(7, s.LEAST - 1, -1)
 _EQUALS = re.compile(r":?=|≔|←|\\leftarrow|\\gets|\\equiv|\\coloneqq")
 _NUMBER = re.compile(r"^[0-9]+(?:\.[0-9]+)*\.?\s+")
 _UNSAFE = re.compile(r"[^a-z0-9]+")
@@ -102,8 +102,9 @@ class Paper:
         declared |= {x for said in unread for side in _EQUALS.split(said.span.text)[:-1] for x in shapes.defined(side)}
         said = [(x.formula.section, x.statement) for x in self.said
                 if x.fact == shapes.FACT and x.statement is not None and x.span not in without]
-        found = shapes.chosen(said, section, declared)
-        return [replace(line, rank=OWN_FACT if at == section else FACT) for at, line in found]
+        around = self.document.around(section)
+        found = shapes.chosen(said, around, declared)
+        return [replace(line, rank=OWN_FACT if at in around else FACT) for at, line in found]
 
     def tree(self, section: int, without: Container[Span] = ()) -> s.SyntaxTree:
         """What holds in a section, `without` the equations that stand in some places."""

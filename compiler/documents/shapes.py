@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from einc.checking.declarations.names import head
 from einc.checking.matrices.factors import enclosed
-from einc.checking.matrices.shapes import dimensions
+from einc.checking.matrices.shapes import dimensions, mapped
 from einc.errors.report import Problem, Span
 from einc.syntax import tree as s
 
@@ -30,7 +30,7 @@ def shape(node: s.Expression) -> s.Expression | None:
     """What stands above the ℝ of `… ∈ \\mathbb{R}^{T \\times d}`, the last of a relation; None where there is none."""
     if not isinstance(node, s.Relation) or node.operators[-1] != "in":
         return None
-    match node.operands[-1]:
+    match counted(node.operands[-1]):
         case s.Scripted(s.Word("R", quoted=True) as real, (), (s.Script("upper", content),)) if content is not None:
             if _FONT.match(real.span.text) is not None:
                 return None
@@ -40,6 +40,23 @@ def shape(node: s.Expression) -> s.Expression | None:
             listed = isinstance(inner, s.Group) and inner.open == "(" and len(inner.items) > 1
             return _times(inner.items, inner.span) if isinstance(inner, s.Group) and listed else inner
     return None
+
+
+def counted(node: s.Expression) -> s.Expression:
+    """The expression with every length `|x|` as the size `x_len`."""
+    if not isinstance(node, s.Product):
+        return mapped(node, counted, scripts=True)
+    factors: list[s.Expression] = []
+    operators: list[str] = []
+    for factor, operator in zip(node.factors, node.operators, strict=True):
+        match factors[-1:], factor:
+            case [s.Word("abs") as bar], s.Group("(", ")", (s.Word() as name,)) if operator == "":
+                label = s.Script("lower", s.Word("len", name.span, quoted=True), "", name.span)
+                factors[-1] = s.Scripted(name, (), (label,), bar.span.to(factor.span))
+            case _:
+                factors.append(counted(factor))
+                operators.append(operator)
+    return factors[0] if len(factors) == 1 else replace(node, factors=tuple(factors), operators=tuple(operators))
 
 
 def _times(sides: tuple[s.Expression, ...], span: Span) -> s.Expression:
@@ -67,17 +84,18 @@ def line(name: s.Expression, sides: s.Expression, span: Span) -> s.Statement | N
     return s.Statement(keyword, False, (s.Clause(name, None, name.span),), (s.Clause(sides, None, sides.span),), span)
 
 
-def chosen(said: Iterable[tuple[int, s.Statement]], section: int,
+def chosen(said: Iterable[tuple[int, s.Statement]], around: tuple[int, ...],
            declared: Container[str]) -> list[tuple[int, s.Statement]]:
     """The shape lines that hold in a section with the sections that say them, of all that the text says: the section's
-    own, else that on which the others agree, and none of a symbol that is `declared`.
+    own, else those of the sections `around` it from the inside out, else that on which the others agree, and none of a
+    symbol that is `declared`.
     """
     by_name: dict[str, list[tuple[int, s.Statement]]] = {}
     for at, one in said:
         by_name.setdefault(written(one), []).append((at, one))
     found: list[tuple[int, s.Statement]] = []
     for name, all_of in by_name.items():
-        own = [x for x in all_of if x[0] == section] or all_of
+        own = next((mine for at in around if (mine := [x for x in all_of if x[0] == at])), all_of)
         if name not in declared and len({sides(one) for _, one in own}) == 1:
             found.append(own[0])
     return found

@@ -161,6 +161,9 @@ class Plan:
     span: Span
 
 
+LEAST = 0  # the rank of what the words of other sections say
+
+
 @dataclass(frozen=True, slots=True)
 class Statement:
     """One line: a keyword ("" for an equation), its clauses, and what follows a colon.

@@ -119,7 +119,7 @@ class _Work:
         """Adds the symbols of a `matrix` or `vector` line."""
         try:
             for symbol in declared(line, self.known.letters):
-                self.elsewhere |= {symbol.key.name} if line.rank == 0 else frozenset()  # the words of other sections
+                self.elsewhere |= {symbol.key.name} if line.rank == s.LEAST else frozenset()
                 before = self.symbols.get(symbol.key)
                 if before is not None and before.sides != symbol.sides:
                     raise ShapesDiffer(f"`{symbol.span.text}` has two shapes", symbol.span, "",

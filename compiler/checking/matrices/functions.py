@@ -79,6 +79,27 @@ def parameters(line: s.Statement) -> tuple[s.Expression, tuple[Name, ...]] | Non
     return None
 
 
+def at_rows(line: s.Statement) -> s.Statement | None:
+    """`F(X_n) = …`, which gives the values of a function at rows, as that of a name with their letters, `F_n = …`; None
+    where the arguments have no scripts, or have labels too.
+    """
+    left = left_of(line.clauses[0].body)
+    match left:
+        case s.Product((name, s.Group("(", ")", items)), ("", "")) if is_name(name):
+            scripts = {plain(x.scripts): x.scripts for x in items if isinstance(x, s.Scripted)}
+            body = line.clauses[0].body
+            if len(scripts) != 1 or not all(isinstance(x, s.Scripted) for x in items) or not isinstance(
+                    body, s.Relation):
+                return None
+            hung = next(iter(scripts.values()))
+            if len(hung) != 1 or hung[0].kind != "lower" or not isinstance(name, s.Word):
+                return None
+            made = s.Scripted(name, (), hung, left.span)
+            clause = replace(line.clauses[0], body=replace(body, operands=(made, *body.operands[1:])))
+            return replace(line, clauses=(clause, *line.clauses[1:]))
+    return None
+
+
 def defined(statements: Iterable[s.Statement], letters: Container[str]) -> tuple[
         dict[int, tuple[Name, Function]], tuple[s.Statement, ...]]:
     """The functions that a paper defines, by the identity of their lines, and the lines of the text with the values of
@@ -88,7 +109,7 @@ def defined(statements: Iterable[s.Statement], letters: Container[str]) -> tuple
     lines: list[s.Statement] = []
     for line in statements:
         made = _function(line, letters) if line.rank is not None else None
-        lines.append(line if made is None else _valued(line))
+        lines.append((line.rank is not None and at_rows(line)) or line if made is None else _valued(line))
         if made is not None:
             found[id(lines[-1])] = made
     own = {name for name, _ in found.values()}
