@@ -25,6 +25,8 @@ from papers import altered, references
 FOLDER = Path(__file__).parent / "papers"
 TEXTS = {path.stem: path for path in sorted(FOLDER.iterdir()) if path.stem in references.SIZES}
 NAMES = {"ell_1": "l_1", "ell_2": "l_2"}  # of a parameter here, its name in the references
+# The same, of what a section names as another one does.
+OWN_NAMES = {("The recurrent representation.", "Retention"): "Retention_n"}
 
 
 # What a side file says of an excerpt whose words do not give every symbol a shape.
@@ -41,13 +43,16 @@ def programs(name: str, text: str, side: str = "") -> dict[str, TypedProgram]:
     return {paper.document.title(n): x for n, x in found.items() if x is not None and x.outputs}
 
 
-def known(key: str) -> str:
+def known(key: str, title: str = "") -> str:
     """The name of a tensor in the references."""
-    return NAMES.get(key, key)
+    return OWN_NAMES.get((title, key), NAMES.get(key, key))
 
 
-def masks(name: str, wanted: references.Reference) -> dict[str, Tensor]:
-    """What an excerpt says in words and a program takes as an input."""
+def said(name: str, wanted: references.Reference) -> dict[str, Tensor]:
+    """What an excerpt says in words and a program takes as an input, or computes of an example that it gives."""
+    if name == "vit":  # a row of which the excerpt says what mean and variance are
+        row = references.draw(name)["x_class"]
+        return {"u": row, "sigma_2": row.var(correction=0)}
     if name == "longformer":
         n, w = references.SIZES[name]["n"], references.SIZES[name]["w"]
         apart = torch.tensor([[abs(i - j) for j in range(n)] for i in range(n)])
@@ -60,14 +65,14 @@ def outputs(name: str, text: str, wanted: references.Reference, side: str = "") 
     """What the programs of an excerpt return, each beside what the reference returns."""
     drawn = references.INPUTS[name]()
     right = wanted(**drawn)
-    given = {**right, **drawn, **masks(name, wanted)}
+    given = right = {**right, **drawn, **said(name, wanted)}
     found: dict[str, tuple[np.ndarray, Tensor]] = {}
-    for program in programs(name, text, side).values():
+    for title, program in programs(name, text, side).items():
         inputs = {t.key: given[known(t.key)].numpy() for t in program.inputs()}
         names = {x for t in program.tensors.values() for slot in t.slots for x in slot.set.extent.sizes}
         sizes = {x: n for x, n in references.SIZES[name].items() if x in names}
         for key, value in interpret(program, inputs, sizes).items():
-            found[known(key)] = (np.asarray(value), right[known(key)])
+            found[known(key, title)] = (np.asarray(value), right[known(key, title)])
     return found
 
 
@@ -77,6 +82,10 @@ READ = {
     "longformer": {"O"},
     "deepseek_v2": {"k_C", "v_C"},
     "gqa": {"Q", "K", "V"},
+    "mamba_2": {"y", "Y"},
+    "retnet": {"Retention", "Retention_n"},
+    "roformer": {"v"},
+    "vit": {"sigma_2"},
 }
 
 

@@ -108,6 +108,7 @@ class _Work:
     guessed: dict[Span, str] = field(default_factory=dict)
     named: set[Key] = field(default_factory=set)  # what equations of matrices define
     multiplied: frozenset[Key] = frozenset()
+    rows: dict[Key, Key] = field(default_factory=dict)  # the matrices of vectors that are their rows
     masks: dict[Key, Mask] = field(default_factory=dict)
     faults: dict[int, Problem] = field(default_factory=dict)  # of equations, by their identity
     inlined: frozenset[Span] = frozenset()
@@ -129,12 +130,12 @@ class _Work:
             self._wrong(problem, (c.body for c in line.clauses))
 
     def unite(self) -> None:
-        """Drops the vectors that are the rows of a matrix of their name: `B_t : N` of `B : T × N`, where t counts T."""
+        """Finds the vectors that are the rows of a matrix of their name: `B_t : N` of `B : T × N`, where t counts T."""
         for key, symbol in list(self.symbols.items()):
             whole = self.symbols.get(Key(key.name, 0))
             counted = tuple((self.known.letters[x],) for x in symbol.stack)
             if whole is not None and len(counted) == 1 and (*counted, *symbol.sides) == whole.sides:
-                del self.symbols[key]
+                self.rows[key] = whole.key
 
     def _wrong(self, problem: Problem, lost: Iterable[s.Expression]) -> None:
         self.report.add(problem)
@@ -177,8 +178,9 @@ class _Work:
     def read(self, equations: list[s.Statement]) -> None:
         """Reads the equations, each after those that define what it reads; what waits for itself has no shape."""
         self.multiplied = self._multiplied(equations)
-        self.used = {keyed(found, self.symbols) for line in equations for x in names(line.clauses[0].body)
-                     if (found := split(x, self.known.letters)) is not None}
+        used = {keyed(found, self.symbols) for line in equations for x in names(line.clauses[0].body)
+                if (found := split(x, self.known.letters)) is not None}
+        self.used = used | {whole for key, whole in self.rows.items() if key in used}
         pending = equations
         while pending:
             unknown = frozenset(key for line in pending if (key := self._left(line)) is not None and (
@@ -252,7 +254,7 @@ class _Work:
 
     def _left(self, line: s.Statement) -> Key | None:
         found = split(left_of(line.clauses[0].body), self.known.letters)
-        inside = None if found is None else part(found, self.symbols, self.known)
+        inside = None if found is None or line.rank is None else part(found, self.symbols, self.known)
         return None if found is None else found.key if inside is None else inside.symbol.key
 
     def _try(self, line: s.Statement, unknown: frozenset[Key]) -> bool:
@@ -304,7 +306,7 @@ class _Work:
         elif line.keyword in _KEYWORDS:
             places = {c.span for c in line.clauses}
             clauses = [self._declared(x) for x in self.symbols.values() if x.span in places
-                       and x.key not in self.defined and not self._defined_by_index(x)
+                       and x.key not in self.defined and not self._defined_by_index(x) and x.key not in self.rows
                        and (line.rank is None or x.key in self.used)]
             if clauses:
                 commas = (clauses[0], *(replace(c, after=",") for c in clauses[1:]))

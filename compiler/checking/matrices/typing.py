@@ -129,13 +129,13 @@ class Typing:
     def _leaf(self, symbol: Symbol, given: tuple[s.Expression, ...], span: Span) -> y.Leaf | None:
         """A symbol with its shape, at the places that are given beside those of its stack: one of each side that it
         has, or of one side, which the sizes that their letters count tell. None where they tell no side.
-        What has a single open side lies as the vectors of the equation do.
+        A vector lies as those of the equation do, a row of a matrix is a row.
         """
         stack, inside = given[: symbol.key.letters], given[symbol.key.letters :]
         at = at_sides(self.known, symbol, inside) if inside else ()
         if at is None:
             return None
-        left = tuple(side for n, side in enumerate(symbol.sides) if not at or at[n] is None)
+        left = tuple(ONE if at and at[n] is not None else side for n, side in enumerate(symbol.sides))
         shapes = shapes_of(replace(symbol, sides=left))
         shape = self._whole(shapes[-1] if self.vectors == "rows" else shapes[0])
         return y.Leaf(symbol, stack, at, shape, span)
