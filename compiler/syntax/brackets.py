@@ -149,6 +149,33 @@ def _after_note(found: list[Word], at: int, sign: str) -> int:
     return len(found)
 
 
+def hatted(found: list[Word]) -> list[Word]:
+    """An accent over a name with scripts is one over the name: `\\widehat{A_{s}}` is `\\widehat{A}_{s}`."""
+    out: list[Word] = []
+    dropped: set[int] = set()
+    for at, word in enumerate(found):
+        if at in dropped:
+            continue
+        out.append(word)
+        if word.type == "ACCENT" and at + 3 < len(found) and found[at + 1].type == "LBRACE" \
+                and found[at + 2].type in ("WORD", "GREEK", "TEXT") and found[at + 3].type in ("LOW", "UP"):
+            end = _closing(found, at + 1)
+            inner = [w.type for w in found[at + 3 : end]] if end is not None else ["SIGN"]
+            if end is not None and not {*inner} & {"SIGN", "OP", "REL", "FRAC", "SQRT"}:
+                dropped |= {at + 1, end}
+    return out
+
+
+def _closing(found: list[Word], at: int) -> int | None:
+    """The place of the brace that closes the one at a place."""
+    depth = 0
+    for end in range(at, len(found)):
+        depth += (found[end].type == "LBRACE") - (found[end].type == "RBRACE")
+        if not depth:
+            return end
+    return None
+
+
 def braced(found: list[Word]) -> list[Word]:
     """A fraction or a root takes one letter or digit where it has no braces: `\\frac12` is `\\frac{1}{2}`."""
     out: list[Word] = []

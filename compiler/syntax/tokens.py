@@ -15,7 +15,7 @@ from einc.errors.problems import BadNumber, BadScript, UnknownMacro, UnreadableC
 from einc.errors.report import Help, Report, Source, Span
 from einc.syntax import cases
 from einc.syntax import spelling as sp
-from einc.syntax.brackets import UNITS, Word, braced, bracketed, unnoted
+from einc.syntax.brackets import UNITS, Word, braced, bracketed, hatted, unnoted
 from einc.syntax.macros import MAX_OF_TEXT, NONE, Macros, Meaning, arguments, filled
 from einc.syntax.primes import two_primes
 from einc.syntax.texts import column
@@ -58,7 +58,7 @@ def words(source: Source, report: Report, functions: frozenset[str] = frozenset(
         else:
             at = lexer.word(at)
     lexer.put("NEWLINE", "\n", at, at)
-    return braced(bracketed(cases.chosen(unnoted(lexer.out), source, report), source, report))
+    return braced(bracketed(cases.chosen(hatted(unnoted(lexer.out)), source, report), source, report))
 
 
 def trivia(text: str) -> list[tuple[str, int, int]]:
@@ -208,6 +208,8 @@ class _Lexer:
             return self._expanded(name, meaning, start, end)
         if name in sp.NOISE:
             pass
+        elif name.endswith("arrow") and self._hangs():
+            self.put("TEXT", name, start, end)
         elif name in sp.MACROS:
             self.put(*sp.MACROS[name], start, end)
         elif name in self.functions:
@@ -217,6 +219,11 @@ class _Lexer:
             self._unknown(name, start, end, near)
             self.put("TEXT", name, start, end)
         return end
+
+    def _hangs(self) -> bool:
+        """Whether what comes next begins a script."""
+        before = [w.type for w in self.out[-2:]]
+        return before[-1:] in (["LOW"], ["UP"]) or before in (["LOW", "LBRACE"], ["UP", "LBRACE"])
 
     def _expanded(self, name: str, meaning: Meaning, start: int, end: int) -> int:
         """The words of an author's macro, all of them where it is used; so is what is wrong with them."""

@@ -24,8 +24,8 @@ from einc.checking.matrices.shapes import (
     parts,
     words,
 )
-from einc.checking.matrices.uses import declared, keyed, split
-from einc.checking.matrices.writing import Letters, Supply, Writing, places
+from einc.checking.matrices.uses import declared, keyed, read, split
+from einc.checking.matrices.writing import Letters, Supply, Writing, places, stands_alone
 from einc.errors.problems import BadDeclaration, NoShape, OpenReading, ShapesDiffer, UnknownMacro
 from einc.errors.report import Help, Label, Problem, Report, Span
 from einc.syntax import tree as s
@@ -179,7 +179,7 @@ class _Work:
         """Reads the equations, each after those that define what it reads; what waits for itself has no shape."""
         self.multiplied = self._multiplied(equations)
         used = {keyed(found, self.symbols) for line in equations for x in names(line.clauses[0].body)
-                if (found := split(x, self.known.letters)) is not None}
+                if (found := read(x, self.known.letters)) is not None}
         self.used = used | {whole for key, whole in self.rows.items() if key in used}
         pending = equations
         while pending:
@@ -195,7 +195,19 @@ class _Work:
                         helps=(Help("declare it: `matrix NAME : ROWS × COLUMNS`"),))
                 break
             pending = left
+        self._lonely(equations)
         self._tell(equations)
+
+    def _lonely(self, equations: list[s.Statement]) -> None:
+        """Finds diagonal matrices that nothing reads, which are never made."""
+        rights = (x for line in equations if isinstance(body := line.clauses[0].body, s.Relation) for x in
+                  body.operands[1:])
+        used = {keyed(found, self.symbols) for right in rights for x in names(right)
+                if (found := read(x, self.known.letters)) is not None}
+        for key, line in self.defined.items():
+            if self.symbols[key].diagonal and key not in used:
+                self.made[id(line)] = ()
+                self.faults[id(line)] = stands_alone(line.clauses[0].span)
 
     def _tell(self, equations: list[s.Statement]) -> None:
         """Reports what is wrong with equations, but for functions that others apply."""

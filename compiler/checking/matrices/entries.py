@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from einc.checking.matrices import typed as y
 from einc.checking.matrices.known import Known
-from einc.checking.matrices.shapes import Dimension, Key, Symbol, words
+from einc.checking.matrices.shapes import Dimension, Key, Shape, Symbol, plain, words
 from einc.checking.matrices.uses import Use, keyed
+from einc.errors.problems import NoShape, OpenReading
+from einc.errors.report import Help, Span
 from einc.syntax import tree as s
 
 
@@ -56,7 +59,7 @@ def _fits(place: s.Expression, side: Dimension, known: Known) -> bool:
     return all(known.whole((known.letters[x],)) == side for x in letters)
 
 
-def ordered(ends: list[tuple[s.Expression, s.Expression]], order: Container[tuple[str, str]]) -> tuple[
+def _ordered(ends: list[tuple[s.Expression, s.Expression]], order: Container[tuple[str, str]]) -> tuple[
         s.Expression, s.Expression] | None:
     """The lower and the higher end of what is listed from one place to another; `order` are pairs of letters of which
     the first is at most the second. None where nothing says which is lower, or where several places differ.
@@ -94,3 +97,25 @@ def orders(factors: tuple[s.Expression, ...]) -> frozenset[tuple[str, str]]:
             case s.Group("[", _, (s.Relation((s.Word(a), s.Word(b)), (sign,)),)) if sign in ("<", "<=", ">", ">="):
                 found.add((a, b) if sign in ("<", "<=") else (b, a))
     return frozenset(found)
+
+
+def listed(first: y.Typed, last: y.Typed, order: Container[tuple[str, str]], span: Span) -> y.Listed:
+    """`a_i ⋯ a_{j+1}`: the product of what lies between, where a condition beside it says which end is the lower."""
+    if not isinstance(first, y.Leaf) or not isinstance(last, y.Leaf) or not first.shape.number or (
+            first.symbol != last.symbol):
+        raise NoShape(f"`{span.text}` is no product of numbers", span)
+    pairs = list(zip(_all_places(first), _all_places(last), strict=True))
+    found = _ordered([(x, z) for x, z in pairs if plain(x) != plain(z)], order)
+    if found is None or not (letter := next((x.text for x in words(found)), "")):
+        raise OpenReading("does this count up or down?", span, helps=(
+            Help("a condition beside it says which end is the lower: `1[j < i]`"),))
+    low, high = found
+    mark = s.Scripted(s.Word(letter, span), (), (s.Script("prime", None, "'", span),), span)
+    changed = tuple(mark if plain(x) != plain(z) else x for x, z in pairs)
+    inner = replace(first, stack=changed[: len(first.stack)], at=changed[len(first.stack) :])
+    return y.Listed(letter + "'", low, high, inner, Shape(), span)
+
+
+def _all_places(leaf: y.Leaf) -> tuple[s.Expression, ...]:
+    """The places of a number's stack and sides."""
+    return (*leaf.stack, *(x for x in leaf.at if x is not None))

@@ -146,6 +146,10 @@ class Reader:
         assert isinstance(clause.body, s.Relation)
         stack, shape = left.letters or (), right.shape
         symbol = partly.symbol if partly else self.symbols.get(left.key) or _symbol(left, shape, clause.body)
+        if isinstance(right, y.Diagonal):  # what lies on the diagonal, and whose uses are those of the matrix
+            symbol = Symbol(left.key, (shape.rows,), stack, symbol.span, True)
+            right = _on_diagonal(right)
+            shape = right.shape
         used = frozenset(x for x in (*stack, *y.letters(right)) if x.rstrip("'") in self.known.letters)
         row = self.supply.fresh(shape.rows, used)
         column = self.supply.fresh(shape.columns, used | {*row})
@@ -172,6 +176,15 @@ def _one(body: s.Relation, found: list[Reading]) -> Reading:
         raise NoShape("no term of this tells the shape of what it defines", body.span, helps=(
             Help("declare it: `matrix NAME : ROWS × COLUMNS`"),))
     return found[0]
+
+
+def _on_diagonal(matrix: y.Diagonal) -> y.Typed:
+    """The vector on the diagonal of a matrix."""
+    inner = matrix.inner
+    if not matrix.inverse:
+        return inner
+    one = y.Plain(s.Number("1", matrix.span), Shape(), matrix.span)
+    return y.Entries("product", (one, inner), ("", "/"), inner.shape, matrix.span)
 
 
 def _symbol(left: Use, shape: Shape, body: s.Relation) -> Symbol:

@@ -63,13 +63,15 @@ class Waiting(Exception):  # noqa: N818
 @dataclass(frozen=True, slots=True)
 class Symbol:
     """A declared or defined matrix. `sides` are its dimensions: two of a matrix, one of a vector, whose side the
-    equation decides; `stack` are the letters that it carries, as they were declared.
+    equation decides; `stack` are the letters that it carries, as they were declared. `diagonal`: its one side is that
+    of a diagonal matrix.
     """
 
     key: Key
     sides: tuple[Dimension, ...]
     stack: tuple[str, ...]
     span: Span
+    diagonal: bool = False
 
 
 def dimensions(body: s.Expression) -> tuple[Dimension, ...]:

@@ -44,6 +44,14 @@ class Raised:
 
 
 @dataclass(frozen=True)
+class Ones:
+    """A vector of ones, `1_L`."""
+
+    shape: Shape
+    span: Span
+
+
+@dataclass(frozen=True)
 class Turned:
     """A transpose."""
 
@@ -181,11 +189,13 @@ def letters(node: Typed, free: bool = False) -> Iterator[str]:
             yield from (x for x in letters(inner, free) if not free or x != letter)
         case Stacked(letter, inner):
             yield from (x for x in letters(inner, free) if x != letter)
+        case Ones():
+            yield from ()
         case Turned(inner) | Lines(inner=inner) | Folded(inner=inner) | Triangle(inner) | Diagonal(inner):
             yield from letters(inner, free)
         case _:
             assert_never(node)
 
 
-Typed = (Leaf | Plain | Raised | Turned | Times | Entries | Lines | Summed | Listed | Folded | Triangle | Diagonal
-         | Stacked)
+Typed = (Leaf | Plain | Ones | Raised | Turned | Times | Entries | Lines | Summed | Listed | Folded | Triangle
+         | Diagonal | Stacked)

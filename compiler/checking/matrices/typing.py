@@ -11,7 +11,7 @@ from einc.checking.declarations.names import Name, head, size_name
 from einc.checking.matrices import typed as y
 from einc.checking.matrices.along import along, shown
 from einc.checking.matrices.applied import MATRIX
-from einc.checking.matrices.entries import at_sides, ordered, orders
+from einc.checking.matrices.entries import at_sides, listed, orders
 from einc.checking.matrices.factors import binds, bound, product
 from einc.checking.matrices.known import Applied, Known
 from einc.checking.matrices.shapes import (
@@ -23,11 +23,9 @@ from einc.checking.matrices.shapes import (
     Shape,
     Symbol,
     Waiting,
-    plain,
     power,
     shapes_of,
     told,
-    words,
 )
 from einc.checking.matrices.uses import Use, keyed, split, turned
 from einc.errors.problems import NoShape, OpenReading, ShapesDiffer
@@ -59,6 +57,8 @@ class Typing:
             case s.Scripted(s.Word()):
                 raised = None if any(x.name.base == "e" for x in self.symbols) else power(node)
                 return self._symbol(node) if raised is None else self._power(raised, node)
+            case s.Scripted(s.Number("1"), (), (s.Script("lower", content),)) if content is not None:
+                return self._ones(content, node)
             case s.Scripted(base, _, scripts):
                 return self._marked(self.of(base), scripts, node)
             case s.Group("(" | "[" | "{", _, (inner,)):
@@ -70,7 +70,7 @@ class Typing:
             case s.Fraction(above, below):
                 return self._divided(self.of(above), self.of(below), node.span)
             case s.Range(low, high):
-                return self._listed(low, high, node.span)
+                return listed(self.of(low), self.of(high), self.order, node.span)
             case s.Root(inner):
                 return self._called("sqrt", (self.of(inner),), node)
         raise NoShape(f"`{node.span.text}` is no matrix", node.span, helps=(
@@ -102,6 +102,15 @@ class Typing:
             Help(f"write it in a line of its own: `matrix {text} : … × …`, `vector {text} : …`"),
             Help(f"a number is `input {text}`")))
 
+    def _ones(self, content: s.Expression, node: s.Expression) -> y.Typed:
+        """`1_L`, a vector of L ones."""
+        inner = content.items[0] if isinstance(content, s.Group) and len(content.items) == 1 else content
+        size = size_name(inner)
+        if size is None or not (size in self._sizes or size in self.known.classes):
+            raise NoShape(f"`{node.span.text}` is no vector of ones, for `{content.span.text}` is no size", node.span)
+        side = self.known.whole((size,))
+        return y.Ones(Shape(ONE, side) if self.vectors == "rows" else Shape(side, ONE), node.span)
+
     def _power(self, raised: s.Expression, node: s.Scripted) -> y.Typed:
         """`e^{S - m}` of what is not square is the power of each entry."""
         inner = self.of(raised)
@@ -126,7 +135,7 @@ class Typing:
                 return y.Turned(leaf, leaf.shape.turned, span) if flipped else leaf
         return None
 
-    def _leaf(self, symbol: Symbol, given: tuple[s.Expression, ...], span: Span) -> y.Leaf | None:
+    def _leaf(self, symbol: Symbol, given: tuple[s.Expression, ...], span: Span) -> y.Leaf | y.Diagonal | None:
         """A symbol with its shape, at the places that are given beside those of its stack: one of each side that it
         has, or of one side, which the sizes that their letters count tell. None where they tell no side.
         A vector lies as those of the equation do, a row of a matrix is a row.
@@ -138,16 +147,20 @@ class Typing:
         left = tuple(ONE if at and at[n] is not None else side for n, side in enumerate(symbol.sides))
         shapes = shapes_of(replace(symbol, sides=left))
         shape = self._whole(shapes[-1] if self.vectors == "rows" else shapes[0])
-        return y.Leaf(symbol, stack, at, shape, span)
+        leaf = y.Leaf(symbol, stack, at, shape, span)
+        side = self.known.whole(symbol.sides[0]) if symbol.diagonal else ONE
+        return y.Diagonal(leaf, False, Shape(side, side), span) if symbol.diagonal and not at else leaf
 
-    def _raised(self, node: s.Word | s.Scripted) -> y.Raised | None:
-        """A power of a number that is a symbol: `γ^{n-m}`."""
+    def _raised(self, node: s.Word | s.Scripted) -> y.Raised | y.Diagonal | None:
+        """A power of a number that is a symbol, `γ^{n-m}`, and the inverse of a diagonal matrix."""
         if not isinstance(node, s.Scripted) or not node.scripts or node.scripts[-1].kind != "upper":
             return None
         *rest, last = node.scripts
         base = replace(node, scripts=tuple(rest)) if rest or node.accents else node.base
         found = split(base, self.known.letters)
         inner = self._used(found, node.span) if found is not None else None
+        if isinstance(inner, y.Diagonal) and last.span.text.strip("^{} ") in ("-1", "−1"):
+            return replace(inner, inverse=not inner.inverse, span=node.span)
         if inner is None or not inner.shape.number or last.content is None:
             return None
         content = last.content
@@ -269,25 +282,6 @@ class Typing:
             raise ShapesDiffer(f"{shown(a)} times {shown(b)}", span)
         return y.Entries("product", (other, column), ("", "/" if vector.inverse else "*"), other.shape, span)
 
-    def _listed(self, first: s.Expression, last: s.Expression, span: Span) -> y.Typed:
-        """`a_i ⋯ a_{j+1}`: the product of what lies between, where a condition beside it says which end is the lower.
-        """
-        a, b = self.of(first), self.of(last)
-        if not isinstance(a, y.Leaf) or not isinstance(b, y.Leaf) or not a.shape.number or a.symbol != b.symbol:
-            raise NoShape(f"`{span.text}` is no product of numbers", span)
-        pairs = list(zip(_all_places(a), _all_places(b), strict=True))
-        ends = [(x, z) for x, z in pairs if plain(x) != plain(z)]
-        found = ordered(ends, self.order)
-        if found is None:
-            raise OpenReading("does this count up or down?", span, helps=(
-                Help("a condition beside it says which end is the lower: `1[j < i]`"),))
-        low, high = found
-        letter = next(x.text for x in words(found)) + "'"
-        mark = s.Scripted(s.Word(letter[:-1], span), (), (s.Script("prime", None, "'", span),), span)
-        changed = tuple(mark if plain(x) != plain(z) else x for x, z in pairs)
-        inner = replace(a, stack=changed[: len(a.stack)], at=changed[len(a.stack) :])
-        return y.Listed(letter, low, high, inner, _NUMBER, span)
-
     def _divided(self, a: y.Typed, b: y.Typed, span: Span) -> y.Typed:
         if not b.shape.number:
             raise ShapesDiffer(f"{shown(a)} is divided by {shown(b)}", b.span, helps=(
@@ -374,11 +368,6 @@ class Typing:
         if all(isinstance(x, y.Plain) for x in arguments) and isinstance(node, s.Root):
             return y.Plain(node, _NUMBER, node.span)
         return self._entries("call", arguments, (name,), node.span)
-
-def _all_places(leaf: y.Leaf) -> tuple[s.Expression, ...]:
-    """The places of a number's stack and sides."""
-    return (*leaf.stack, *(x for x in leaf.at if x is not None))
-
 
 def _along(vector: y.Typed, columns: bool) -> y.Typed:
     """A vector as a row, which scales columns, or as a column."""

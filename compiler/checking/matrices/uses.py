@@ -32,6 +32,14 @@ class Use:
         return found if len(found) == len(self.places) else None
 
 
+def read(node: s.Expression, letters: Container[str]) -> Use | None:
+    """The symbol that a name reads, without the power to which it is raised: D of `D^{-1}`."""
+    found = split(node, letters)
+    if found is None and isinstance(node, s.Scripted) and node.scripts and node.scripts[-1].kind == "upper":
+        return split(replace(node, scripts=node.scripts[:-1]), letters)
+    return found
+
+
 def keyed(use: Use, keys: Iterable[Key]) -> Key | None:
     """The symbol of which a name is: the one of its name that has most letters, of which none is left over."""
     found = [k for k in keys if k.name == use.name and k.letters <= len(use.places)]

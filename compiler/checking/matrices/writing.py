@@ -99,6 +99,8 @@ class Writing:
         match node:
             case y.Plain(expression):
                 return self._renamed(expression)
+            case y.Ones(span=span):
+                return s.Number("1", span)
             case y.Leaf(symbol, stack, at, _, span):
                 given = tuple(None if x is None else self._renamed(x) for x in at)
                 found = self.shown(symbol, tuple(map(self._renamed, stack)), given, row, column, span)
@@ -135,8 +137,7 @@ class Writing:
                 inside = replace(self, stack={**self.stack, letter: column[0]})
                 return inside.write(inner, row, column[1:], used)
             case y.Diagonal(span=span):
-                raise NoShape(f"`{span.text}` stands alone: a diagonal matrix is never made", span, helps=(
-                    Help("multiply it with a matrix, whose rows or columns it scales"),))
+                raise stands_alone(span)
             case _:
                 assert_never(node)
 
@@ -335,6 +336,12 @@ def _entry(letters: Letters, span: Span, alone: bool = False) -> s.Expression:
     if alone:
         return s.Group("(", ")", items, span)
     return items[0] if len(items) == 1 else s.Group("(", ")", (s.Product(items, ("",) * len(items), span),), span)
+
+
+def stands_alone(span: Span) -> NoShape:
+    """What is wrong with a diagonal matrix that scales nothing."""
+    return NoShape(f"`{span.text}` stands alone: a diagonal matrix is never made", span, helps=(
+        Help("multiply it with a matrix, whose rows or columns it scales"),))
 
 
 def places(letters: Letters, span: Span) -> tuple[s.Expression, ...]:
