@@ -221,8 +221,18 @@ def _starts(clause: s.Clause, indices: frozenset[str], first: bool) -> bool:
         return False
     if first or body.operators[0] != "=":
         return True
+    if _applied(body.operands[0]):
+        return True
     name = index_name(body.operands[0])
     return head(body.operands[0]) is not None and not (name is not None and name.rstrip("'") in indices)
+
+
+def _applied(node: s.Expression) -> bool:
+    """Whether it is a name of the text that is applied to what stands in parentheses: `g(i)`."""
+    match node:
+        case s.Product((name, s.Group("(", ")", given)), ("", "")):
+            return head(name) is not None and bool(given)
+    return False
 
 
 def _chain(formula: Formula, statement: s.Statement, group: list[s.Clause], known: _Known) -> Iterator[Said]:
@@ -232,7 +242,7 @@ def _chain(formula: Formula, statement: s.Statement, group: list[s.Clause], know
     if not rest and (kind := fact(first.body, known.sizes, known.indices, known.tensors)):
         yield from _facts(formula, statement, first, kind)
         return
-    function = formula.display and _of_matrices(replace(statement, clauses=(first,)), known)
+    function = formula.display and _function(replace(statement, clauses=(first,)))
     if head(first.body.operands[0]) is None and not function:
         span = first.body.operands[0].span
         yield Said(formula, first.span, problem=BadDeclaration(f"`{span.text}` is no name of a tensor", span, helps=(
@@ -249,12 +259,9 @@ def _chain(formula: Formula, statement: s.Statement, group: list[s.Clause], know
         yield Said(formula, span, replace(statement, clauses=(clause, *rest), span=span))
 
 
-def _of_matrices(line: s.Statement, known: _Known) -> bool:
-    """Whether an equation may define a function of matrices: `F(Q, K) = …`, with no letters in brackets."""
-    found = parameters(line)
-    if found is None:
-        return at_rows(line) is not None
-    return not any(x.base in known.indices for x in found[1])
+def _function(line: s.Statement) -> bool:
+    """Whether an equation may define a function: `F(Q, K) = …`, `g(i) = …`, or its values at rows, `F(X_n) = …`."""
+    return parameters(line) is not None or at_rows(line) is not None
 
 
 def _facts(formula: Formula, statement: s.Statement, clause: s.Clause, kind: str) -> Iterator[Said]:

@@ -105,7 +105,7 @@ def _spaced(source: Source, found: list[Word]) -> list[Word]:
     depth, equals = 0, False
     equated = _equated(found)
     for n, word in enumerate(found):
-        before = out[-1] if out else None
+        before = next((w for w in reversed(out[-8:]) if w.type != "NEWLINE"), None)
         ended = before is not None and before.type not in _CONTINUES | {"COMMA", "STOP"}
         if before is not None and ended and depth == 0 and equals and word.type in _NAMES and equated[n] \
                 and _QUAD.search(source.text, before.end, word.start):

@@ -54,8 +54,9 @@ def elaborated(tree: s.SyntaxTree, prelude: Iterable[s.Statement], report: Repor
     """
     if not any(line.keyword in _KEYWORDS for line in tree.statements):
         return Elaborated(replace(tree, statements=tuple(_indexed(tree.statements, report))))
-    tree = replace(tree, statements=apart(tree.statements))
-    found, given = localised(tree.statements, known(prelude, tree))
+    lines = tuple(prelude)
+    tree = replace(tree, statements=apart(tree.statements, known(lines, tree).functions))
+    found, given = localised(tree.statements, known(lines, tree))
     functions, statements = defined(found, given.letters)
     work = _Work(replace(given, defined=chosen(statements, functions)), statements, report, functions,
                  Supply(given, taken(statements)), tree.own)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import replace
 
 from einc.checking.declarations.names import head, left_of, size_name
@@ -50,29 +50,30 @@ def renamed(node: s.Expression, old: str, new: str) -> s.Expression | None:
     return replace(node, scripts=scripts) if found == 1 else None
 
 
-def apart(statements: Iterable[s.Statement]) -> tuple[s.Statement, ...]:
-    """The lines of a paper with letters side by side as products: `QK^⊤` of Q and K, where `QK` is no name of its own,
-    and `h d_v` of a shape `hd_v × d`. In a spec a run of letters is one name.
+def apart(statements: Iterable[s.Statement], functions: Container[str]) -> tuple[s.Statement, ...]:
+    """The lines of a paper with letters side by side as products: `QK^⊤` of Q and K, where `QK` is no name of its own
+    and none of the `functions`, `iG` of a letter and a size, and `h d_v` of a shape `hd_v × d`. In a spec a run of
+    letters is one name.
     """
     lines = tuple(statements)
     bodies = [c.body for line in lines for c in line.clauses]
-    names = {found[0].base for x in bodies if (found := head(left_of(x))) is not None}
     sizes = {found[0].base for line in lines for c in line.tail for x in parts(c.body)
              if is_name(x) and (found := head(x)) is not None and len(found[0].base) == 1}
+    names = sizes | {found[0].base for x in bodies if (found := head(left_of(x))) is not None}
     return tuple(line if line.rank is None else replace(
-        line, clauses=tuple(replace(c, body=_apart(c.body, names)) for c in line.clauses),
-        tail=tuple(replace(c, body=_apart(c.body, sizes)) for c in line.tail)) for line in lines)
+        line, clauses=tuple(replace(c, body=_apart(c.body, names, functions)) for c in line.clauses),
+        tail=tuple(replace(c, body=_apart(c.body, sizes, functions)) for c in line.tail)) for line in lines)
 
 
-def _apart(node: s.Expression, names: set[str]) -> s.Expression:
+def _apart(node: s.Expression, names: set[str], functions: Container[str]) -> s.Expression:
     """The expression with each run of letters that are all `names` as a product, whose last factor has the scripts."""
     match node:
-        case s.Word(text, span) if not node.quoted and _run(text, names):
+        case s.Word(text, span) if not node.quoted and _run(text, names) and text not in functions:
             places = (Span(span.source, span.start + n, span.start + n + 1) for n in range(len(text)))
             letters = tuple(s.Word(x, place) for x, place in zip(text, places, strict=True))
             return s.Product(letters, ("",) * len(letters), span)
         case s.Scripted(s.Word() as base):
-            split = base if node.accents else _apart(base, names)
+            split = base if node.accents else _apart(base, names, functions)
             if not isinstance(split, s.Product):
                 return node
             last = replace(node, base=split.factors[-1])
@@ -80,17 +81,17 @@ def _apart(node: s.Expression, names: set[str]) -> s.Expression:
         case s.Product(factors, operators):
             parts: list[tuple[str, s.Expression]] = []
             for factor, operator in zip(factors, operators, strict=True):
-                inner = _apart(factor, names)
+                inner = _apart(factor, names, functions)
                 joined = isinstance(inner, s.Product) and not isinstance(factor, s.Product) and operator != "/"
                 pieces = inner.factors if isinstance(inner, s.Product) and joined else (inner,)
                 parts += [(operator if n == 0 else "", x) for n, x in enumerate(pieces)]
             return replace(node, factors=tuple(x for _, x in parts), operators=tuple(o for o, _ in parts))
-    return mapped(node, lambda x: _apart(x, names))
+    return mapped(node, lambda x: _apart(x, names, functions))
 
 
 def _run(text: str, names: set[str]) -> bool:
     """Whether a word is letters side by side, each the name of something in the text."""
-    return len(text) > 1 and text not in names and all(x in names for x in text)
+    return len(text) > 1 and text not in names and not is_fold(text) and all(x in names for x in text)
 
 
 def script(node: s.Expression) -> tuple[s.Expression | None, s.Expression | None]:

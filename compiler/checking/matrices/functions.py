@@ -107,7 +107,7 @@ def defined(statements: Iterable[s.Statement], letters: Container[str]) -> tuple
     """
     found: dict[int, tuple[Name, Function]] = {}
     lines: list[s.Statement] = []
-    for line in statements:
+    for line in _inlined(tuple(statements), letters):
         made = _function(line, letters) if line.rank is not None else None
         lines.append((line.rank is not None and at_rows(line)) or line if made is None else _valued(line))
         if made is not None:
@@ -117,6 +117,28 @@ def defined(statements: Iterable[s.Statement], letters: Container[str]) -> tuple
              and (left := split(left_of(x.clauses[0].body), letters)) is not None and left.name not in own}
     held = {key: (name, replace(x, captured=_captured(x, reads, letters))) for key, (name, x) in found.items()}
     return held, tuple(lines)
+
+
+def _inlined(statements: tuple[s.Statement, ...], letters: Container[str]) -> tuple[s.Statement, ...]:
+    """The lines with the functions that stand in scripts, `K_{g(i)}`, as what they are of their arguments there."""
+    made = [x for line in statements if line.rank is not None and (x := _function(line, letters)) is not None]
+    known = {name: function for name, function in made if sum(x == name for x, _ in made) == 1}
+
+    def change(node: s.Expression, inside: bool) -> s.Expression:
+        """The expression, with functions written out where it stands `inside` of a script."""
+        match node:
+            case s.Product((base, s.Group("(", ")", given)), ("", "")) if inside and is_name(base) and (
+                    found := head(base)) is not None and found[0] in known and not found[1] and len(
+                    known[found[0]].parameters) == len(given):
+                return s.Group("(", ")", (known[found[0]].of(tuple(change(x, inside) for x in given), ()),), node.span)
+            case s.Scripted(base, _, scripts):
+                hung = tuple(replace(k, content=change(k.content, True)) if k.content is not None else k
+                             for k in scripts)
+                return replace(node, base=change(base, inside), scripts=hung)
+        return mapped(node, lambda x: change(x, inside))
+
+    return tuple(line if line.rank is None or not known else replace(line, clauses=tuple(
+        replace(c, body=change(c.body, False)) for c in line.clauses)) for line in statements)
 
 
 def chosen(lines: Iterable[s.Statement], found: Mapping[int, tuple[Name, Function]]) -> dict[Name, Function | None]:
