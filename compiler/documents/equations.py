@@ -11,6 +11,7 @@ from einc.checking.matrices.functions import at_rows, parameters
 from einc.checking.matrices.shapes import parts
 from einc.documents import shapes
 from einc.documents.blocks import updates
+from einc.documents.braces import braces
 from einc.documents.document import Document, Formula
 from einc.documents.facts import bare, fact, sizes
 from einc.documents.rows import FACT, rows
@@ -50,7 +51,7 @@ def said(document: Document, functions: frozenset[str], indices: Iterable[str],
     known = _Known(frozenset(indices), sizes(document), frozenset(tensors))
     document = replace(document, macros=document.macros.renewed())
     found = [x for formula in document.formulas for x in _formula(document, formula, functions, known)]
-    found += _rows(document, found, functions)
+    found += _words(document, found, functions)
     states = {(x.formula.section, _left(x)) for x in found if x.statement is not None and updates(x.statement)}
     states |= {(x.formula.section, _left(x)) for x in found for y in found
                if x.fact == "a value" and x.formula.section == y.formula.section and not y.fact and _begins(x, y)}
@@ -58,8 +59,8 @@ def said(document: Document, functions: frozenset[str], indices: Iterable[str],
                           and _no_definition(x, known) else x for x in found]))
 
 
-def _rows(document: Document, found: list[Said], functions: frozenset[str]) -> list[Said]:
-    """The rows that sentences name, but for those that a display computes."""
+def _words(document: Document, found: list[Said], functions: frozenset[str]) -> list[Said]:
+    """The rows that sentences name, but for those that a display computes, and the shapes below braces."""
     def names(span: Span) -> Iterator[s.Expression]:
         """The names of a formula, without the set in which they lie."""
         for line in parse_formula(document.source, Report(), functions, (span.start, span.end), (), document.macros):
@@ -69,8 +70,9 @@ def _rows(document: Document, found: list[Said], functions: frozenset[str]) -> l
 
     computed = {left_of(x.statement.clauses[0].body).span.text for x in found
                 if x.statement is not None and x.formula.display and not x.fact}
-    return [Said(formula, line.span, line, fact=FACT) for formula, line in rows(document, names)
-            if left_of(line.clauses[0].body).span.text not in computed]
+    named = [Said(formula, line.span, line, fact=FACT) for formula, line in rows(document, names)
+             if left_of(line.clauses[0].body).span.text not in computed]
+    return named + [Said(formula, line.span, line, fact=shapes.FACT) for formula, line in braces(document, names)]
 
 
 def _begins(value: Said, found: Said) -> bool:
