@@ -166,6 +166,25 @@ def hatted(found: list[Word]) -> list[Word]:
     return out
 
 
+def raised(found: list[Word]) -> list[Word]:
+    """`\\exp^{x}` of nothing else is `exp(x)`; `\\exp^2(x)` is a power of it."""
+    out: list[Word] = []
+    ends: set[int] = set()
+    for at, word in enumerate(found):
+        if word.type == "UP" and at and found[at - 1].type == "WORD" and found[at - 1].value == "exp" \
+                and found[at + 1 : at + 2] and found[at + 1].type == "LBRACE":
+            end = _closing(found, at + 1)
+            after = found[end + 1] if end is not None and end + 1 < len(found) else None
+            if end is not None and (after is None or after.type not in ("LPAR", "LSQB", "LBRACE")):
+                ends |= {at + 1, end}
+                continue
+        if at in ends:
+            opening = word.type == "LBRACE"
+            word = Word("LPAR" if opening else "RPAR", "(" if opening else ")", word.start, word.end)
+        out.append(word)
+    return out
+
+
 def _closing(found: list[Word], at: int) -> int | None:
     """The place of the brace that closes the one at a place."""
     depth = 0

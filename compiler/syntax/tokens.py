@@ -15,7 +15,7 @@ from einc.errors.problems import BadNumber, BadScript, UnknownMacro, UnreadableC
 from einc.errors.report import Help, Report, Source, Span
 from einc.syntax import cases
 from einc.syntax import spelling as sp
-from einc.syntax.brackets import UNITS, Word, braced, bracketed, hatted, unnoted
+from einc.syntax.brackets import UNITS, Word, braced, bracketed, hatted, raised, unnoted
 from einc.syntax.macros import MAX_OF_TEXT, NONE, Macros, Meaning, arguments, filled
 from einc.syntax.primes import two_primes
 from einc.syntax.texts import column
@@ -58,7 +58,7 @@ def words(source: Source, report: Report, functions: frozenset[str] = frozenset(
         else:
             at = lexer.word(at)
     lexer.put("NEWLINE", "\n", at, at)
-    return braced(bracketed(cases.chosen(hatted(unnoted(lexer.out)), source, report), source, report))
+    return braced(bracketed(cases.chosen(raised(hatted(unnoted(lexer.out))), source, report), source, report))
 
 
 def trivia(text: str) -> list[tuple[str, int, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Iterable
 from dataclasses import replace
 
@@ -11,6 +12,8 @@ from einc.errors.problems import NoShape
 from einc.errors.report import Span
 from einc.syntax import tree as s
 from einc.syntax.spelling import is_fold
+
+_BOLD = re.compile(r"\\(?:mathbf|boldsymbol|bm)(?![A-Za-z])")  # letters in this font are variables, each by itself
 
 
 def product(nodes: tuple[s.Expression, ...], marks: tuple[str, ...], span: Span) -> s.Expression:
@@ -68,8 +71,10 @@ def apart(statements: Iterable[s.Statement], functions: Container[str]) -> tuple
 def _apart(node: s.Expression, names: set[str], functions: Container[str]) -> s.Expression:
     """The expression with each run of letters that are all `names` as a product, whose last factor has the scripts."""
     match node:
-        case s.Word(text, span) if not node.quoted and _run(text, names) and text not in functions:
-            places = (Span(span.source, span.start + n, span.start + n + 1) for n in range(len(text)))
+        case s.Word(text, span) if (not node.quoted or _BOLD.match(span.text)) and _run(
+                text, names) and text not in functions:
+            first = span.start + max(span.text.find(text), 0)
+            places = (Span(span.source, first + n, first + n + 1) for n in range(len(text)))
             letters = tuple(s.Word(x, place) for x, place in zip(text, places, strict=True))
             return s.Product(letters, ("",) * len(letters), span)
         case s.Scripted(s.Word() as base):
