@@ -24,7 +24,8 @@ from papers import altered, references
 
 FOLDER = Path(__file__).parent / "papers"
 TEXTS = {path.stem: path for path in sorted(FOLDER.iterdir()) if path.stem in references.SIZES}
-NAMES = {"ell_1": "l_1", "ell_2": "l_2", "Att_hat_leftrightarrow": "Att_leftrightarrow_hat"}  # of a parameter here, its name in the references
+# Of a parameter here, its name in the references.
+NAMES = {"ell_1": "l_1", "ell_2": "l_2", "Att_hat_leftrightarrow": "Att_leftrightarrow_hat"}
 # The same, of what a section names as another one does.
 OWN_NAMES = {("The recurrent representation.", "Retention"): "Retention_n"}
 

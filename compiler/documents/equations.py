@@ -298,7 +298,9 @@ def ranged(node: s.Expression) -> s.Range | None:
     match node:
         case s.Relation((_, s.Group("{", "}", (s.Range() as over,))), ("in",)):
             return over
-        case s.Relation((_, s.Range() as over), ("=" | "in",)):
+        case s.Relation((_, s.Range() as over), ("in",)):
+            return over
+        case s.Relation((letter, s.Range() as over), ("=",)) if index_name(letter) is not None:
             return over
         case s.Relation((_, s.Group("[", "]", ((s.Word() | s.Scripted()) as high,))), ("in",)):
             return s.Range(s.Number("1", high.span), high, high.span)

@@ -60,7 +60,7 @@ def _rows(inner: list[Word]) -> Iterator[_Row]:
     """The rows, without line ends and the commas that close a cell."""
     for words in _cut([w for w in inner if w.type != "NEWLINE"], "ROW"):
         value, *rest = (_closed(x) for x in _cut(words, "CELL"))
-        cell = [w for x in rest for w in x]
+        cell = [w for x in rest for w in (*x, Word("CELL", "&", words[-1].end, words[-1].end))][:-1]
         if cell and cell[0].type in ("TEXT", "WORD") and cell[0].value.strip() in _IF:
             cell = cell[1:]
         otherwise = len(cell) == 1 and cell[0].type in ("TEXT", "WORD") and cell[0].value.strip(" .,;") in _ELSE

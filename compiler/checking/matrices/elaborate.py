@@ -57,9 +57,9 @@ def elaborated(tree: s.SyntaxTree, prelude: Iterable[s.Statement], report: Repor
     lines = tuple(prelude)
     tree = replace(tree, statements=apart(tree.statements, known(lines, tree).functions))
     found, given = localised(tree.statements, known(lines, tree))
-    functions, statements = defined(found, given.letters)
+    functions, statements, out = defined(found, given.letters)
     work = _Work(replace(given, defined=chosen(statements, functions)), statements, report, functions,
-                 Supply(given, taken(statements)), tree.own)
+                 Supply(given, taken(statements)), tree.own, out)
     for line in statements:
         if line.keyword in _KEYWORDS:
             work.declare(line)
@@ -102,6 +102,7 @@ class _Work:
     functions: Mapping[int, tuple[Name, Function]]  # what lines of functions define, by their identity
     supply: Supply
     own: tuple[int, ...] | None = None
+    written: frozenset[Name] = frozenset()  # the functions that are written out where they are applied
     symbols: dict[Key, Symbol] = field(default_factory=dict)
     defined: dict[Key, s.Statement] = field(default_factory=dict)
     made: dict[int, tuple[s.Statement, ...]] = field(default_factory=dict)
@@ -110,6 +111,7 @@ class _Work:
     named: set[Key] = field(default_factory=set)  # what equations of matrices define
     multiplied: frozenset[Key] = frozenset()
     rows: dict[Key, Key] = field(default_factory=dict)  # the matrices of vectors that are their rows
+    entries: set[Key] = field(default_factory=set)  # the masks whose entries some equation reads
     masks: dict[Key, Mask] = field(default_factory=dict)
     faults: dict[int, Problem] = field(default_factory=dict)  # of equations, by their identity
     inlined: frozenset[Span] = frozenset()
@@ -200,7 +202,7 @@ class _Work:
         self._tell(equations)
 
     def _lonely(self, equations: list[s.Statement]) -> None:
-        """Finds diagonal matrices that nothing reads, which are never made."""
+        """Finds what is never made: diagonal matrices that nothing reads, and masks that are domains and no more."""
         rights = (x for line in equations if isinstance(body := line.clauses[0].body, s.Relation) for x in
                   body.operands[1:])
         used = {keyed(found, self.symbols) for right in rights for x in names(right)
@@ -209,11 +211,15 @@ class _Work:
             if self.symbols[key].diagonal and key not in used:
                 self.made[id(line)] = ()
                 self.faults[id(line)] = stands_alone(line.clauses[0].span)
+            mask = self.masks.get(key)
+            if mask is not None and mask.nothing and mask.barred and key in used and key not in self.entries:
+                self.made[id(line)] = ()
+                self.inlined |= {line.span}
 
     def _tell(self, equations: list[s.Statement]) -> None:
         """Reports what is wrong with equations, but for functions that others apply."""
         read = {name for line in equations if self.made.get(id(line)) for x in line.clauses
-                for name in names_in(x.body, self.known.letters)}
+                for name in names_in(x.body, self.known.letters)} | self.written
         while more := {x for name, function in self.functions.values() if name in read
                        for x in names_in(function.body, self.known.letters)} - read:
             read |= more
@@ -308,6 +314,7 @@ class _Work:
         self.symbols[found.symbol.key], self.defined[found.symbol.key] = found.symbol, line
         if found.mask is not None:
             self.masks[found.symbol.key] = found.mask
+        self.entries |= found.read
         if found.guessed:
             self.guessed[line.clauses[0].span] = "; ".join(dict.fromkeys(found.guessed))
         return found.lines

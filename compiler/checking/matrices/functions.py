@@ -101,13 +101,14 @@ def at_rows(line: s.Statement) -> s.Statement | None:
 
 
 def defined(statements: Iterable[s.Statement], letters: Container[str]) -> tuple[
-        dict[int, tuple[Name, Function]], tuple[s.Statement, ...]]:
-    """The functions that a paper defines, by the identity of their lines, and the lines of the text with the values of
-    functions in place of their definitions.
+        dict[int, tuple[Name, Function]], tuple[s.Statement, ...], frozenset[Name]]:
+    """The functions that a paper defines, by the identity of their lines, the lines of the text with the values of
+    functions in place of their definitions, and the functions that are written out in scripts.
     """
     found: dict[int, tuple[Name, Function]] = {}
     lines: list[s.Statement] = []
-    for line in _inlined(tuple(statements), letters):
+    written, out = _inlined(tuple(statements), letters)
+    for line in written:
         made = _function(line, letters) if line.rank is not None else None
         lines.append((line.rank is not None and at_rows(line)) or line if made is None else _valued(line))
         if made is not None:
@@ -116,11 +117,15 @@ def defined(statements: Iterable[s.Statement], letters: Container[str]) -> tuple
     reads = {left.name: names_in(x.clauses[0].body, letters) - {left.name} for x in lines if x.keyword in ("", "output")
              and (left := split(left_of(x.clauses[0].body), letters)) is not None and left.name not in own}
     held = {key: (name, replace(x, captured=_captured(x, reads, letters))) for key, (name, x) in found.items()}
-    return held, tuple(lines)
+    return held, tuple(lines), out
 
 
-def _inlined(statements: tuple[s.Statement, ...], letters: Container[str]) -> tuple[s.Statement, ...]:
-    """The lines with the functions that stand in scripts, `K_{g(i)}`, as what they are of their arguments there."""
+def _inlined(statements: tuple[s.Statement, ...],
+             letters: Container[str]) -> tuple[tuple[s.Statement, ...], frozenset[Name]]:
+    """The lines with the functions that stand in scripts, `K_{g(i)}`, as what they are of their arguments there, and
+    these functions.
+    """
+    out: set[Name] = set()
     made = [x for line in statements if line.rank is not None and (x := _function(line, letters)) is not None]
     known = {name: function for name, function in made if sum(x == name for x, _ in made) == 1}
 
@@ -130,6 +135,7 @@ def _inlined(statements: tuple[s.Statement, ...], letters: Container[str]) -> tu
             case s.Product((base, s.Group("(", ")", given)), ("", "")) if inside and is_name(base) and (
                     found := head(base)) is not None and found[0] in known and not found[1] and len(
                     known[found[0]].parameters) == len(given):
+                out.add(found[0])
                 return s.Group("(", ")", (known[found[0]].of(tuple(change(x, inside) for x in given), ()),), node.span)
             case s.Scripted(base, _, scripts):
                 hung = tuple(replace(k, content=change(k.content, True)) if k.content is not None else k
@@ -137,8 +143,9 @@ def _inlined(statements: tuple[s.Statement, ...], letters: Container[str]) -> tu
                 return replace(node, base=change(base, inside), scripts=hung)
         return mapped(node, lambda x: change(x, inside))
 
-    return tuple(line if line.rank is None or not known else replace(line, clauses=tuple(
+    lines = tuple(line if line.rank is None or not known else replace(line, clauses=tuple(
         replace(c, body=change(c.body, False)) for c in line.clauses)) for line in statements)
+    return lines, frozenset(out)
 
 
 def chosen(lines: Iterable[s.Statement], found: Mapping[int, tuple[Name, Function]]) -> dict[Name, Function | None]:

@@ -32,6 +32,7 @@ class Reading:
     lines: tuple[s.Statement, ...]
     guessed: tuple[str, ...]
     mask: Mask | None = None
+    read: frozenset[Key] = frozenset()  # the masks that it reads by their entries
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,7 @@ class Reader:
         first = [s.Statement("", False, (s.Clause(x, None, x.span),), (), x.span, rank=line.rank)
                  for x in writing.parts]
         last = replace(line, clauses=(replace(clause, body=body), *line.clauses[1:]))
-        return Reading(symbol, (*first, last), (*guessed, *writing.guessed))
+        return Reading(symbol, (*first, last), (*guessed, *writing.guessed), read=frozenset(writing.read))
 
 
 def _one(body: s.Relation, found: list[Reading]) -> Reading:

@@ -57,8 +57,8 @@ class Typing:
             case s.Scripted(s.Word()):
                 raised = None if any(x.name.base == "e" for x in self.symbols) else power(node)
                 return self._symbol(node) if raised is None else self._power(raised, node)
-            case s.Scripted(s.Number("1"), (), (s.Script("lower", content),)) if content is not None:
-                return self._ones(content, node)
+            case s.Scripted(s.Number("1"), (), (s.Script("lower", content), *rest)) if content is not None:
+                return self._marked(self._ones(content, node), tuple(rest), node)
             case s.Scripted(base, _, scripts):
                 return self._marked(self.of(base), scripts, node)
             case s.Group("(" | "[" | "{", _, (inner,)):

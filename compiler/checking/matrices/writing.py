@@ -93,6 +93,7 @@ class Writing:
     above: frozenset[str] = frozenset()
     whole: bool = False
     masks: Mapping[Key, Mask] = field(default_factory=dict)
+    read: set[Key] = field(default_factory=set)  # the masks that stand in what is written
 
     def write(self, node: y.Typed, row: Letters, column: Letters, used: frozenset[str]) -> s.Expression:
         """The expression whose rows and columns have these letters; none where a side is 1."""
@@ -105,6 +106,7 @@ class Writing:
                 given = tuple(None if x is None else self._renamed(x) for x in at)
                 found = self.shown(symbol, tuple(map(self._renamed, stack)), given, row, column, span)
                 mask = self._mask(node)
+                self.read.update({symbol.key} & self.masks.keys())
                 return found if mask is None or mask.barred else s.Product(
                     (s.Number("1", span), s.Group("[", "]", (_within(mask.support, mask, row, column),), span), found),
                     ("", "", ""), span)
@@ -202,10 +204,13 @@ class Writing:
         function: s.Expression = node.function
         if node.indexed:
             other = row if node.side == "columns" else column
-            content = s.Group("{", "}", (*_words(own, node.span), *conditions), node.span) if conditions else (
+            every = s.Relation((next(_words(own, node.span)), sized(side[0], node.span)), ("<=",), node.span)
+            content = s.Group("{", "}", (every, *conditions), node.span) if conditions else (
                 self._domain(node, side, own[0], other))
             function = s.Scripted(node.function, (), (s.Script("lower", _braced(content), "", node.span),), node.span)
-        return s.Product((function, s.Group("(", ")", (inner, *node.named), node.span)), ("", ""), node.span)
+        called = (function, s.Group("(", ")", (inner, *node.named), node.span))
+        there = () if not conditions else (s.Number("1", node.span), s.Group("[", "]", conditions, node.span))
+        return s.Product((*there, *called), ("",) * (len(there) + 2), node.span)
 
     def _open(self, node: y.Lines, row: Letters, column: Letters,
               own: str) -> tuple[y.Typed, tuple[s.Expression, ...]]:

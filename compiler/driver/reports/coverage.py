@@ -142,7 +142,7 @@ class _Account:
             return self._skipped(plain, problem.message, problem)
         assert section is not None
         if any(said.span in x.became.inlined for x in self.sections.values()):
-            return replace(plain, status="definition", reason="a function, read where it is applied")
+            return replace(plain, status="definition", reason="read where other equations use it")
         return self._read(plain, said, section)
 
     def _skipped(self, plain: Entry, reason: str, *problems: Problem) -> Entry:

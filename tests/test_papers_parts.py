@@ -1,0 +1,170 @@
+r"""Small papers: entries, rows, masks, recurrences, listed products and functions, each against numpy in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from helpers import extent
+from test_documents import made
+
+from einc.documents.sections import Paper
+from einc.driver import papers
+from einc.driver.reports.coverage import returns, section_of
+from einc.errors.report import Report, Source
+from einc.ir.programs import TypedProgram
+from einc.meaning.interpret import interpret
+
+Array = np.ndarray
+SIZES = {"n": 5, "m": 4, "d": 3, "e": 2, "T": 5, "N": 5, "L": 5, "D": 3, "x_len": 5, "h": 4, "g": 2, "H": 4, "G": 2}
+QKV = r"Let $Q, K \in \mathbb{R}^{n \times d}$ and $V \in \mathbb{R}^{n \times e}$. "
+ROWS = np.arange(1, 6)[:, None]
+COLUMNS = np.arange(1, 6)[None, :]
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paper of one section, the one output that it has, and what that is of its inputs."""
+
+    name: str
+    text: str
+    output: str
+    wanted: Callable[..., Array]
+    positive: bool = False
+
+
+def softmax(x: Array) -> Array:
+    """Along the rows."""
+    raised = np.exp(x - x.max(axis=-1, keepdims=True))
+    return raised / raised.sum(axis=-1, keepdims=True)
+
+
+def recurrence(a: Array, B: Array, x: Array) -> Array:
+    """The states of h_t = a_t h_{t-1} + B_t x_tᵀ."""
+    state, out = np.zeros((B.shape[1], x.shape[1])), []
+    for t in range(len(a)):
+        state = a[t] * state + np.outer(B[t], x[t])
+        out.append(state)
+    return np.stack(out)
+
+
+def listed(a: Array) -> Array:
+    """a_i … a_{j+1} below the diagonal, 1 on it."""
+    return np.array([[a[j + 1 : i + 1].prod() if j <= i else 0.0 for j in range(5)] for i in range(5)])
+
+
+def features(x: Array, W: Array) -> Array:
+    """Σ_j ≤ t of x_j Wᵀ."""
+    return np.cumsum(x @ W.T, axis=0)
+
+
+TEXTS = (
+    Text("a mask is multiplied", QKV + r"""
+$$ O = (Q K^\top \odot D) V $$
+$$ D_{ij} = \begin{cases} \gamma^{i-j} & i \ge j \\ 0 & i < j \end{cases} $$
+with a scalar decay $\gamma$ and $D \in \mathbb{R}^{n \times n}$.""", "O",
+         lambda Q, K, V, gamma: (Q @ K.T * np.where(ROWS >= COLUMNS, gamma ** (ROWS - COLUMNS), 0)) @ V, True),
+    Text("a mask is added", QKV + r"""Let $M \in \mathbb{R}^{n \times n}$ and a scalar $b$.
+$$ M_{ij} = \begin{cases} b & j \le i \\ -\infty & \text{otherwise} \end{cases} $$
+$$ O = \mathrm{softmax}(Q K^\top + M) V $$""", "O",
+         lambda Q, K, V, b: softmax(np.where(COLUMNS <= ROWS, Q @ K.T + b, -np.inf)) @ V),
+    Text("a mask that is nothing but a domain", QKV + r"""Let $M \in \mathbb{R}^{n \times n}$.
+$$ O = \mathrm{softmax}(Q K^\top + M) V, \qquad
+   M_{ts} = \left\{ \begin{array}{ll} 0, & |t - s| \le 1 \\ -\infty, & \text{otherwise.} \end{array} \right. $$""", "O",
+         lambda Q, K, V: softmax(np.where(abs(ROWS - COLUMNS) <= 1, Q @ K.T, -np.inf)) @ V),
+    Text("a mask on columns that come later", QKV + r"""Let $M \in \mathbb{R}^{n \times n}$.
+$$ M_{ji} = \begin{cases} -\infty & i > j \\ 0 & i \le j \end{cases} \qquad O = \mathrm{softmax}(M + Q K^\top) V $$""",
+         "O", lambda Q, K, V: softmax(np.where(COLUMNS > ROWS, -np.inf, Q @ K.T)) @ V),
+    Text("a recurrence", r"""For $t = 1, \dots, T$ let $x_t \in \mathbb{R}^d$, $B_t \in \mathbb{R}^e$, a scalar $a_t$,
+$h_0 = 0$ and $h_t \in \mathbb{R}^{e \times d}$:
+$$ h_t = a_t h_{t-1} + B_t x_t^\top $$""", "h", lambda x, B, a: recurrence(a, B, x)),
+    Text("a recurrence whose shape its other term tells", r"""
+At token $n = 1, \dots, N$ the rows of $K \in \mathbb{R}^{N \times d}$ and $V \in \mathbb{R}^{N \times e}$ are taken;
+$S_0 = 0$ and a scalar $\gamma$.
+$$ S_n = \gamma S_{n-1} + K_n^\top V_n $$""", "S", lambda K, V, gamma: recurrence(np.full(5, gamma), K, V)),
+    Text("rows by their words", r"""
+Let $X \in \mathbb{R}^{T \times d}$ and let $x_t \in \mathbb{R}^d$ be the $t$-th row of $X$, for positions
+$t = 1, \dots, T$. With $W \in \mathbb{R}^{e \times d}$
+$$ y_t = W x_t $$""", "y", lambda X, W: X @ W.T),
+    Text("a listed product", r"""For $t = 1, \dots, T$ let a scalar $a_t$ be given, and $A \in \mathbb{R}^{T \times T}$:
+$$ A_{ij} = \begin{cases} a_i \cdots a_{j+1} & i > j \\ 1 & i = j \\ 0 & i < j \end{cases} $$""", "A", listed),
+    Text("a letter beside a declared one", r"""
+For tokens $m = 1, \dots, N$ let $x_m \in \mathbb{R}^d$; $W, U \in \mathbb{R}^{e \times d}$.
+$$ q_m = W x_m, \qquad k_n = U x_n, \qquad a_{m,n} = \exp(q_m^\top k_n) $$""", "a",
+         lambda x, W, U: np.exp(x @ W.T @ U @ x.T)),
+    Text("a sum up to one position", r"""
+For tokens $t = 1, \dots, N$ let $x_t \in \mathbb{R}^d$ and $W \in \mathbb{R}^{e \times d}$.
+$$ y_t = \sum_{j=1}^{t} W x_j $$""", "y", features),
+    Text("the mean of the entries", r"""Let $u \in \mathbb{R}^{d}$. Then
+$$ \mu = \frac{1}{d} \sum_{j=1}^{d} u_j $$""", "mu", lambda u: u.mean()),
+    Text("a length in bars", r"""Let $X \in \mathbb{R}^{|x| \times d}$ and $W \in \mathbb{R}^{d \times e}$.
+$$ Y = X W $$""", "Y", lambda X, W: X @ W),
+    Text("a diagonal matrix under a name", QKV + r"""
+$$ A = \exp(Q K^\top), \quad D = \mathrm{diag}(A \mathbf{1}_n), \quad O = D^{-1} A V $$""", "O",
+         lambda Q, K, V: softmax(Q @ K.T) @ V),
+    Text("ones on the left", QKV + r"""$$ s = \mathbf{1}_n^\top Q K^\top $$""", "s",
+         lambda Q, K: Q.sum(axis=0) @ K.T),
+    Text("a function of a letter in a script", r"""
+For $i = 1, \dots, H$ and $g = 1, \dots, G$ let $Q_i \in \mathbb{R}^{n \times d}$ and $K_g \in \mathbb{R}^{m \times d}$.
+$$ S_i = Q_i K_{r(i)}^\top, \qquad r(i) = \left\lceil \frac{iG}{H} \right\rceil $$""", "S",
+         lambda Q, K: np.stack([Q[i] @ K[i // 2].T for i in range(4)])),
+    Text("values of a function at rows", r"""
+Let $X \in \mathbb{R}^{N \times d}$, for tokens $n = 1, \dots, N$, and $W \in \mathbb{R}^{d \times e}$.
+$$ F(X_n) = X_n W $$""", "F", lambda X, W: X @ W),
+    Text("labels that are arrows, accents over scripts", QKV + r"""
+$$ A_{\rightarrow} = Q K^\top, \qquad \widehat{B_{\leftrightarrow}} = A_{\rightarrow} V $$""",
+         "B_hat_leftrightarrow", lambda Q, K, V: Q @ K.T @ V),
+    Text("shapes below braces", r"""
+$$ Y = \underbrace{X}_{n \times d} \underbrace{W}_{d \times e}, \qquad
+   X \equiv \underbrace{\begin{bmatrix} - & x_1 & - \\ - & \dots & - \\ - & x_n & - \end{bmatrix}}_{n \times d} $$""",
+         "Y", lambda X, W: X @ W),
+    Text("bold letters side by side and powers of exp", QKV.replace("Q, K", r"\mathbf{Q}, \mathbf{K}") + r"""
+$$ \mathbf{S} = \exp^{\mathbf{QK}^\top / 2} V $$""", "S", lambda Q, K, V: np.exp(Q @ K.T / 2) @ V),
+)
+
+
+def program(text: str) -> TypedProgram:
+    """The program of the one section of a paper that returns something."""
+    paper: Paper = papers.paper(Source("paper.md", text), Report())
+    (found,) = [x for n in paper.sections if returns(paper, n) and (x := section_of(paper, n).program) is not None]
+    return found
+
+
+@pytest.mark.parametrize("case", TEXTS, ids=lambda x: x.name)
+def test_a_small_paper_means_what_numpy_makes_of_it(case: Text) -> None:
+    found = program("# A section\n\n" + case.text + "\n")
+    draw = np.random.default_rng(7)
+    inputs = {}
+    for tensor in found.inputs():
+        shape = tuple(extent(s.set.extent, SIZES) for s in tensor.slots)
+        inputs[tensor.key] = draw.uniform(0.5, 1.0, shape) if case.positive else draw.normal(size=shape)
+    names = {x for t in found.tensors.values() for slot in t.slots for x in slot.set.extent.sizes}
+    values = interpret(found, inputs, {x: SIZES[x] for x in names})
+    assert set(values) == {case.output}
+    got = np.asarray(values[case.output])
+    np.testing.assert_allclose(got, case.wanted(**inputs).reshape(got.shape), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(("name", "text", "reason"), [
+    ("a product that may count up or down", r"""For $t = 1, \dots, T$ let a scalar $a_t$ be given, and
+$A \in \mathbb{R}^{T \times T}$: $$ A_{ij} = a_i \cdots a_{j+1} $$""", "does this count up or down?"),
+    ("nothing is said of the first state", r"""For tokens $t = 1, \dots, T$ let $x_t \in \mathbb{R}^d$ and a scalar $a$:
+$$ h_t = a h_{t-1} + x_t $$""", "may fall below 1"),
+    ("the wrong one of two rows is transposed", r"""At token $n = 1, \dots, N$, $K \in \mathbb{R}^{N \times d}$ and
+$V \in \mathbb{R}^{N \times e}$. $$ S_n = K_n V_n^\top $$""", "is not"),
+    ("a scalar product is no number's name", r"""Let $K \in \mathbb{R}^{n \times d}$ and the scalar product $q$ be given.
+$$ y = K q $$""", "nothing says which shape `q` has"),
+    ("the letter counts rows and columns", r"""For tokens $t = 1, \dots, n$ let $A \in \mathbb{R}^{n \times n}$.
+$$ y = A_t $$""", "letter"),
+    ("a diagonal matrix that scales nothing", QKV + r"$$ D = \mathrm{diag}(Q \mathbf{1}_d) $$", "stands alone"),
+    ("a sum over a letter that nothing counts", QKV + r"$$ y = \sum_j Q_j $$", "`j` is no declared index"),
+    ("ones of no size", QKV + r"$$ y = Q \mathbf{1}_k $$", "no size"),
+    ("an entry that is a matrix", QKV + r"Let $A \in \mathbb{R}^{n \times n}$. $$ A_{ij} = Q K^\top $$", "right side"),
+])
+def test_what_has_no_one_reading_is_told(name: str, text: str, reason: str) -> None:
+    account = made("# A section\n\n" + text + "\n")
+    told = [e for e in account.entries if e.status == "skipped"]
+    assert [e for e in told if reason in e.reason], (name, [e.reason for e in account.entries])
+    assert not account.made
