@@ -10,6 +10,7 @@ from einc.checking.declarations.names import head, index_name, left_of
 from einc.checking.matrices.functions import at_rows, parameters
 from einc.checking.matrices.shapes import parts
 from einc.documents import shapes
+from einc.documents.apart import parts as parts_of
 from einc.documents.blocks import updates
 from einc.documents.braces import braces
 from einc.documents.document import Document, Formula
@@ -155,8 +156,14 @@ def _formula(document: Document, formula: Formula, functions: frozenset[str], kn
     number = not formula.display and shapes.number(document.source.text, span.start)
     if not formula.display and not number and not _SAYS.search(span.text):
         return
-    report = Report()
-    found = parse_formula(document.source, report, functions, (span.start, span.end), formula.holes, document.macros)
+    pieces = parts_of(document.source.text, formula)
+    if len(pieces) > 1 and _read(document, formula, functions, (span.start, span.end))[1].errors:
+        for start, end in pieces:
+            place = Span(document.source, start, end)
+            inside = _formula(document, replace(formula, span=place), functions, known)
+            yield from (replace(x, formula=formula) for x in inside)
+        return
+    found, report = _read(document, formula, functions, (span.start, span.end))
     if number and not _SAYS.search(span.text):
         lines = (shapes.line(c.body, s.Number("1", c.span), c.span) for x in found for c in x.clauses)
         yield from (Said(formula, x.span, x, fact=shapes.FACT) for x in lines if x is not None)
@@ -169,6 +176,14 @@ def _formula(document: Document, formula: Formula, functions: frozenset[str], kn
         return
     for statement in found:
         yield from _statement(formula, statement, known)
+
+
+def _read(document: Document, formula: Formula, functions: frozenset[str],
+          within: tuple[int, int]) -> tuple[list[s.Statement], Report]:
+    """The statements of a part of a formula, and what is wrong with it."""
+    report = Report()
+    holes = tuple(x for x in formula.holes if within[0] <= x[0] < within[1])
+    return parse_formula(document.source, report, functions, within, holes, document.macros), report
 
 
 def _nothing(span: Span) -> Problem:

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 
 from einc.checking.declarations.names import Name, left_of
 from einc.checking.matrices.entries import part
-from einc.checking.matrices.factors import apart
+from einc.checking.matrices.factors import apart, binds, bound
 from einc.checking.matrices.functions import Function, chosen, defined, names_in, parameters
 from einc.checking.matrices.known import Known, known
 from einc.checking.matrices.lines import index, names, placed, taken
 from einc.checking.matrices.local import localised
 from einc.checking.matrices.masks import Mask
-from einc.checking.matrices.reading import Reader
+from einc.checking.matrices.reading import Reader, Side
 from einc.checking.matrices.shapes import (
     ENTRYWISE,
     TRANSPOSE,
@@ -112,6 +112,7 @@ class _Work:
     multiplied: frozenset[Key] = frozenset()
     rows: dict[Key, Key] = field(default_factory=dict)  # the matrices of vectors that are their rows
     entries: set[Key] = field(default_factory=set)  # the masks whose entries some equation reads
+    lies: dict[Key, Side | None] = field(default_factory=dict)  # the sides of vectors in the equations that are read
     masks: dict[Key, Mask] = field(default_factory=dict)
     faults: dict[int, Problem] = field(default_factory=dict)  # of equations, by their identity
     inlined: frozenset[Span] = frozenset()
@@ -159,9 +160,19 @@ class _Work:
         return [line for line in self.statements if id(line) in found]
 
     def _part(self, line: s.Statement) -> bool:
-        """Whether an equation of a paper defines entries of a matrix: `L_{ij} = …`."""
-        found = split(left_of(line.clauses[0].body), self.known.letters)
-        return line.rank is not None and found is not None and part(found, self.symbols, self.known) is not None
+        """Whether an equation of a paper defines entries of a matrix, `L_{ij} = …`, or reads some at letters that are
+        free on its left or that a sum binds: what others mean is summed as index notation has it.
+        """
+        if line.rank is None or not isinstance(body := line.clauses[0].body, s.Relation):
+            return False
+        left = split(body.operands[0], self.known.letters)
+        if left is None or part(left, self.symbols, self.known) is not None:
+            return left is not None
+        mine = {w.text for w in words(left.places)} | {x for node in parts(body) if binds(node) for x in bound(node)}
+        uses = [use for right in body.operands[1:] for x in names(right)
+                if (use := split(x, self.known.letters)) is not None]
+        inside = [x.places for x in uses if part(x, self.symbols, self.known) is not None]
+        return bool(inside) and all(w.text in mine for x in inside for w in words(x) if w.text in self.known.letters)
 
     def _asked(self, line: s.Statement) -> bool:
         """Whether an equation is of the section that is asked for, or of no paper."""
@@ -306,12 +317,16 @@ class _Work:
         """The equation in index notation, with what it defines among the symbols."""
         body = line.clauses[0].body
         assert isinstance(body, s.Relation)
-        found = Reader(self.known, self.symbols, self.supply, unknown, self.multiplied, self.masks).read(line)
+        reader = Reader(self.known, self.symbols, self.supply, unknown, self.multiplied, self.masks, self.lies)
+        found = reader.read(line)
         before = self.defined.get(found.symbol.key)
         if before is not None and line.rank is None:
             raise NoShape(f"`{body.operands[0].span.text}` is defined twice", body.operands[0].span, "",
                           Label(before.span, "defined here"), helps=(Help("give one of them a label"),))
         self.symbols[found.symbol.key], self.defined[found.symbol.key] = found.symbol, line
+        if found.side is not None:
+            for key in replace(reader, symbols=self.symbols).vectors(body):
+                self.lies[key] = found.side if self.lies.get(key, found.side) == found.side else None
         if found.mask is not None:
             self.masks[found.symbol.key] = found.mask
         self.entries |= found.read

@@ -20,7 +20,8 @@ from einc.errors.problems import NoShape, OpenReading, ShapesDiffer
 from einc.errors.report import Help, Label, Problem
 from einc.syntax import tree as s
 
-_SIDES: tuple[Literal["columns", "rows"], ...] = ("columns", "rows")
+Side = Literal["columns", "rows"]
+_SIDES: tuple[Side, ...] = ("columns", "rows")
 _ENTRYWISE = "vectors side by side are multiplied entry by entry, for nothing else has the declared shape"
 
 
@@ -33,12 +34,14 @@ class Reading:
     guessed: tuple[str, ...]
     mask: Mask | None = None
     read: frozenset[Key] = frozenset()  # the masks that it reads by their entries
+    side: Side | None = None  # as which its vectors lie, where they fit as one alone
 
 
 @dataclass(frozen=True)
 class Reader:
     """What equations are read with. `unknown` are what equations define whose shapes are not known yet, `multiplied`
-    the symbols whose columns a product sums wherever they stand, `masks` what equations give by cases.
+    the symbols whose columns a product sums wherever they stand, `masks` what equations give by cases,
+    `lies` how vectors lie in the equations that were read, None for those that lie as columns here and as rows there.
     """
 
     known: Known
@@ -47,6 +50,7 @@ class Reader:
     unknown: frozenset[Key]
     multiplied: frozenset[Key]
     masks: Mapping[Key, Mask]
+    lies: Mapping[Key, Side | None]
 
     def read(self, line: s.Statement) -> Reading:
         """The equation in index notation: of the sides that its vectors may have, the one that fits. Raises Problem
@@ -60,18 +64,41 @@ class Reader:
         if left is None or left.turned or left.letters is None:
             raise NoShape(f"`{body.operands[0].span.text}` is no name of a matrix", body.operands[0].span)
         if (inside := part(left, self.symbols, self.known)) is not None:
-            return _one(body, list(self._parts(line, left, inside, body)))
+            return self._one(body, list(self._parts(line, left, inside, body)))
         assumed = list(self._assumed(left, body)) if left.key in self.unknown and self._reads(
             body.operands[1], left) else []
         if assumed:
             own = replace(self, unknown=self.unknown - {left.key})
-            return _one(body, [x for y in assumed for x in replace(own, symbols={**self.symbols, left.key: y})._all(
-                line, left, body, [])])
+            return self._one(body, [reading for symbol in assumed for reading in replace(
+                own, symbols={**self.symbols, left.key: symbol})._all(line, left, body, [])])
         faults: list[Problem] = []
         found = self._all(line, left, body, faults)
         if not found:
             raise faults[0]
-        return _one(body, found)
+        return self._one(body, found)
+
+    def vectors(self, body: s.Expression) -> Iterator[Key]:
+        """The symbols of one side in an expression."""
+        for node in names(body):
+            found = split(node, self.known.letters)
+            key = keyed(found, self.symbols) if found is not None else None
+            if key is not None and len(self.symbols[key].sides) == 1 and not self.symbols[key].diagonal:
+                yield key
+
+    def _one(self, body: s.Relation, found: list[Reading]) -> Reading:
+        """The one reading of an equation, of those that differ by more than places: of columns and rows the one as
+        which its vectors lie where they are defined. Raises OpenReading for several.
+        """
+        if len(_differing(found)) > 1:
+            sides = {side for key in self.vectors(body) if (side := self.lies.get(key)) is not None}
+            found = [x for x in found if len(sides) == 1 and x.side in sides] or found
+        if len(_differing(found)) > 1:
+            raise OpenReading("are vectors columns or rows here? Both fit", body.span, helps=(
+                Help("declare them by `matrix`: `matrix b : 1 × d` is a row, `matrix b : d × 1` a column"),))
+        if not found:
+            raise NoShape("no term of this tells the shape of what it defines", body.span, helps=(
+                Help("declare it: `matrix NAME : ROWS × COLUMNS`"),))
+        return found[0] if len(found) == 1 else replace(found[0], side=None)
 
     def _parts(self, line: s.Statement, left: Use, inside: Part, body: s.Relation) -> Iterator[Reading]:
         """The readings of what defines the entries or rows of a symbol. Raises what is wrong with the first."""
@@ -85,7 +112,7 @@ class Reader:
                     message = f"`{body.operands[0].span.text}` is {whole[0]}, and the right side {right.shape}"
                     raise ShapesDiffer(message, right.span, "", Label(inside.symbol.span, "declared here"))
                 found = self._written(line, left, right, (), inside)
-                yield replace(found, mask=mask(body.operands[1], inside.at))
+                yield replace(found, mask=mask(body.operands[1], inside.at), side=side)
                 read += 1
             except Problem as problem:
                 faults.append(problem)
@@ -127,7 +154,7 @@ class Reader:
                 if isinstance(right, y.Lines) and right.side is None and left.key in self.multiplied:
                     right = replace(right, side="columns", guessed=True)
                 self._fits(left, body, right)
-                yield self._written(line, left, right, (_ENTRYWISE,) if entrywise else ())
+                yield replace(self._written(line, left, right, (_ENTRYWISE,) if entrywise else ()), side=side)
             except Problem as problem:
                 faults.append(problem)
 
@@ -167,16 +194,9 @@ class Reader:
         return Reading(symbol, (*first, last), (*guessed, *writing.guessed), read=frozenset(writing.read))
 
 
-def _one(body: s.Relation, found: list[Reading]) -> Reading:
-    """The one reading of an equation, of those that differ by more than places. Raises OpenReading for several."""
-    texts = {plain(tuple(x.clauses[0].body for x in reading.lines)): reading for reading in reversed(found)}
-    if len(texts) > 1:
-        raise OpenReading("are vectors columns or rows here? Both fit", body.span, helps=(
-            Help("declare them by `matrix`: `matrix b : 1 × d` is a row, `matrix b : d × 1` a column"),))
-    if not texts:
-        raise NoShape("no term of this tells the shape of what it defines", body.span, helps=(
-            Help("declare it: `matrix NAME : ROWS × COLUMNS`"),))
-    return found[0]
+def _differing(found: list[Reading]) -> dict[object, Reading]:
+    """The readings that differ by more than places."""
+    return {plain(tuple(x.clauses[0].body for x in reading.lines)): reading for reading in reversed(found)}
 
 
 def _on_diagonal(matrix: y.Diagonal) -> y.Typed:
