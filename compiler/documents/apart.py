@@ -12,7 +12,7 @@ _MARKS = re.compile(r"\\begin\s*\{(?P<begin>[a-z*]+)\}|\\end\s*\{(?P<end>[a-z*]+
                     r"|\\.|(?P<open>[{(\[])|(?P<close>[})\]])", re.S)
 _LAYOUT = ("aligned", "alignedat", "gathered", "split")
 # A left side: names with scripts and what stands in their brackets, then a sign of equality.
-_BEGINS = re.compile(r"(?:[\s&]|\\[,;:! ]|\\(?:begin|end)\{(?:aligned|alignedat|gathered|split)\}|\\q?quad(?![A-Za-z])|\\\\)*"
+_BEGINS = re.compile(rf"(?:[\s&]|\\[,;:! ]|\\(?:begin|end)\{{(?:{'|'.join(_LAYOUT)})\}}|\\q?quad(?![A-Za-z])|\\\\)*"
                      r"(?!\\(?:times|cdot|odot|circ|oplus|otimes|in|le|ge|leq|geq|implies|text)(?![A-Za-z]))[A-Za-z\\]"
                      r"[^=&+\-*/<>]*&?\s*(?:=|:=|\\equiv(?![A-Za-z])|\\coloneqq|\\leftarrow|\\gets)", re.S)
 
