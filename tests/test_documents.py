@@ -116,7 +116,7 @@ def test_a_section_has_its_own_variant_and_the_first_of_everything_else() -> Non
     (r"$$ \mathbf{Q} = \mathbf{X} \mathbf{W}_Q $$", "", "has no indices, and nothing says what it is"),
     (r"$$ y_t = \text{if it rains} x_t $$", "index t : time(T)", "has no indices"),
     (r"$$ y_t = \begin{bmatrix} 1 & 2 \end{bmatrix} $$", "index t : time(T)", "`\\begin` is an environment"),
-    (r"$$ f(t) = x_t $$", "index t : time(T)", "`f(t)` is no name of a tensor"),
+    (r"$$ f(t) = x_t $$", "index t : time(T)", "a function is defined here, which is no name of a tensor"),
     (r"$$ y_t = \sigma(x_t) $$", "index t : time(T)", "nothing declares or defines `\\sigma`"),
     (r"$$ x_t \le 3 $$", "index t : time(T)", "there is no equation in it"),
     (r"$$ y_t = x_t y_t $$", "index t : time(T)", "`y_{t}` depends on itself"),
@@ -142,12 +142,13 @@ WRONG = "# A\n\nLet $t,s\\in\\{1..T\\}$ (time), $d\\in\\{1..D\\}$.\n\n"
     (r"$$ k_s = \foo x_s $$ $$ Y_t = \sum_{s \le t} k_s x_s $$", ["skipped", "skipped"]),
     (r"$$ a_t = 2 x_t \quad b_t = 3 x_t $$", ["compiled", "compiled"]),
     (r"$$ K_{s d} = X_s{}^e W_{e d} $$", ["skipped"]),
-    (r"$$ F_t = x_t + \exp^{x_t} $$", ["skipped"]),
+    (r"$$ F_t = x_t + \tanh^{x_t} $$", ["skipped"]),
+    (r"$$ F_t = x_t + \exp^{2}_t x_t $$", ["skipped"]),
     (r"$$ a_t = b_t $$ $$ b_t = a_t $$", ["skipped", "skipped"]),
     (r"## B" "\n\n" r"$$ B_{t s} = q_t{}^d k_{s d}, \quad s \le t $$ $$ Y_t = \sum_s B_{t s} $$" "\n\n## C\n\n"
      r"Here $B_{t s} = 9 v_s, s > t$.", ["compiled", "compiled", "skipped"]),
 ], ids=["an unread variant", "an unread name", "a wide space", "an undeclared letter", "a function with a script",
-        "a circle",
+        "a function with two", "a circle",
         "another domain"])
 def test_nothing_is_read_as_something_else(text: str, statuses: list[str]) -> None:
     assert [e.status for e in made(WRONG + text + "\n").entries][2:] == statuses

@@ -82,7 +82,7 @@ READ = {
     "flash_attention_2": {"O", "O_2"},
     "longformer": {"O"},
     "deepseek_v2": {"k_C", "v_C"},
-    "gqa": {"Q", "K", "V"},
+    "gqa": {"Y"},
     "mamba_2": {"y", "Y"},
     "retnet": {"Retention", "Retention_n"},
     "performer": {"Att_leftrightarrow", "Att_rightarrow", "Att_leftrightarrow_hat"},

@@ -94,6 +94,13 @@ $$ A_{ij} = \begin{cases} a_i \cdots a_{j+1} & i > j \\ 1 & i = j \\ 0 & i < j \
 For tokens $m = 1, \dots, N$ let $x_m \in \mathbb{R}^d$; $W, U \in \mathbb{R}^{e \times d}$.
 $$ q_m = W x_m, \qquad k_n = U x_n, \qquad a_{m,n} = \exp(q_m^\top k_n) $$""", "a",
          lambda x, W, U: np.exp(x @ W.T @ U @ x.T)),
+    Text("rows beside rows", r"""
+For tokens $m = 1, \dots, N$ let $x_m \in \mathbb{R}^d$; $W, U \in \mathbb{R}^{d \times e}$.
+$$ q_m = x_m W, \qquad k_n = x_n U, \qquad a_{m,n} = \exp(q_m k_n^\top) $$""", "a",
+         lambda x, W, U: np.exp(x @ W @ U.T @ x.T)),
+    Text("a mean of points at −∞", r"""For $j \in \{1..n\}$ let $S, M \in \mathbb{R}^{m \times n}$.
+$$ M_{ij} = \begin{cases} -\infty & j > 2 \\ 0 & j \le 2 \end{cases} \qquad r = \mathrm{mean}_j(S + M) $$""", "r",
+         lambda S: np.full(4, -np.inf)),
     Text("a sum up to one position", r"""
 For tokens $t = 1, \dots, N$ let $x_t \in \mathbb{R}^d$ and $W \in \mathbb{R}^{e \times d}$.
 $$ y_t = \sum_{j=1}^{t} W x_j $$""", "y", features),
@@ -152,12 +159,21 @@ def test_a_small_paper_means_what_numpy_makes_of_it(case: Text) -> None:
 $A \in \mathbb{R}^{T \times T}$: $$ A_{ij} = a_i \cdots a_{j+1} $$""", "does this count up or down?"),
     ("nothing is said of the first state", r"""For tokens $t = 1, \dots, T$ let $x_t \in \mathbb{R}^d$ and a scalar $a$:
 $$ h_t = a h_{t-1} + x_t $$""", "may fall below 1"),
-    ("the wrong one of two rows is transposed", r"""At token $n = 1, \dots, N$, $K \in \mathbb{R}^{N \times d}$ and
+    ("the wrong one of two rows is transposed", r"""At token $n = 1, \dots, N$, $K \in \mathbb{R}^{N \times d}$,
 $V \in \mathbb{R}^{N \times e}$. $$ S_n = K_n V_n^\top $$""", "is not"),
-    ("a scalar product is no number's name", r"""Let $K \in \mathbb{R}^{n \times d}$ and the scalar product $q$ be given.
+    ("a scalar product is no number's name", r"""Let $K \in \mathbb{R}^{n \times d}$ and the scalar product $q$.
 $$ y = K q $$""", "nothing says which shape `q` has"),
     ("the letter counts rows and columns", r"""For tokens $t = 1, \dots, n$ let $A \in \mathbb{R}^{n \times n}$.
 $$ y = A_t $$""", "letter"),
+    ("index notation beside shapes in words", r"""For positions $t = 1, \dots, T$ and channels $c \in \{1..D\}$ let
+$x_t \in \mathbb{R}^D$ and $w \in \mathbb{R}^D$. $$ y_t = w^c x_t^c $$""", "no index says what its entries are"),
+    ("a list of numbers is no product", r"""For $t = 1, \dots, T$ let a scalar $a_t$ be given, and $b \in \mathbb{R}^d$.
+$$ y = [a_1 \cdots a_T] b $$""", "is a list"),
+    ("low dots multiply nothing", r"""For $t = 1, \dots, T$ let a scalar $a_t$ be given, and $b \in \mathbb{R}^d$.
+$$ y = a_1 \dots a_T b $$""", "is a list"),
+    ("a product with a shape is no symbol", r"""Here $XW \in \mathbb{R}^{n \times d}$.
+$$ Z = \underbrace{XW}_{n \times d} $$""", "has a shape in the text"),
+    ("a power of exp", r"""Let $x \in \mathbb{R}^{d}$. $$ y = \exp^{2} x $$""", "nothing says which shape"),
     ("a diagonal matrix that scales nothing", QKV + r"$$ D = \mathrm{diag}(Q \mathbf{1}_d) $$", "stands alone"),
     ("a sum over a letter that nothing counts", QKV + r"$$ y = \sum_j Q_j $$", "`j` is no declared index"),
     ("ones of no size", QKV + r"$$ y = Q \mathbf{1}_k $$", "no size"),

@@ -315,7 +315,7 @@ def ranged(node: s.Expression) -> s.Range | None:
             return over
         case s.Relation((_, s.Range() as over), ("in",)):
             return over
-        case s.Relation((letter, s.Range() as over), ("=",)) if index_name(letter) is not None:
+        case s.Relation((letter, s.Range(s.Number() | s.Word() | s.Sum()) as over), ("=",)) if index_name(letter):
             return over
         case s.Relation((_, s.Group("[", "]", ((s.Word() | s.Scripted()) as high,))), ("in",)):
             return s.Range(s.Number("1", high.span), high, high.span)

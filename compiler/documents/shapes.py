@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable
 from dataclasses import replace
 
 from einc.checking.declarations.names import head
-from einc.checking.matrices.factors import enclosed
+from einc.checking.matrices.factors import BOLD, enclosed
 from einc.checking.matrices.shapes import dimensions, mapped
 from einc.errors.report import Problem, Span
 from einc.syntax import tree as s
@@ -79,9 +79,16 @@ def line(name: s.Expression, sides: s.Expression, span: Span) -> s.Statement | N
         keyword = _KEYWORDS.get(len(dimensions(sides)))
     except Problem:
         return None
-    if keyword is None or head(name) is None:
+    if keyword is None or (found := head(name)) is None or several(name, found[0].base):
         return None
     return s.Statement(keyword, False, (s.Clause(name, None, name.span),), (s.Clause(sides, None, sides.span),), span)
+
+
+def several(name: s.Expression, base: str) -> bool:
+    """Whether a name is letters side by side, which are a product: `XW`, `\\mathbf{XW}`."""
+    word = name.base if isinstance(name, s.Scripted) else name
+    return len(base) > 1 and base.isascii() and base.isalpha() and isinstance(word, s.Word) and (
+        BOLD.match(word.span.text) is not None or not word.quoted) and word.span.text.endswith((base, base + "}"))
 
 
 def chosen(said: Iterable[tuple[int, s.Statement]], around: tuple[int, ...],

@@ -643,6 +643,17 @@ class CutDomain(
 ): ...
 
 
+class CasesLeaveOut(
+    Problem, code="E0509", section="5.4", title="cases that leave something out",
+    example="input x\noutput y = \\begin{cases} 1 & x > 0 \\\\ 0 & x < 0 \\end{cases}",
+    explanation=(
+        "Of the rows of a choice the first counts whose conditions hold. Where none holds nothing says what the value "
+        "is, so a last row has no condition, or `\\text{otherwise}`; conditions that compare the same two numbers and "
+        "leave no order out are enough too."
+    ),
+): ...
+
+
 # E06xx: index expressions
 
 

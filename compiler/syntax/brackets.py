@@ -175,7 +175,8 @@ def raised(found: list[Word]) -> list[Word]:
                 and found[at + 1 : at + 2] and found[at + 1].type == "LBRACE":
             end = _closing(found, at + 1)
             after = found[end + 1] if end is not None and end + 1 < len(found) else None
-            if end is not None and (after is None or after.type not in ("LPAR", "LSQB", "LBRACE")):
+            power = [w.type for w in found[at + 2 : end]] == ["NUMBER"]
+            if end is not None and not power and (after is None or after.type not in ("LPAR", "LSQB", "LBRACE")):
                 ends |= {at + 1, end}
                 continue
         if at in ends:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from einc.errors.problems import OpenReading
+from einc.errors.problems import CasesLeaveOut
 from einc.errors.report import Help, Report, Source, Span
 from einc.syntax.brackets import Word
 
@@ -93,7 +93,7 @@ def _sum(rows: list[_Row], first: Word, last: Word, source: Source, report: Repo
     conditions = [row.conditions for row in rows]
     if not rows or (None not in conditions and not _complete([x for x in conditions if x is not None])):
         span = Span(source, first.start, last.end)
-        report.add(OpenReading("what is it where none of these conditions holds?", span, helps=(
+        report.add(CasesLeaveOut("what is it where none of these conditions holds?", span, helps=(
             Help(r"say it in a last row: `0 & \text{otherwise}`"),)))
     terms: list[Word] = []
     for n, row in enumerate(rows):

@@ -56,10 +56,10 @@ def elaborated(tree: s.SyntaxTree, prelude: Iterable[s.Statement], report: Repor
         return Elaborated(replace(tree, statements=tuple(_indexed(tree.statements, report))))
     lines = tuple(prelude)
     tree = replace(tree, statements=apart(tree.statements, known(lines, tree).functions))
-    found, given = localised(tree.statements, known(lines, tree))
+    found, given, letters = localised(tree.statements, known(lines, tree))
     functions, statements, out = defined(found, given.letters)
     work = _Work(replace(given, defined=chosen(statements, functions)), statements, report, functions,
-                 Supply(given, taken(statements)), tree.own, out)
+                 Supply(given, taken(statements)), tree.own, out, guessed=letters)
     for line in statements:
         if line.keyword in _KEYWORDS:
             work.declare(line)
@@ -331,7 +331,8 @@ class _Work:
             self.masks[found.symbol.key] = found.mask
         self.entries |= found.read
         if found.guessed:
-            self.guessed[line.clauses[0].span] = "; ".join(dict.fromkeys(found.guessed))
+            said = (self.guessed.get(line.clauses[0].span, ""), *found.guessed)
+            self.guessed[line.clauses[0].span] = "; ".join(dict.fromkeys(x for x in said if x))
         return found.lines
 
     def lines(self, line: s.Statement) -> Iterator[s.Statement]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 
@@ -12,6 +13,8 @@ from einc.checking.matrices.uses import Use, keyed
 from einc.errors.problems import NoShape, OpenReading
 from einc.errors.report import Help, Span
 from einc.syntax import tree as s
+
+_CENTRED = re.compile(r"\\(?:cdots|dotsm|dotsb)(?![A-Za-z])|⋯")  # the dots of a product
 
 
 def at_sides(known: Known, symbol: Symbol, given: tuple[s.Expression, ...]) -> tuple[s.Expression | None, ...] | None:
@@ -99,11 +102,19 @@ def orders(factors: tuple[s.Expression, ...]) -> frozenset[tuple[str, str]]:
     return frozenset(found)
 
 
+def a_list(span: Span) -> NoShape:
+    """What is wrong with numbers side by side that are not multiplied."""
+    return NoShape(f"`{span.text}` is a list, and no value", span, helps=(
+        Help("a product has its dots in the middle, `\\\\cdots`, and a vector is said by its general term, `v_i = …`"),))
+
+
 def listed(first: y.Typed, last: y.Typed, order: Container[tuple[str, str]], span: Span) -> y.Listed:
     """`a_i ⋯ a_{j+1}`: the product of what lies between, where a condition beside it says which end is the lower."""
     if not isinstance(first, y.Leaf) or not isinstance(last, y.Leaf) or not first.shape.number or (
             first.symbol != last.symbol):
         raise NoShape(f"`{span.text}` is no product of numbers", span)
+    if _CENTRED.search(span.source.text, first.span.end, last.span.start) is None:
+        raise a_list(span)
     pairs = list(zip(_all_places(first), _all_places(last), strict=True))
     found = _ordered([(x, z) for x, z in pairs if plain(x) != plain(z)], order)
     if found is None or not (letter := next((x.text for x in words(found)), "")):

@@ -13,7 +13,7 @@ from einc.errors.report import Span
 from einc.syntax import tree as s
 from einc.syntax.spelling import is_fold
 
-_BOLD = re.compile(r"\\(?:mathbf|boldsymbol|bm)(?![A-Za-z])")  # letters in this font are variables, each by itself
+BOLD = re.compile(r"\\(?:mathbf|boldsymbol|bm)(?![A-Za-z])")  # letters in this font are variables, each by itself
 
 
 def product(nodes: tuple[s.Expression, ...], marks: tuple[str, ...], span: Span) -> s.Expression:
@@ -62,7 +62,8 @@ def apart(statements: Iterable[s.Statement], functions: Container[str]) -> tuple
     bodies = [c.body for line in lines for c in line.clauses]
     sizes = {found[0].base for line in lines for c in line.tail for x in parts(c.body)
              if is_name(x) and (found := head(x)) is not None and len(found[0].base) == 1}
-    names = sizes | {found[0].base for x in bodies if (found := head(left_of(x))) is not None}
+    lefts = (x.factors[0] if isinstance(x, s.Product) else x for x in map(left_of, bodies))
+    names = sizes | {found[0].base for x in lefts if (found := head(x)) is not None}
     return tuple(line if line.rank is None else replace(
         line, clauses=tuple(replace(c, body=_apart(c.body, names, functions)) for c in line.clauses),
         tail=tuple(replace(c, body=_apart(c.body, sizes, functions)) for c in line.tail)) for line in lines)
@@ -71,7 +72,7 @@ def apart(statements: Iterable[s.Statement], functions: Container[str]) -> tuple
 def _apart(node: s.Expression, names: set[str], functions: Container[str]) -> s.Expression:
     """The expression with each run of letters that are all `names` as a product, whose last factor has the scripts."""
     match node:
-        case s.Word(text, span) if (not node.quoted or _BOLD.match(span.text)) and _run(
+        case s.Word(text, span) if (not node.quoted or BOLD.match(span.text)) and _run(
                 text, names) and text not in functions:
             first = span.start + max(span.text.find(text), 0)
             places = (Span(span.source, first + n, first + n + 1) for n in range(len(text)))

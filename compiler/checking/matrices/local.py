@@ -14,7 +14,7 @@ from einc.checking.matrices.lines import index
 from einc.checking.matrices.shapes import Key, Symbol, is_name, mapped, parts, words
 from einc.checking.matrices.uses import declared, split
 from einc.checking.matrices.writing import substituted
-from einc.errors.report import Problem
+from einc.errors.report import Problem, Span
 from einc.syntax import tree as s
 
 
@@ -31,9 +31,10 @@ class _Text:
         return frozenset((*self.known.classes, *(x for y in self.symbols.values() for side in y.sides for x in side)))
 
 
-def localised(statements: Iterable[s.Statement], known: Known) -> tuple[tuple[s.Statement, ...], Known]:
-    """The lines of a paper with an index line for each such letter, and what is known with them. A letter that has
-    another size elsewhere is renamed in its equation.
+def localised(statements: Iterable[s.Statement],
+              known: Known) -> tuple[tuple[s.Statement, ...], Known, dict[Span, str]]:
+    """The lines of a paper with an index line for each such letter, what is known with them, and which equations read
+    a letter as another one of a stack. A letter that has another size elsewhere is renamed in its equation.
     """
     lines = tuple(statements)
     text = _Text(known, dict(_symbols(lines, known)))
@@ -50,7 +51,23 @@ def localised(statements: Iterable[s.Statement], known: Known) -> tuple[tuple[s.
             replace(c, body=_renamed(c.body, change)) for c in line.clauses)))
     made = [index(x, known.classes.get(size, "feature"), (size,), (), lines[0].span)
             for x, size in letters.items() if x not in known.letters]
-    return (*made, *out), replace(known, letters=letters)
+    return (*made, *out), replace(known, letters=letters), dict(_guessed(lines, found, text))
+
+
+def _guessed(lines: tuple[s.Statement, ...], found: Mapping[int, Mapping[str, str]],
+             text: _Text) -> Iterator[tuple[Span, str]]:
+    """The equations in which a letter may be a label, for it stands where a symbol has another letter, beside how it is
+    read.
+    """
+    stacks = {x.key.name: x.stack for x in text.symbols.values() if x.stack}
+    for line in lines:
+        letters = {*found.get(id(line), {})}
+        for node in (x for c in line.clauses for x in parts(c.body) if is_name(x)) if letters else ():
+            use = split(node, {*text.known.letters, *letters})
+            mine = letters & {w.text for w in words(use.places)} if use is not None and use.name in stacks else set()
+            if use is not None and mine:
+                other, = stacks[use.name][:1]
+                yield line.clauses[0].span, f"`{min(mine)}` counts what `{other}` does in `{use.name.python}`"
 
 
 def _symbols(lines: Iterable[s.Statement], known: Known) -> Iterator[tuple[Key, Symbol]]:

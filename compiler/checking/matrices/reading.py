@@ -9,15 +9,16 @@ from typing import Literal
 from einc.checking.declarations.names import left_of
 from einc.checking.matrices import typed as y
 from einc.checking.matrices.entries import Part, part
+from einc.checking.matrices.factors import product
 from einc.checking.matrices.known import Known
 from einc.checking.matrices.lines import above, names
 from einc.checking.matrices.masks import Mask, mask
-from einc.checking.matrices.shapes import ONE, Key, Shape, Symbol, plain, shapes_of
+from einc.checking.matrices.shapes import ONE, Key, Shape, Symbol, plain, shapes_of, words
 from einc.checking.matrices.typing import Typing
 from einc.checking.matrices.uses import Use, keyed, split
 from einc.checking.matrices.writing import Supply, Writing
 from einc.errors.problems import NoShape, OpenReading, ShapesDiffer
-from einc.errors.report import Help, Label, Problem
+from einc.errors.report import Help, Label, Problem, Span
 from einc.syntax import tree as s
 
 Side = Literal["columns", "rows"]
@@ -186,12 +187,22 @@ class Reader:
                           above=frozenset(above(clause.body.operands[1])), masks=self.masks)
         place = left_of(clause.body).span
         given, at = (partly.stack, partly.at) if partly else (left.places, ())
-        body = replace(clause.body, operands=(writing.shown(symbol, given, at, row, column, place),
-                                              writing.write(right, row, column, inside)))
+        meant = writing.write(right, row, column, inside)
+        lone = sorted({w.text for w in words(x for x in at if x is not None)} - {*y.letters(right)})
+        meant = meant if not lone else product((*(_there(x, right.span) for x in lone), meant), (
+            "", *("" for _ in lone)), right.span)
+        body = replace(clause.body, operands=(writing.shown(symbol, given, at, row, column, place), meant))
         first = [s.Statement("", False, (s.Clause(x, None, x.span),), (), x.span, rank=line.rank)
                  for x in writing.parts]
         last = replace(line, clauses=(replace(clause, body=body), *line.clauses[1:]))
         return Reading(symbol, (*first, last), (*guessed, *writing.guessed), read=frozenset(writing.read))
+
+
+def _there(letter: str, span: Span) -> s.Expression:
+    """`1[i = i]`, which is 1 and has the letter i, for an entry that does not depend on its row."""
+    word = s.Word(letter, span)
+    same = s.Group("[", "]", (s.Relation((word, word), ("=",), span),), span)
+    return s.Product((s.Number("1", span), same), ("", ""), span)
 
 
 def _differing(found: list[Reading]) -> dict[object, Reading]:

@@ -11,7 +11,7 @@ from einc.checking.declarations.names import Name, head, size_name
 from einc.checking.matrices import typed as y
 from einc.checking.matrices.along import along, shown
 from einc.checking.matrices.applied import MATRIX
-from einc.checking.matrices.entries import at_sides, listed, orders
+from einc.checking.matrices.entries import a_list, at_sides, listed, orders
 from einc.checking.matrices.factors import binds, bound, product
 from einc.checking.matrices.known import Applied, Known
 from einc.checking.matrices.shapes import (
@@ -61,6 +61,8 @@ class Typing:
                 return self._marked(self._ones(content, node), tuple(rest), node)
             case s.Scripted(base, _, scripts):
                 return self._marked(self.of(base), scripts, node)
+            case s.Group("[" | "{", _, (s.Range(),)):
+                raise a_list(node.span)
             case s.Group("(" | "[" | "{", _, (inner,)):
                 return replace(self.of(inner), span=node.span)
             case s.Sum(terms, signs):
