@@ -169,8 +169,8 @@ $$ y = A_t $$""", "letter"),
 $x_t \in \mathbb{R}^D$ and $w \in \mathbb{R}^D$. $$ y_t = w^c x_t^c $$""", "no index says what its entries are"),
     ("a list of numbers is no product", r"""For $t = 1, \dots, T$ let a scalar $a_t$ be given, and $b \in \mathbb{R}^d$.
 $$ y = [a_1 \cdots a_T] b $$""", "is a list"),
-    ("low dots multiply nothing", r"""For $t = 1, \dots, T$ let a scalar $a_t$ be given, and $b \in \mathbb{R}^d$.
-$$ y = a_1 \dots a_T b $$""", "is a list"),
+    ("low dots multiply nothing", r"""For $t = 1, \dots, T$ let a scalar $a_t$ and $A \in \mathbb{R}^{T \times T}$.
+$$ A_{ij} = \begin{cases} a_i \dots a_{j+1} & i > j \\ 0 & i \le j \end{cases} $$""", "is a list"),
     ("a product with a shape is no symbol", r"""Here $XW \in \mathbb{R}^{n \times d}$.
 $$ Z = \underbrace{XW}_{n \times d} $$""", "has a shape in the text"),
     ("a power of exp", r"""Let $x \in \mathbb{R}^{d}$. $$ y = \exp^{2} x $$""", "nothing says which shape"),

@@ -105,7 +105,7 @@ def orders(factors: tuple[s.Expression, ...]) -> frozenset[tuple[str, str]]:
 def a_list(span: Span) -> NoShape:
     """What is wrong with numbers side by side that are not multiplied."""
     return NoShape(f"`{span.text}` is a list, and no value", span, helps=(
-        Help("a product has its dots in the middle, `\\\\cdots`, and a vector is said by its general term, `v_i = …`"),))
+        Help("a product has dots in the middle, `\\cdots`, and a vector is said by its general term, `v_i = …`"),))
 
 
 def listed(first: y.Typed, last: y.Typed, order: Container[tuple[str, str]], span: Span) -> y.Listed:
