@@ -21,7 +21,8 @@ _NAMES = {"i": 0, "j": 1, "2": None, "x_{ij}": None, "z_{ij}": None}
 def values(text: str, **inputs: np.ndarray) -> np.ndarray:
     """What a spec with one output returns."""
     program = typed(text)
-    sizes = {"n": next(iter(inputs.values())).shape[0], "m": next(iter(inputs.values())).shape[1]}
+    shape = next(iter(inputs.values())).shape
+    sizes = {"n": shape[0], "m": shape[1]} if shape else {}
     (found,) = interpret(program, inputs, sizes).values()
     return np.asarray(found)
 
@@ -86,7 +87,13 @@ def test_rows_that_leave_nothing_out_are_all(rows: str) -> None:
     assert not problems(f"input x\noutput y = x + \\begin{{cases}} {rows} \\end{{cases}}\n")
 
 
-@pytest.mark.parametrize("text", [r"\begin{cases} x & x > 0", r"\begin{cases} (x & x > 0 \\ 1) \end{cases}",
+def test_what_holds_otherwise_may_stand_first() -> None:
+    text = "input x\noutput y = \\begin{cases} 1 & \\text{otherwise}, \\\\ 2, & x > 0, x < 5, \\end{cases}\n"
+    assert [float(values(text, x=np.full((1, 1), v)[0, 0])) for v in (-1.0, 3.0, 7.0)] == [1.0, 2.0, 1.0]
+
+
+@pytest.mark.parametrize("text", [r"\begin{cases} 1 \\ 2 & x > 0 \\ 3 \end{cases}",
+                                  r"\begin{cases} x & x > 0", r"\begin{cases} (x & x > 0 \\ 1) \end{cases}",
                                   r"x \end{cases}", r"\begin{cases} & \\ & \end{cases}",
                                   r"\begin{cases} x & x > 0 & 3 \\ 1 \end{cases}"])
 def test_what_is_no_choice_is_an_error(text: str) -> None:

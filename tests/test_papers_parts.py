@@ -111,6 +111,9 @@ $$ Y = X W $$""", "Y", lambda X, W: X @ W),
     Text("a diagonal matrix under a name", QKV + r"""
 $$ A = \exp(Q K^\top), \quad D = \mathrm{diag}(A \mathbf{1}_n), \quad O = D^{-1} A V $$""", "O",
          lambda Q, K, V: softmax(Q @ K.T) @ V),
+    Text("a root of a diagonal matrix", r"""Let $A \in \mathbb{R}^{n \times n}$ and $X \in \mathbb{R}^{n \times d}$.
+$$ D = \mathrm{diag}(A^\top \mathbf{1}_n), \qquad Y = D^{-1/2} A D^{-1/2} X $$""", "Y",
+         lambda A, X: A.sum(axis=0)[:, None] ** -0.5 * A * A.sum(axis=0)[None, :] ** -0.5 @ X, True),
     Text("ones on the left", QKV + r"""$$ s = \mathbf{1}_n^\top Q K^\top $$""", "s",
          lambda Q, K: Q.sum(axis=0) @ K.T),
     Text("a function of a letter in a script", r"""
@@ -174,6 +177,11 @@ $$ A_{ij} = \begin{cases} a_i \dots a_{j+1} & i > j \\ 0 & i \le j \end{cases} $
     ("a product with a shape is no symbol", r"""Here $XW \in \mathbb{R}^{n \times d}$.
 $$ Z = \underbrace{XW}_{n \times d} $$""", "has a shape in the text"),
     ("a power of exp", r"""Let $x \in \mathbb{R}^{d}$. $$ y = \exp^{2} x $$""", "nothing says which shape"),
+    ("a mask of which nothing says how large it is", QKV + r"""
+$$ M_{ij} = \begin{cases} 0 & \text{if } i \ge j \\ -\infty & \text{otherwise} \end{cases} $$
+$$ O = \mathrm{softmax}(Q K^\top + M) V $$ where the softmax is row-wise.""", "nothing says which shape `M` has"),
+    ("ones of which nothing says how many", QKV + r"$$ O = V - \mathbf{1} \mathbf{1}^\top V $$", "of how many"),
+    ("letters of an entry that nothing counts", r"""$$ M_{ij} = \frac{1}{i - j} $$""", "is a number here and a script"),
     ("a diagonal matrix that scales nothing", QKV + r"$$ D = \mathrm{diag}(Q \mathbf{1}_d) $$", "stands alone"),
     ("a sum over a letter that nothing counts", QKV + r"$$ y = \sum_j Q_j $$", "`j` is no declared index"),
     ("ones of no size", QKV + r"$$ y = Q \mathbf{1}_k $$", "no size"),

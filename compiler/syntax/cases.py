@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from einc.errors.problems import CasesLeaveOut
+from einc.errors.problems import CasesLeaveOut, Unexpected
 from einc.errors.report import Help, Report, Source, Span
 from einc.syntax.brackets import Word
 
@@ -19,7 +19,6 @@ END = re.compile(r"\\end\s*\{d?cases\}|\\end\s*\{array\}\s*\\right\s*\.")
 ROW = re.compile(r"\\\\(?:\s*\[-?[0-9.]+(?:pt|em|ex|mm|cm)\])?")
 _ELSE = ("otherwise", "else", "elsewhere")
 _IF = ("if", "for", "when", "where")
-_STOPS = ("COMMA", "STOP")
 _HOLDS = {"<": {-1}, ">": {1}, "<=": {-1, 0}, ">=": {0, 1}, "=": {0}, "!=": {-1, 1}}  # of the sign of left - right
 
 
@@ -57,15 +56,19 @@ def _end(found: list[Word], at: int) -> int | None:
 
 
 def _rows(inner: list[Word]) -> Iterator[_Row]:
-    """The rows, without line ends and the commas that close a cell."""
+    """The rows, without line ends and the commas that close a cell; what holds otherwise is the last."""
+    last: list[_Row] = []
     for words in _cut([w for w in inner if w.type != "NEWLINE"], "ROW"):
         value, *rest = (_closed(x) for x in _cut(words, "CELL"))
         cell = [w for x in rest for w in (*x, Word("CELL", "&", words[-1].end, words[-1].end))][:-1]
         if cell and cell[0].type in ("TEXT", "WORD") and cell[0].value.strip() in _IF:
             cell = cell[1:]
         otherwise = len(cell) == 1 and cell[0].type in ("TEXT", "WORD") and cell[0].value.strip(" .,;") in _ELSE
-        if value:
-            yield _Row(value, None if otherwise or not cell else _cut(cell, "COMMA"))
+        if value and otherwise:
+            last.append(_Row(value, None))
+        elif value:
+            yield _Row(value, _cut(cell, "COMMA") if cell else None)
+    yield from last
 
 
 def _cut(words: list[Word], kind: str) -> list[list[Word]]:
@@ -82,7 +85,7 @@ def _cut(words: list[Word], kind: str) -> list[list[Word]]:
 
 
 def _closed(words: list[Word]) -> list[Word]:
-    while words and words[-1].type in _STOPS:
+    while words and words[-1].value in (",", ".", ";"):
         words = words[:-1]
     return words
 
@@ -91,6 +94,11 @@ def _sum(rows: list[_Row], first: Word, last: Word, source: Source, report: Repo
     """The sum over the rows, of each the indicators of its conditions and of what the rows before it leave."""
     place = first.start
     conditions = [row.conditions for row in rows]
+    for row in rows[:-1]:
+        if row.conditions is None:
+            span = Span(source, row.value[0].start, row.value[-1].end)
+            report.add(Unexpected("a row without a condition stands before another", span, helps=(
+                Help(r"say when it is meant: `… & x > 0`; what holds otherwise is the last row"),)))
     if not rows or (None not in conditions and not _complete([x for x in conditions if x is not None])):
         span = Span(source, first.start, last.end)
         report.add(CasesLeaveOut("what is it where none of these conditions holds?", span, helps=(

@@ -80,11 +80,16 @@ def _one_reading(context: Context, stem: Name, scripts: tuple[s.Script, ...], no
         raise Undeclared(f"`{text}` is letters side by side, and nothing declares a tensor of that name", node.span,
                          helps=(Help(f"for a product write spaces between them: `{' '.join(text)}`"),
                                 Help(f"for one name write `\\text{{{text}}}`, or declare it in a side file")))
-    hung = next((x for x in context.scope.signatures if text in x.name.labels), None)
+    hung = next((x for x in context.scope.signatures if any(_in_run(text, y) for y in x.name.labels)), None)
     if not scripts and hung is not None and len(text) == 1 and text.islower():
         message = f"`{text}` is a number here and a script of `{hung.span.text}`, and nothing says over what it runs"
         raise UnknownIndex(message, node.span, "", Label(hung.span, "a script here"), helps=(
             undeclared(text), Help(f"if the script is a label, write `\\text{{{text}}}`")))
+
+
+def _in_run(letter: str, label: str) -> bool:
+    """Whether a letter is a label, or one of two or three that stand side by side as letters do: i of `ij`."""
+    return letter == label or (len(label) <= 3 and label.isalpha() and label.islower() and letter in label)
 
 
 def _squared(context: Context, name: Name, slots: tuple[Slot, ...], node: s.Expression) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
+from einc.checking.declarations.names import size_name
 from einc.checking.matrices import typed as y
 from einc.checking.matrices.along import shown
 from einc.checking.matrices.factors import renamed
@@ -55,6 +56,22 @@ def concatenated(known: Known, of: Of, given: s.Group, span: Span) -> y.Typed:
             return y.Stacked(letter, inner, Shape(inner.shape.rows, (size, *inner.shape.columns)), span)
     raise OpenReading("which letter counts what stands between the first and the last?", span, helps=(
         Help("declare it, with the size that the last one has: `index i : head(h)`"),))
+
+
+def ones(known: Known, sizes: Container[str], content: s.Expression, span: Span, row: bool) -> y.Typed:
+    """`1_L`, a vector of L ones."""
+    inner = content.items[0] if isinstance(content, s.Group) and len(content.items) == 1 else content
+    size = size_name(inner)
+    if size is None or not (size in sizes or size in known.classes):
+        raise NoShape(f"`{span.text}` is no vector of ones, for `{content.span.text}` is no size", span)
+    side = known.whole((size,))
+    return y.Ones(Shape(ONE, side) if row else Shape(side, ONE), span)
+
+
+def ones_of(span: Span) -> NoShape:
+    """What is wrong with a vector of ones without a size."""
+    return NoShape(f"`{span.text}` is a vector of ones, and nothing says of how many", span, helps=(
+        Help(f"write `{span.text}_N` for N of them, or 1 for the number"),))
 
 
 # What is applied to matrices as such, by name.

@@ -31,8 +31,8 @@ class Applied:
 class Known:
     """`letters` are the declared indices with the size that each counts, `classes` the class of each size, `parts` the
     sizes of which a composite one is made, `composites` the letter of each such set by the sizes of its parts,
-    `functions` what is applied, `indexed` the names that stand with indices or as numbers of the text, and `axes` what
-    the words of a paper say that functions run along, and `defined` its functions, None those of
+    `functions` what is applied, `indexed` the names of index notation, each with whether scripts hang on it beside its
+    labels, `axes` what the words of a paper say that functions run along, and `defined` its functions, None those of
     which it has several definitions.
     """
 
@@ -41,7 +41,7 @@ class Known:
     parts: Mapping[str, Dimension]
     composites: Mapping[Dimension, str]
     functions: Mapping[str, Applied]
-    indexed: frozenset[str]
+    indexed: frozenset[tuple[Name, bool]]
     axes: Mapping[str, frozenset[str]]
     defined: Mapping[Name, Function | None] = field(default_factory=dict)
 
@@ -151,7 +151,7 @@ def _plain(node: s.Expression) -> Iterator[s.Word]:
     return (w for w in words((node,)) if id(w) not in primed)
 
 
-def _indexed(lines: Iterable[s.Statement]) -> Iterator[str]:
+def _indexed(lines: Iterable[s.Statement]) -> Iterator[tuple[Name, bool]]:
     """The names that lines of index notation declare or define."""
     for line in lines:
         if line.keyword in ("input", "weight", "output", "dim", ""):
@@ -159,5 +159,5 @@ def _indexed(lines: Iterable[s.Statement]) -> Iterator[str]:
                 left = left_of(clause.body)
                 found = head(left)
                 if found is not None and (line.keyword not in ("", "output") or found[1] or found[0].labels):
-                    yield found[0].base
+                    yield found[0], bool(found[1])
         yield from _indexed(line.block)

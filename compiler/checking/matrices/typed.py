@@ -35,7 +35,7 @@ class Plain:
 
 @dataclass(frozen=True)
 class Raised:
-    """A number to a power that the text writes with its letters: `γ^{n-m}`."""
+    """Numbers to a power that the text writes with its letters: `γ^{n-m}`."""
 
     inner: Typed
     power: s.Expression

@@ -10,7 +10,7 @@ from typing import Literal
 from einc.checking.declarations.names import Name, head, size_name
 from einc.checking.matrices import typed as y
 from einc.checking.matrices.along import along, shown
-from einc.checking.matrices.applied import MATRIX
+from einc.checking.matrices.applied import MATRIX, ones, ones_of
 from einc.checking.matrices.entries import a_list, at_sides, listed, orders
 from einc.checking.matrices.factors import binds, bound, product
 from einc.checking.matrices.known import Applied, Known
@@ -26,6 +26,7 @@ from einc.checking.matrices.shapes import (
     power,
     shapes_of,
     told,
+    words,
 )
 from einc.checking.matrices.uses import Use, keyed, split, turned
 from einc.errors.problems import NoShape, OpenReading, ShapesDiffer
@@ -50,6 +51,8 @@ class Typing:
     def of(self, node: s.Expression) -> y.Typed:
         """The typed expression. Raises NoShape, ShapesDiffer, OpenReading or Waiting where it has no one reading."""
         match node:
+            case s.Number() if node.span.text.startswith("\\"):
+                raise ones_of(node.span)
             case s.Number() | s.Infinity():
                 return y.Plain(node, _NUMBER, node.span)
             case s.Word():
@@ -58,7 +61,8 @@ class Typing:
                 raised = None if any(x.name.base == "e" for x in self.symbols) else power(node)
                 return self._symbol(node) if raised is None else self._power(raised, node)
             case s.Scripted(s.Number("1"), (), (s.Script("lower", content), *rest)) if content is not None:
-                return self._marked(self._ones(content, node), tuple(rest), node)
+                sized = ones(self.known, self._sizes, content, node.span, self.vectors == "rows")
+                return self._marked(sized, tuple(rest), node)
             case s.Scripted(base, _, scripts):
                 return self._marked(self.of(base), scripts, node)
             case s.Group("[" | "{", _, (s.Range(),)):
@@ -98,20 +102,11 @@ class Typing:
             raise NoShape(f"`{place.text}` stands after a matrix", place, helps=(_POWERS,))
         size = size_name(node)
         if size in self.known.classes or text in self.known.letters or size in self._sizes or (
-                base is not None and base[0].base in (self.known.indexed | {"e", "π"})):
+                base is not None and (base[0].base in ("e", "π") or (base[0], bool(base[1])) in self.known.indexed)):
             return y.Plain(node, _NUMBER, node.span)
         raise NoShape(f"nothing says which shape `{text}` has", node.span, helps=(
             Help(f"write it in a line of its own: `matrix {text} : … × …`, `vector {text} : …`"),
             Help(f"a number is `input {text}`")))
-
-    def _ones(self, content: s.Expression, node: s.Expression) -> y.Typed:
-        """`1_L`, a vector of L ones."""
-        inner = content.items[0] if isinstance(content, s.Group) and len(content.items) == 1 else content
-        size = size_name(inner)
-        if size is None or not (size in self._sizes or size in self.known.classes):
-            raise NoShape(f"`{node.span.text}` is no vector of ones, for `{content.span.text}` is no size", node.span)
-        side = self.known.whole((size,))
-        return y.Ones(Shape(ONE, side) if self.vectors == "rows" else Shape(side, ONE), node.span)
 
     def _power(self, raised: s.Expression, node: s.Scripted) -> y.Typed:
         """`e^{S - m}` of what is not square is the power of each entry."""
@@ -163,10 +158,14 @@ class Typing:
         inner = self._used(found, node.span) if found is not None else None
         if isinstance(inner, y.Diagonal) and last.span.text.strip("^{} ") in ("-1", "−1"):
             return replace(inner, inverse=not inner.inverse, span=node.span)
-        if inner is None or not inner.shape.number or last.content is None:
+        if inner is None or last.content is None:
             return None
         content = last.content
         power = content.items[0] if isinstance(content, s.Group) and len(content.items) == 1 else content
+        if isinstance(inner, y.Diagonal) and not any(words((power,))):
+            return replace(inner, inner=y.Raised(inner.inner, power, inner.inner.shape, node.span), span=node.span)
+        if not inner.shape.number:
+            return None
         return y.Raised(inner, power, _NUMBER, node.span)
 
     @property
