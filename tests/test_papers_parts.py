@@ -180,6 +180,8 @@ $$ Z = \underbrace{XW}_{n \times d} $$""", "has a shape in the text"),
     ("a mask of which nothing says how large it is", QKV + r"""
 $$ M_{ij} = \begin{cases} 0 & \text{if } i \ge j \\ -\infty & \text{otherwise} \end{cases} $$
 $$ O = \mathrm{softmax}(Q K^\top + M) V $$ where the softmax is row-wise.""", "nothing says which shape `M` has"),
+    ("the letter of an entry is that of a size", r"""Let $Q, L \in \mathbb{R}^{n \times d}$.
+$$ L_{nd} = \begin{cases} 1 & n \ge d \\ 0 & n < d \end{cases} $$ $$ Y = L \odot Q $$""", "or is the script a label?"),
     ("ones of which nothing says how many", QKV + r"$$ O = V - \mathbf{1} \mathbf{1}^\top V $$", "of how many"),
     ("letters of an entry that nothing counts", r"""$$ M_{ij} = \frac{1}{i - j} $$""", "is a number here and a script"),
     ("a diagonal matrix that scales nothing", QKV + r"$$ D = \mathrm{diag}(Q \mathbf{1}_d) $$", "stands alone"),

@@ -63,6 +63,13 @@ def inside(path: str | Path) -> tuple[Path, str] | None:
     return None
 
 
+# What the standard library raises of an archive that is damaged: its own errors, those of the compressions, and of a
+# header that is out of range. RuntimeError and NotImplementedError are those of members in cipher and of compressions
+# that it does not know.
+_DAMAGED = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, struct.error,
+            RuntimeError, NotImplementedError, ValueError, IndexError, OverflowError)
+
+
 def members(path: Path) -> Members:
     """The members of an archive. `Unpacked` where it is damaged or has more than is read, OSError where the file cannot
     be read.
@@ -70,8 +77,7 @@ def members(path: Path) -> Members:
     data = contents(path, MAX_ARCHIVE)
     try:
         found = list(_zipped(path, data) if path.name.lower().endswith(".zip") else _tarred(path, data))
-    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, struct.error,
-            RuntimeError, NotImplementedError, ValueError, IndexError, OverflowError) as error:
+    except _DAMAGED as error:
         said = " ".join(str(error).split()) or type(error).__name__
         raise _wrong(f"{path} cannot be unpacked: {said[:1].lower()}{said[1:]}", "fetch or pack it again") from None
     texts = {one.path: one.data for one in found if one.data is not None}

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 
 from einc.checking.declarations.names import Name, left_of
-from einc.checking.matrices.entries import part
+from einc.checking.matrices.entries import hidden, part
 from einc.checking.matrices.factors import apart, binds, bound
 from einc.checking.matrices.functions import Function, chosen, defined, names_in, parameters
 from einc.checking.matrices.known import Known, known
@@ -166,7 +166,7 @@ class _Work:
         if line.rank is None or not isinstance(body := line.clauses[0].body, s.Relation):
             return False
         left = split(body.operands[0], self.known.letters)
-        if left is None or part(left, self.symbols, self.known) is not None:
+        if left is None or part(left, self.symbols, self.known) or hidden(left, self.symbols):
             return left is not None
         mine = {w.text for w in words(left.places)} | {x for node in parts(body) if binds(node) for x in bound(node)}
         uses = [use for right in body.operands[1:] for x in names(right)

@@ -54,6 +54,17 @@ def part(use: Use, symbols: Mapping[Key, Symbol], known: Known) -> Part | None:
     return None if at is None else Part(symbol, use.places[: key.letters], at)
 
 
+def hidden(use: Use, symbols: Mapping[Key, Symbol]) -> Symbol | None:
+    """The symbol of which a name with letters in its label may be an entry, `L_{nd}` of a declared `L` with two sides;
+    None where the name has a shape of its own.
+    """
+    label = use.name.lower[-1] if use.name.lower else ""
+    symbol = symbols.get(Key(replace(use.name, lower=use.name.lower[:-1]), len(use.places)))
+    if symbol is None or use.key in symbols or len(label) < 2 or not (label.isalpha() and label.islower()):
+        return None
+    return symbol if len(label) == len(symbol.sides) else None
+
+
 def _fits(place: s.Expression, side: Dimension, known: Known) -> bool:
     """Whether a place may be one of a side: a letter that counts it, a sum of such letters, or what is computed."""
     if not isinstance(place, s.Word | s.Sum):

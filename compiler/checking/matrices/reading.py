@@ -8,7 +8,7 @@ from typing import Literal
 
 from einc.checking.declarations.names import left_of
 from einc.checking.matrices import typed as y
-from einc.checking.matrices.entries import Part, part
+from einc.checking.matrices.entries import Part, hidden, part
 from einc.checking.matrices.factors import product
 from einc.checking.matrices.known import Known
 from einc.checking.matrices.lines import above, names
@@ -64,6 +64,10 @@ class Reader:
         left = split(body.operands[0], self.known.letters)
         if left is None or left.turned or left.letters is None:
             raise NoShape(f"`{body.operands[0].span.text}` is no name of a matrix", body.operands[0].span)
+        if (whole := hidden(left, self.symbols)) is not None:
+            place, name = body.operands[0].span, whole.key.name.python
+            raise OpenReading(f"is `{place.text}` an entry of `{name}`, or is the script a label?", place, helps=(
+                Help("use letters that stand for nothing else, such as i and j; a label is `\\text{…}`"),))
         if (inside := part(left, self.symbols, self.known)) is not None:
             return self._one(body, list(self._parts(line, left, inside, body)))
         assumed = list(self._assumed(left, body)) if left.key in self.unknown and self._reads(

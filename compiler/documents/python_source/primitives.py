@@ -111,6 +111,8 @@ YES = Plain(True)
 
 
 def _einsum(state: State, script: Value, *operands: Value) -> Value:
+    """The contraction that a string says of operands, which may come as one list. CannotSayError where they do not fit.
+    """
     text = plain(script, "the string of einsum")
     if not isinstance(text, str):
         raise CannotSayError("einsum is read with a string and its operands")

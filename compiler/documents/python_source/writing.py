@@ -128,6 +128,7 @@ class Writer:
                       and e not in {x.extent for a in arrays if a.weight for x in a.letters}]
 
     def _learn(self, part: Term | Condition) -> None:
+        """Keeps what a part of a term says of the extents in it: which are ordered, summed, or along a line."""
         match part:
             case Compare(sign, left, right) if sign in ORDER:
                 found = [*letters_of(left), *letters_of(right)]
