@@ -176,12 +176,17 @@ $$ y = [a_1 \cdots a_T] b $$""", "is a list"),
 $$ A_{ij} = \begin{cases} a_i \dots a_{j+1} & i > j \\ 0 & i \le j \end{cases} $$""", "is a list"),
     ("a product with a shape is no symbol", r"""Here $XW \in \mathbb{R}^{n \times d}$.
 $$ Z = \underbrace{XW}_{n \times d} $$""", "has a shape in the text"),
-    ("a power of exp", r"""Let $x \in \mathbb{R}^{d}$. $$ y = \exp^{2} x $$""", "nothing says which shape"),
+    ("a power of exp", r"""Let $x \in \mathbb{R}^{d}$. $$ y = \exp^{2} x $$""", "stands in parentheses"),
     ("a mask of which nothing says how large it is", QKV + r"""
 $$ M_{ij} = \begin{cases} 0 & \text{if } i \ge j \\ -\infty & \text{otherwise} \end{cases} $$
 $$ O = \mathrm{softmax}(Q K^\top + M) V $$ where the softmax is row-wise.""", "nothing says which shape `M` has"),
     ("the letter of an entry is that of a size", r"""Let $Q, L \in \mathbb{R}^{n \times d}$.
 $$ L_{nd} = \begin{cases} 1 & n \ge d \\ 0 & n < d \end{cases} $$ $$ Y = L \odot Q $$""", "or is the script a label?"),
+    ("a power beside a label", r"""Let $A \in \mathbb{R}^{n \times n}$, $X \in \mathbb{R}^{n \times d}$.
+$$ A^{(2)} = A A, \qquad Y = A^2 X $$""", "is a power of a matrix"),
+    ("a state that is defined one ahead", r"""For tokens $t = 1, \dots, T$ let $q_t \in \mathbb{R}^d$, $S_0 = 0$ and
+$S_t \in \mathbb{R}^{d \times d}$. $$ S_{t+1} = S_t + q_t q_t^\top $$ $$ o_t = S_t q_t $$""", "S_t"),
+    ("a function without parentheses", QKV + r"$$ Y = \exp Q $$", "stands in parentheses"),
     ("ones of which nothing says how many", QKV + r"$$ O = V - \mathbf{1} \mathbf{1}^\top V $$", "of how many"),
     ("letters of an entry that nothing counts", r"""$$ M_{ij} = \frac{1}{i - j} $$""", "is a number here and a script"),
     ("a diagonal matrix that scales nothing", QKV + r"$$ D = \mathrm{diag}(Q \mathbf{1}_d) $$", "stands alone"),
@@ -193,4 +198,4 @@ def test_what_has_no_one_reading_is_told(name: str, text: str, reason: str) -> N
     account = made("# A section\n\n" + text + "\n")
     told = [e for e in account.entries if e.status == "skipped"]
     assert [e for e in told if reason in e.reason], (name, [e.reason for e in account.entries])
-    assert not account.made
+    assert not account.made or name == "a power beside a label"

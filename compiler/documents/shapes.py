@@ -120,7 +120,8 @@ def named(text: str) -> str:
 
 def defined(text: str) -> frozenset[str]:
     """The symbols that a left side may define, as `named` tells them: `L_{ij}` is of `L` too."""
-    return frozenset({named(text), "".join(x for x in _pieces(text) if x[:1] not in ("_", "^"))})
+    here = re.sub(r"(?<=[A-Za-z])\s*[+-]\s*\w+(?=\s*[},])", "", text)  # `S_t` of `S_{t+1}`
+    return frozenset({named(text), named(here), "".join(x for x in _pieces(text) if x[:1] not in ("_", "^"))})
 
 
 def _pieces(text: str) -> list[str]:

@@ -8,15 +8,14 @@ from dataclasses import dataclass, field, replace
 from einc.checking.declarations.names import Name, left_of
 from einc.checking.matrices.entries import hidden, part
 from einc.checking.matrices.factors import apart, binds, bound
-from einc.checking.matrices.functions import Function, chosen, defined, names_in, parameters
+from einc.checking.matrices.foreign import in_indices, no_name
+from einc.checking.matrices.functions import Function, chosen, defined, names_in
 from einc.checking.matrices.known import Known, known
 from einc.checking.matrices.lines import index, names, placed, taken
 from einc.checking.matrices.local import localised
 from einc.checking.matrices.masks import Mask
 from einc.checking.matrices.reading import Reader, Side
 from einc.checking.matrices.shapes import (
-    ENTRYWISE,
-    TRANSPOSE,
     Dimension,
     Key,
     Symbol,
@@ -26,15 +25,11 @@ from einc.checking.matrices.shapes import (
 )
 from einc.checking.matrices.uses import declared, keyed, read, split
 from einc.checking.matrices.writing import Letters, Supply, Writing, places, stands_alone
-from einc.errors.problems import BadDeclaration, NoShape, OpenReading, ShapesDiffer, UnknownMacro
+from einc.errors.problems import NoShape, OpenReading, ShapesDiffer
 from einc.errors.report import Help, Label, Problem, Report, Span
 from einc.syntax import tree as s
 
 _KEYWORDS = ("matrix", "vector")
-_FOREIGN = {TRANSPOSE: "a transpose, which tensors with named indices do not need",
-            ENTRYWISE: "a product without indices: write both factors with theirs"}
-_NO_NAME = "a function is defined here, which is no name of a tensor"
-_NAME = Help("a tensor is a name with indices: what it depends on stands in its scripts; or `def f(x) = …`")
 
 
 @dataclass(frozen=True)
@@ -53,7 +48,7 @@ def elaborated(tree: s.SyntaxTree, prelude: Iterable[s.Statement], report: Repor
     with index lines for new letters. What has no one reading is in the report, and its names are lost.
     """
     if not any(line.keyword in _KEYWORDS for line in tree.statements):
-        return Elaborated(replace(tree, statements=tuple(_indexed(tree.statements, report))))
+        return Elaborated(replace(tree, statements=tuple(in_indices(tree.statements, report))))
     lines = tuple(prelude)
     tree = replace(tree, statements=apart(tree.statements, known(lines, tree).functions))
     found, given, letters = localised(tree.statements, known(lines, tree))
@@ -66,30 +61,10 @@ def elaborated(tree: s.SyntaxTree, prelude: Iterable[s.Statement], report: Repor
     work.unite()
     work.read(work.equations())
     work.begin()
-    kept = _indexed([x for line in statements for x in work.lines(line)], report)
+    kept = in_indices([x for line in statements for x in work.lines(line)], report)
     made = replace(tree, statements=(*work.new_indices(), *kept), lost=tree.lost | work.lost,
                    unknown=tree.unknown | work.unread)
     return Elaborated(made, work.guessed, work.inlined)
-
-
-def _indexed(statements: Iterable[s.Statement], report: Report) -> Iterator[s.Statement]:
-    """The lines without those that hold a sign of matrices alone, a transpose or `⊙`, which are reported."""
-    for line in statements:
-        if line.rank is not None and parameters(line) is not None:
-            report.add(BadDeclaration(_NO_NAME, left_of(line.clauses[0].body).span, helps=(_NAME,)))
-            continue
-        found = [sign for c in (*line.clauses, *line.tail) for sign in _signs(c.body)]
-        for text, span in found:
-            report.add(UnknownMacro(f"`{text}` is {_FOREIGN[text]}", span, helps=(
-                Help("write the equation with indices, or declare its tensors by `matrix NAME : ROWS × COLUMNS`"),)))
-        if not found:
-            yield replace(line, block=tuple(_indexed(line.block, report))) if line.block else line
-
-
-def _signs(node: s.Expression) -> Iterator[tuple[str, Span]]:
-    """The signs of matrices in an expression, and where they stand."""
-    yield from ((w.text, w.span) for w in words((node,)) if w.text == TRANSPOSE)
-    yield from ((ENTRYWISE, x.span) for x in parts(node) if isinstance(x, s.Product) and ENTRYWISE in x.operators)
 
 
 @dataclass
@@ -114,6 +89,7 @@ class _Work:
     entries: set[Key] = field(default_factory=set)  # the masks whose entries some equation reads
     lies: dict[Key, Side | None] = field(default_factory=dict)  # the sides of vectors in the equations that are read
     masks: dict[Key, Mask] = field(default_factory=dict)
+    broken: set[Name] = field(default_factory=set)  # what equations define that cannot be read
     faults: dict[int, Problem] = field(default_factory=dict)  # of equations, by their identity
     inlined: frozenset[Span] = frozenset()
     unread: frozenset[str] = frozenset()  # what equations of other sections define that are not read
@@ -237,14 +213,18 @@ class _Work:
         for line in self.statements:
             if id(line) in self.functions and id(line) not in self.made:
                 self.made[id(line)] = ()
-                self.faults[id(line)] = BadDeclaration(_NO_NAME, line.clauses[0].body.span, helps=(_NAME,))
+                self.faults[id(line)] = no_name(line.clauses[0].body.span)
             fault = self.faults.get(id(line))
             if fault is not None and id(line) in self.functions and self.functions[id(line)][0] in read:
                 self.inlined |= {line.span}
             elif fault is not None and not self._asked(line):
                 self.unread |= {"".join(left_of(line.clauses[0].body).span.text.split())}
             elif fault is not None:
-                self._wrong(fault, (left_of(line.clauses[0].body),))
+                left = left_of(line.clauses[0].body)
+                self._wrong(fault, (left,))
+                found = split(left, self.known.letters)
+                whole = hidden(found, self.symbols) if found is not None else None
+                self.broken |= {found.name, whole.key.name if whole else found.name} if found is not None else set()
 
     def begin(self) -> None:
         """Reads the lines of a paper that say what comes before the first: `h_0 = 0`, 0 in every entry of `h_t`."""
@@ -343,6 +323,7 @@ class _Work:
             places = {c.span for c in line.clauses}
             clauses = [self._declared(x) for x in self.symbols.values() if x.span in places
                        and x.key not in self.defined and not self._defined_by_index(x) and x.key not in self.rows
+                       and x.key.name not in self.broken
                        and (line.rank is None or x.key in self.used)]
             if clauses:
                 commas = (clauses[0], *(replace(c, after=",") for c in clauses[1:]))

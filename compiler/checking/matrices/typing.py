@@ -28,7 +28,8 @@ from einc.checking.matrices.shapes import (
     told,
     words,
 )
-from einc.checking.matrices.uses import Use, keyed, split, turned
+from einc.checking.matrices.told import letters, shown_name, turned_help
+from einc.checking.matrices.uses import Use, keyed, split, turned, unraised
 from einc.errors.problems import NoShape, OpenReading, ShapesDiffer
 from einc.errors.report import Help, Label, Problem, Span
 from einc.syntax import tree as s
@@ -86,6 +87,10 @@ class Typing:
         """A symbol, a size, a letter or a number of the text."""
         found = split(node, self.known.letters)
         text = node.span.text
+        if (plain_name := unraised(node)) is not None and self._known(plain_name):
+            if (raised := self._raised(node)) is None:
+                raise NoShape(f"`{text}` is a power of a matrix", node.span, helps=(_POWERS,))
+            return raised
         leaf = self._used(found, node.span) if found is not None else None
         if leaf is not None:
             return leaf
@@ -93,8 +98,8 @@ class Typing:
             return raised
         same = [k for k in (*self.symbols, *self.waiting) if found is not None and k.name == found.name]
         if found is not None and same:
-            message = f"`{text}` has {_letters(len(found.places))} beside its rows and columns"
-            raise NoShape(f"{message}, and it is declared with {_letters(same[0].letters)}", node.span, helps=(
+            message = f"`{text}` has {letters(len(found.places))} beside its rows and columns"
+            raise NoShape(f"{message}, and it is declared with {letters(same[0].letters)}", node.span, helps=(
                 Help("give it the letters with which it is declared"),))
         base = head(node)
         if found is None and base is not None and any(k.name == base[0] for k in self.symbols):
@@ -104,6 +109,8 @@ class Typing:
         if size in self.known.classes or text in self.known.letters or size in self._sizes or (
                 base is not None and (base[0].base in ("e", "π") or (base[0], bool(base[1])) in self.known.indexed)):
             return y.Plain(node, _NUMBER, node.span)
+        if base is not None and base[0].base in self.known.functions:
+            raise NoShape(f"`{text}` is a function, and what it is applied to stands in parentheses", node.span)
         raise NoShape(f"nothing says which shape `{text}` has", node.span, helps=(
             Help(f"write it in a line of its own: `matrix {text} : … × …`, `vector {text} : …`"),
             Help(f"a number is `input {text}`")))
@@ -115,6 +122,11 @@ class Typing:
             raise OpenReading("is this of each entry, or the power series of a square matrix?", node.span, helps=(
                 Help(f"write `exp({raised.span.text.strip('{}')})` for each entry"),))
         return y.Plain(node, _NUMBER, node.span) if isinstance(inner, y.Plain) else self._called("exp", (inner,), node)
+
+    def _known(self, node: s.Expression) -> bool:
+        """Whether a name is of a symbol."""
+        found = split(node, self.known.letters)
+        return found is not None and keyed(found, (*self.symbols, *self.waiting)) is not None
 
     def _used(self, use: Use, span: Span) -> y.Typed | None:
         """A symbol where it stands, whole or at places of its sides; None where there is none such. Raises Waiting."""
@@ -263,7 +275,7 @@ class Typing:
             return self._entries("product", (a, b), ("", ""), span)
         if a.shape.columns != b.shape.rows:
             other = "ᵀ" if a.shape.columns == b.shape.columns else ""
-            helps = (Help(f"write `{a.span.text} {_name(b)}ᵀ`"),) if other else ()
+            helps = (Help(f"write `{a.span.text} {shown_name(b)}ᵀ`"),) if other else ()
             inner = f"{told(a.shape.columns)} is not {told(b.shape.rows)}"
             raise ShapesDiffer(f"{shown(a)} times {shown(b)}: {inner}", span, helps=helps)
         if isinstance(a, y.Lines) and a.side is None:
@@ -298,7 +310,7 @@ class Typing:
         shape = Shape(rows, columns) if rows is not None and columns is not None else None
         if shape is None or shape not in [x.shape for x in parts] or (alike and any(x.shape != shape for x in parts)):
             raise ShapesDiffer(" and ".join(map(shown, parts)) + {"sum": " are added", "call": " are arguments"}.get(
-                kind, " are multiplied entry by entry"), span, helps=_turned_help(parts))
+                kind, " are multiplied entry by entry"), span, helps=turned_help(parts))
         return y.Entries(kind, parts, marks, shape, span)
 
     def _side(self, found: list[Dimension]) -> Dimension | None:
@@ -379,19 +391,3 @@ def _along(vector: y.Typed, columns: bool) -> y.Typed:
 def _plain(kind: str, parts: tuple[y.Typed, ...], marks: tuple[str, ...], span: Span) -> s.Expression:
     nodes = tuple(x.expression for x in parts if isinstance(x, y.Plain))
     return s.Sum(nodes, marks, span) if kind == "sum" else product(nodes, marks, span)
-
-
-def _letters(n: int) -> str:
-    return "no letter" if n == 0 else "a letter" if n == 1 else f"{n} letters"
-
-
-def _name(part: y.Typed) -> str:
-    text = part.span.text
-    return text if isinstance(part, y.Leaf) else f"({text})"
-
-
-def _turned_help(parts: tuple[y.Typed, ...]) -> tuple[Help, ...]:
-    """A transpose, where with it two parts fit."""
-    if len(parts) == 2 and parts[0].shape == parts[1].shape.turned:
-        return (Help(f"write `{_name(parts[1])}ᵀ`"),)
-    return ()

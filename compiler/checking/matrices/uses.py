@@ -40,6 +40,19 @@ def read(node: s.Expression, letters: Container[str]) -> Use | None:
     return found
 
 
+def unraised(node: s.Expression) -> s.Expression | None:
+    """A name without the number that stands above it, `A^2`; None where none does, as in `A^{(2)}`."""
+    if not isinstance(node, s.Scripted) or not node.scripts or node.scripts[-1].kind != "upper":
+        return None
+    content = node.scripts[-1].content
+    inner = content.items[0] if isinstance(content, s.Group) and content.open == "{" and len(
+        content.items) == 1 else content
+    rest = node.scripts[:-1]
+    if not isinstance(inner, s.Number):
+        return None
+    return replace(node, scripts=rest) if rest or node.accents else node.base
+
+
 def keyed(use: Use, keys: Iterable[Key]) -> Key | None:
     """The symbol of which a name is: the one of its name that has most letters, of which none is left over."""
     found = [k for k in keys if k.name == use.name and k.letters <= len(use.places)]

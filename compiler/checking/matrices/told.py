@@ -1,0 +1,24 @@
+"""Parts of expressions as messages show them."""
+
+from __future__ import annotations
+
+from einc.checking.matrices import typed as y
+from einc.errors.report import Help
+
+
+def letters(n: int) -> str:
+    """How many letters a name has, in words."""
+    return "no letter" if n == 0 else "a letter" if n == 1 else f"{n} letters"
+
+
+def shown_name(part: y.Typed) -> str:
+    """A part as a factor of a message."""
+    text = part.span.text
+    return text if isinstance(part, y.Leaf) else f"({text})"
+
+
+def turned_help(parts: tuple[y.Typed, ...]) -> tuple[Help, ...]:
+    """A transpose, where with it two parts fit."""
+    if len(parts) == 2 and parts[0].shape == parts[1].shape.turned:
+        return (Help(f"write `{shown_name(parts[1])}ᵀ`"),)
+    return ()
