@@ -101,6 +101,10 @@ $$ q_m = x_m W, \qquad k_n = x_n U, \qquad a_{m,n} = \exp(q_m k_n^\top) $$""", "
     Text("a mean of points at −∞", r"""For $j \in \{1..n\}$ let $S, M \in \mathbb{R}^{m \times n}$.
 $$ M_{ij} = \begin{cases} -\infty & j > 2 \\ 0 & j \le 2 \end{cases} \qquad r = \mathrm{mean}_j(S + M) $$""", "r",
          lambda S: np.full(4, -np.inf)),
+    Text("columns by their words", r"""For tokens $n = 1, \dots, N$ let $K \in \mathbb{R}^{d \times N}$, where $K_n$
+is the $n$-th column of $K$. $$ S_n = K_n K_n^\top $$""", "S", lambda K: np.einsum("an,bn->nab", K, K)),
+    Text("numbers in words", r"""Let $X \in \mathbb{R}^{n \times d}$, a scalar slope $b$ and $\gamma \in \mathbb{R}$.
+$$ Y = \gamma b X $$""", "Y", lambda X, b, gamma: gamma * b * X),
     Text("a sum up to one position", r"""
 For tokens $t = 1, \dots, N$ let $x_t \in \mathbb{R}^d$ and $W \in \mathbb{R}^{e \times d}$.
 $$ y_t = \sum_{j=1}^{t} W x_j $$""", "y", features),
@@ -187,6 +191,8 @@ $$ A^{(2)} = A A, \qquad Y = A^2 X $$""", "is a power of a matrix"),
     ("a state that is defined one ahead", r"""For tokens $t = 1, \dots, T$ let $q_t \in \mathbb{R}^d$, $S_0 = 0$ and
 $S_t \in \mathbb{R}^{d \times d}$. $$ S_{t+1} = S_t + q_t q_t^\top $$ $$ o_t = S_t q_t $$""", "S_t"),
     ("a function without parentheses", QKV + r"$$ Y = \exp Q $$", "stands in parentheses"),
+    ("columns where the letter counts rows", r"""For tokens $n = 1, \dots, N$ let $K \in \mathbb{R}^{N \times d}$, where
+$K_n$ is the $n$-th column of $K$. $$ y_n = K_n K_n^\top $$""", "letter beside its rows and columns"),
     ("ones of which nothing says how many", QKV + r"$$ O = V - \mathbf{1} \mathbf{1}^\top V $$", "of how many"),
     ("letters of an entry that nothing counts", r"""$$ M_{ij} = \frac{1}{i - j} $$""", "is a number here and a script"),
     ("a diagonal matrix that scales nothing", QKV + r"$$ D = \mathrm{diag}(Q \mathbf{1}_d) $$", "stands alone"),

@@ -8,14 +8,29 @@ from collections.abc import Iterable, Iterator
 
 from einc.documents.document import Document
 from einc.documents.facts import bare
+from einc.documents.shapes import named
 
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n\s*\n")
 _WISE = re.compile(r"\b(row|column)-?\s?wise\b", re.I)
 _EACH = re.compile(r"\b(?:each|every)\s+(row|column)\b(?!\s+of\s+(?:its|the)\s+transpose)", re.I)
 _SIZE = re.compile(r"\W+(?:[A-Za-z]+\W+){0,3}?(?:over|along|across)\s+(?:the\s+|all\s+)?"
                    r"(?:\$|\\\()([^$=]{1,24}?)(?:\$|\\\))")
+_FORMULA = re.compile(r"\$([^$]{1,80})\$")
+_OF = re.compile(r"\b(row|column)s?\s+of\s+(\$[^$]{1,80}\$(?:,?\s+(?:and\s+)?\$[^$]{1,80}\$)*)", re.I)
 _LINE = re.compile(r"\b(?:row|column)s?\b", re.I)
 _DENIED = re.compile(r"\b(?:not|never|nor|instead|rather|unlike)\b|n't\b", re.I)
+
+
+def lines(document: Document, section: int) -> dict[str, frozenset[str]]:
+    """Of each matrix whether the words of a section, else of the whole document, speak of its rows or its columns."""
+    starts = [x.span.start for x in document.headings]
+    own: dict[str, set[str]] = {}
+    other: dict[str, set[str]] = {}
+    for found in _OF.finditer(document.source.text):
+        for into in ((own,) if bisect_right(starts, found.start()) - 1 == section else (other,)):
+            for name in _FORMULA.findall(found[2]):
+                into.setdefault(named(re.split(r"\\in(?![A-Za-z])", name)[0]), set()).add(found[1].lower())
+    return {name: frozenset(own.get(name) or other[name]) for name in {*own, *other}}
 
 
 def axes(document: Document, functions: Iterable[str], section: int) -> dict[str, frozenset[str]]:

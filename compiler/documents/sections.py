@@ -15,6 +15,7 @@ from functools import cached_property
 from einc.checking.declarations.names import head, index_name, left_of
 from einc.documents import shapes
 from einc.documents.axes import axes
+from einc.documents.axes import lines as lines_of
 from einc.documents.blocks import placed
 from einc.documents.document import Document
 from einc.documents.equations import Said
@@ -127,7 +128,8 @@ class Paper:
         ranks = (OWN_DISPLAY if any(x.rank == OWN_DISPLAY for x in own) else OWN_INLINE,)
         return s.SyntaxTree(self.document.source, statements, self.lost, ranks, self.name(section),
                             frozenset(map(_unread, unread)) - {""}, self.shaped,
-                            axes=tuple(sorted(axes(self.document, self.functions, section).items())))
+                            axes=tuple(sorted(axes(self.document, self.functions, section).items())),
+                            lines=tuple(sorted(lines_of(self.document, section).items())))
 
     def _others(self, section: int, without: Container[Span], named: set[str]) -> list[s.Statement]:
         """The equations of other sections; not those of rounds, whose names are their

@@ -31,6 +31,8 @@ def shape(node: s.Expression) -> s.Expression | None:
     if not isinstance(node, s.Relation) or node.operators[-1] != "in":
         return None
     match counted(node.operands[-1]):
+        case s.Word("R", quoted=True) as real if real.span.text.startswith("\\mathbb"):
+            return s.Number("1", real.span)
         case s.Scripted(s.Word("R", quoted=True) as real, (), (s.Script("upper", content),)) if content is not None:
             if _FONT.match(real.span.text) is not None:
                 return None

@@ -191,7 +191,8 @@ class SyntaxTree:
     what nothing declares is given by the caller, but not what one of its equations defines that cannot be read: the
     `unknown`, as they are written, nor the `shaped`, which its words say are vectors and matrices. `name` is the
     program's, where it is not the file's. `axes`: of functions what the words say that they run along, `row`, `column`,
-    the name of a size, or `?` where they deny something.
+    the name of a size, or `?` where they deny something. `lines`: of matrices whether the words speak of their rows or
+    their columns.
     """
 
     source: Source
@@ -203,3 +204,4 @@ class SyntaxTree:
     shaped: frozenset[str] = frozenset()
     plans: tuple[Plan, ...] = ()
     axes: tuple[tuple[str, frozenset[str]], ...] = ()
+    lines: tuple[tuple[str, frozenset[str]], ...] = ()

@@ -155,13 +155,13 @@ class _Work:
         return line.rank is None or self.own is None or line.rank in self.own or line.rank > max(self.own)
 
     def _bare(self, node: s.Expression) -> bool:
-        """Whether a name stands for a matrix: one that an equation defines, or declared and without the letters of its
-        sides.
+        """Whether a name stands for a matrix: one that an equation defines, or declared with sides and without their
+        letters.
         """
         found = split(node, self.known.letters)
         if found is None:
             return False
-        known = [x for x in self.symbols.values() if x.key.name == found.name]
+        known = [x for x in self.symbols.values() if x.key.name == found.name and any(x.sides)]
         full = any(len(found.places) == x.key.letters + len(x.sides) for x in known)
         return found.turned or found.key in self.named or (bool(known) and not full)
 

@@ -26,7 +26,9 @@ def at_sides(known: Known, symbol: Symbol, given: tuple[s.Expression, ...]) -> t
         return given if all(map(_fits, given, sides, (known,) * len(given))) else None
     if len(given) != 1 or len(sides) != 2:
         return None
-    fits = [isinstance(given[0], s.Word | s.Sum) and _fits(given[0], side, known) for side in sides]
+    said = known.lines.get(symbol.key.name.python, frozenset())
+    fits = [isinstance(given[0], s.Word | s.Sum) and _fits(given[0], side, known) and said <= {word}
+            for side, word in zip(sides, ("row", "column"), strict=True)]
     return tuple(given[0] if x else None for x in fits) if sum(fits) == 1 else None
 
 

@@ -32,8 +32,8 @@ class Known:
     """`letters` are the declared indices with the size that each counts, `classes` the class of each size, `parts` the
     sizes of which a composite one is made, `composites` the letter of each such set by the sizes of its parts,
     `functions` what is applied, `indexed` the names of index notation, each with whether scripts hang on it beside its
-    labels, `axes` what the words of a paper say that functions run along, and `defined` its functions, None those of
-    which it has several definitions.
+    labels, `axes` what the words of a paper say that functions run along, `lines` of which matrices they say that they
+    speak of rows or columns, and `defined` its functions, None those of which it has several definitions.
     """
 
     letters: Mapping[str, str]
@@ -43,6 +43,7 @@ class Known:
     functions: Mapping[str, Applied]
     indexed: frozenset[tuple[Name, bool]]
     axes: Mapping[str, frozenset[str]]
+    lines: Mapping[str, frozenset[str]] = field(default_factory=dict)
     defined: Mapping[Name, Function | None] = field(default_factory=dict)
 
     def whole(self, dimension: Dimension) -> Dimension:
@@ -73,7 +74,8 @@ def known(prelude: Iterable[s.Statement], tree: s.SyntaxTree) -> Known:
                     pieces[size] = made
     functions = {name: Applied() for name, row in PRIMITIVES.items() if row.callable}
     functions |= dict(_function(x) for x in (*prelude, *lines) if x.keyword == "def" and x.clauses)
-    return Known(letters, classes, pieces, composites, functions, frozenset(_indexed(lines)), dict(tree.axes))
+    return Known(letters, classes, pieces, composites, functions, frozenset(_indexed(lines)), dict(tree.axes),
+                 dict(tree.lines))
 
 
 def _set(node: s.Expression) -> tuple[str, str | None, tuple[str, ...]]:
