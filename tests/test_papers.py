@@ -14,7 +14,7 @@ from torch import Tensor
 
 from einc.documents.sections import Paper
 from einc.driver import papers
-from einc.driver.reports.coverage import returns, section_of
+from einc.driver.reports.coverage import account, returns, section_of
 from einc.errors.report import Report, Source
 from einc.ir.programs import TypedProgram
 from einc.meaning.interpret import interpret
@@ -97,6 +97,22 @@ def test_what_is_read_of_an_excerpt_is_what_its_paper_means(name: str) -> None:
     for key, (got, right) in found.items():
         np.testing.assert_allclose(got, right.numpy().reshape(got.shape), rtol=1e-9, atol=1e-12, err_msg=key)
     assert set(found) == READ.get(name, set())
+
+
+# Of each excerpt how many equations of its displays are read, and how many there are.
+DISPLAYS = {
+    "alibi": (0, 1), "attention_is_all_you_need": (0, 3), "deepseek_v2": (3, 11), "flash_attention_2": (10, 10),
+    "gqa": (6, 6), "longformer": (4, 4), "mamba_2": (4, 4), "performer": (8, 9), "retnet": (8, 8), "roformer": (1, 6),
+    "t5": (0, 2), "vit": (2, 12),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_so_many_equations_of_an_excerpt_are_read(name: str) -> None:
+    paper = papers.paper(Source(TEXTS[name].name, TEXTS[name].read_text(encoding="utf-8")), Report())
+    displays = {x.span for x in paper.said if x.formula.display}
+    found = [e for e in account(paper, kernels=False).entries if e.span in displays and e.status != "fact"]
+    assert (sum(e.status != "skipped" for e in found), len(found)) == DISPLAYS[name]
 
 
 def test_with_two_lines_beside_it_the_first_of_them_is_read_whole() -> None:
