@@ -18,6 +18,8 @@ _SIZE = re.compile(r"\W+(?:[A-Za-z]+\W+){0,3}?(?:over|along|across)\s+(?:the\s+|
 _FORMULA = re.compile(r"\$([^$]{1,80})\$")
 _OF = re.compile(r"\b(row|column)s?\s+of\s+(\$[^$]{1,80}\$(?:,?\s+(?:and\s+)?\$[^$]{1,80}\$)*)", re.I)
 _LINE = re.compile(r"\b(?:row|column)s?\b", re.I)
+_NORMAL = re.compile(r"\bnormali[sz]", re.I)  # what is said of every function that runs along lines
+_AXIS = re.compile(r"\b(?:(?:first|second|other)\s+(?:axis|dimension)|axis\s*=?\s*\d|over\s+(?:the\s+)?queries)", re.I)
 _DENIED = re.compile(r"\b(?:not|never|nor|instead|rather|unlike)\b|n't\b", re.I)
 
 
@@ -45,6 +47,8 @@ def axes(document: Document, functions: Iterable[str], section: int) -> dict[str
     for at, sentence in _sentences(document.source.text) if called is not None else ():
         found = list(called.finditer(sentence)) if called is not None else []
         said = _said(sentence, [x.end() for x in found])
+        if not found and said and _NORMAL.search(sentence):
+            found = [x for x in map(called.match, names) if x is not None] if called is not None else []
         if found and said:
             for into in ((own,) if bisect_right(starts, at) - 1 == section else (other,)):
                 for name in found:
@@ -59,7 +63,8 @@ def _said(sentence: str, ends: Iterable[int]) -> set[str]:
     said = {x[1].lower() for pattern in (_WISE, _EACH) for x in pattern.finditer(sentence)}
     said |= {bare(x[1]) for end in ends for x in [_SIZE.match(sentence, end)] if x is not None}
     rest = _EACH.sub("", _WISE.sub("", sentence))
-    return said | ({"?"} if _LINE.search(rest) or (said and _DENIED.search(sentence)) else set())
+    open_ = _AXIS.search(sentence) or _LINE.search(rest) or (said and _DENIED.search(sentence))
+    return said | ({"?"} if open_ else set())
 
 
 def _sentences(text: str) -> Iterator[tuple[int, str]]:

@@ -25,9 +25,10 @@ _MARKS = re.compile(
     r"|\\begin\s*\{(?P<quoted>verbatim\*?|lstlisting|minted|comment|ein)\}|(?P<verb>\\verb\*?(?![A-Za-z]))"
     rf"|\\(?P<heading>{'|'.join(LEVELS)})\b\*?\s*(?:\[[^\[\]]{{0,500}}\]\s*)?(?=\{{)"
     rf"|\\(?P<defines>{HOWS})(?![A-Za-z])"
-    r"|(?P<dollars>\$\$?|\\\(|\\\[)|(?P<end>\\end\s*\{document\})"
+    r"|(?P<dead>\\iffalse(?![A-Za-z]))|(?P<dollars>\$\$?|\\\(|\\\[)|(?P<end>\\end\s*\{document\})"
     r"|\\begin\s*\{(?P<begin>[A-Za-z]+\*?)\}|\\end\s*\{(?P<leave>[A-Za-z]+\*?)\}"
     r"|(?P<open>\{|\\b(?:egin)?group(?![A-Za-z]))|(?P<close>\}|\\e(?:nd)?group(?![A-Za-z]))|\\.", re.S | re.M)
+_CONDITION = re.compile(r"\\(fi|else|if(?!f\b)[A-Za-z]*)(?![A-Za-z])")
 _CLOSERS = {"$": "$", "$$": "$$", "\\(": "\\)", "\\[": "\\]"}
 _BLANK = re.compile(r"\n(?=[ \t\r]*\n)")
 _INNER = re.compile(r"(?P<comment>%[^\n]*(?:\n[ \t]*)?)|\\[()\[\]]|\\end\s*\{[A-Za-z]+\*?\}|\\.|\$\$?", re.S)
@@ -75,6 +76,8 @@ class _Reader:
                 return self._heading(found)
             case "defines":
                 return self._define(found)
+            case "dead":
+                return self._dead(found.end())
             case "end":
                 return len(self.text)
             case "begin" | "open":
@@ -86,6 +89,15 @@ class _Reader:
     def _past(self, what: str, at: int) -> int:
         end = self.text.find(what, at)
         return end + len(what) if end >= 0 else len(self.text)
+
+    def _dead(self, at: int) -> int:
+        """The place after `\\iffalse … \\fi`, or after its `\\else`; conditions inside have their own."""
+        depth = 1
+        for found in _CONDITION.finditer(self.text, at):
+            depth += {"fi": -1, "else": 0}.get(found[1], 1)
+            if depth == 0 or (depth == 1 and found[1] == "else"):
+                return found.end()
+        return len(self.text)
 
     def _said(self, at: int) -> int:
         """Lines that begin with `%!`: why the next formula is skipped, or declarations, their marks being holes."""

@@ -16,9 +16,12 @@ def along(known: Known, node: s.Expression, inner: y.Typed, own: bool) -> tuple[
     """The side along which a function of lines runs, None where nothing says it, and the domain in its script."""
     content, domain = script(node)
     shape = inner.shape
+    letter = next((w for w in first_words(content) if w in known.letters), None)
+    if content is not None and letter is None:
+        raise OpenReading(f"`{content.span.text}` is no letter that counts something", content.span, helps=(
+            Help("the script of a function of lines is the letter along which it runs; leave a label out"),))
     if ONE in (shape.columns, shape.rows):
         return ("rows" if shape.columns == ONE else "columns"), domain
-    letter = next((w for w in first_words(content) if w in known.letters), None)
     sides = [side for side in ("rows", "columns") if letter is not None
              and known.whole((known.letters[letter],)) == getattr(shape, side)]
     if letter is not None and not sides:

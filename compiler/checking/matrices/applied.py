@@ -85,6 +85,21 @@ MATRIX: dict[str, Callable[[Known, Of, s.Group, Span], y.Typed]] = {
 }
 
 
+def unambiguous(a: y.Typed, b: y.Typed, sign: str) -> None:
+    """Raises OpenReading for two matrices with a star or a cross between them."""
+    between = Span(a.span.source, a.span.end, b.span.start)
+    matrices = not (a.shape.number or b.shape.number)
+    if sign == "*" and matrices and "cdot" not in between.text and "·" not in between.text:
+        raise OpenReading("is this the product of matrices, or of their entries?", between, helps=(
+            Help("write the product without a sign, and `\\odot` for that of entries"),))
+
+
+def lying(vector: y.Typed, columns: bool) -> y.Typed:
+    """A vector as a row, which scales columns, or as a column."""
+    lies = vector.shape.rows == ONE
+    return vector if lies == columns else y.Turned(vector, vector.shape.turned, vector.span)
+
+
 def _only(given: s.Group, span: Span) -> s.Expression:
     if len(given.items) != 1:
         raise NoShape(f"one matrix is expected, here are {len(given.items)}", span)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from einc.checking.declarations.names import Name, left_of
 from einc.checking.matrices.entries import hidden, part
@@ -96,10 +97,18 @@ class _Work:
     elsewhere: frozenset[Name] = frozenset()  # what only the words of other sections give a shape
     used: set[Key | None] = field(default_factory=set)  # what stands in equations of matrices
 
+    @cached_property
+    def mine(self) -> frozenset[Key]:
+        """What the equations that are asked for define."""
+        lines = (x for x in self.statements if x.rank is not None and x.keyword in ("", "output") and self._asked(x))
+        return frozenset(key for x in lines if (key := self._left(x)) is not None)
+
     def declare(self, line: s.Statement) -> None:
         """Adds the symbols of a `matrix` or `vector` line."""
         try:
             for symbol in declared(line, self.known.letters):
+                if line.rank == s.LEAST and symbol.key in self.mine:
+                    continue
                 self.elsewhere |= {symbol.key.name} if line.rank == s.LEAST else frozenset()
                 before = self.symbols.get(symbol.key)
                 if before is not None and before.sides != symbol.sides:
@@ -152,7 +161,9 @@ class _Work:
 
     def _asked(self, line: s.Statement) -> bool:
         """Whether an equation is of the section that is asked for, or of no paper."""
-        return line.rank is None or self.own is None or line.rank in self.own or line.rank > max(self.own)
+        if line.rank is None or self.own is None:
+            return True
+        return line.rank in self.own or line.rank > max(self.own, default=line.rank)
 
     def _bare(self, node: s.Expression) -> bool:
         """Whether a name stands for a matrix: one that an equation defines, or declared with sides and without their

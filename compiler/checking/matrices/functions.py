@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from einc.checking.declarations.names import Name, head, left_of, size_name
-from einc.checking.matrices.shapes import TRANSPOSE, Key, Symbol, is_name, mapped, parts, plain
+from einc.checking.matrices.shapes import TRANSPOSE, Key, Symbol, is_name, mapped, parts, plain, within
 from einc.checking.matrices.uses import split, turned
 from einc.errors.problems import NoShape
 from einc.errors.report import Help
@@ -63,8 +63,17 @@ class Function:
         mine = {x for key, symbol in symbols.items() if key.name in within - {*self.parameters}
                 for side in symbol.sides for x in side}
         sizes = {x for symbol in symbols.values() for side in symbol.sides for x in side}
-        read = {x for node in parts(self.body) if is_name(node) and (x := size_name(node)) is not None}
+        read = {x for node in _names(self.body) if (x := size_name(node)) is not None}
         return min((x for x in read & sizes - mine if x not in given), default=None)
+
+
+def _names(node: s.Expression) -> Iterator[s.Expression]:
+    """The names in an expression, each whole with its scripts."""
+    if is_name(node):
+        yield node
+    else:
+        for x in within(node):
+            yield from _names(x)
 
 
 def parameters(line: s.Statement) -> tuple[s.Expression, tuple[Name, ...]] | None:

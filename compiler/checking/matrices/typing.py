@@ -10,7 +10,7 @@ from typing import Literal
 from einc.checking.declarations.names import Name, head, size_name
 from einc.checking.matrices import typed as y
 from einc.checking.matrices.along import along, shown
-from einc.checking.matrices.applied import MATRIX, ones, ones_of
+from einc.checking.matrices.applied import MATRIX, lying, ones, ones_of, unambiguous
 from einc.checking.matrices.entries import a_list, at_sides, listed, orders
 from einc.checking.matrices.factors import binds, bound, product
 from einc.checking.matrices.known import Applied, Known
@@ -232,6 +232,7 @@ class Typing:
             elif operator == "/":
                 out, divided = self._divided(out, one, place), True
             else:
+                unambiguous(out, one, operator)
                 out, divided = self._times(out, one, place), False
         assert out is not None
         return out
@@ -286,11 +287,11 @@ class Typing:
         """A product with a diagonal matrix, which scales rows or columns."""
         if isinstance(a, y.Diagonal):
             vector, other, side = a, b, b.shape.rows
-            column = _along(a.inner, columns=False)
+            column = lying(a.inner, columns=False)
         else:
             assert isinstance(b, y.Diagonal)
             vector, other, side = b, a, a.shape.columns
-            column = _along(b.inner, columns=True)
+            column = lying(b.inner, columns=True)
         if vector.shape.rows != side or isinstance(other, y.Diagonal):
             raise ShapesDiffer(f"{shown(a)} times {shown(b)}", span)
         return y.Entries("product", (other, column), ("", "/" if vector.inverse else "*"), other.shape, span)
@@ -327,9 +328,14 @@ class Typing:
             raise OpenReading(f"which of its definitions does `{node.span.text}` have here?", span, helps=(
                 Help("give each of them a name of its own"),))
         same = function.check(node, given, self.known.letters)
+        said = [self.symbols.get(Key(x, 0)) for x in function.parameters]
         others = {key: x for key, x in self.known.defined.items() if key != name}
         inner = replace(self, known=replace(self.known, defined=others))
         shapes = [inner.of(x).shape for x in given.items]
+        if any(x is not None and sum(map(bool, x.sides)) == 1 and ONE not in (shape.rows, shape.columns)
+               for x, shape in zip(said, shapes, strict=True)):
+            raise OpenReading(f"`{node.span.text}` is defined of a vector, and here it has a matrix", span, helps=(
+                Help("write it for its rows or its columns: `f(x_i) = …`"),))
         sizes = {size for x in shapes for size in (*x.rows, *x.columns)}
         if not same and (strange := function.strange(self.symbols, sizes)):
             asked = f"is `{strange}` in the definition of `{node.span.text}` a size of what it has here?"
@@ -381,12 +387,6 @@ class Typing:
         if all(isinstance(x, y.Plain) for x in arguments) and isinstance(node, s.Root):
             return y.Plain(node, _NUMBER, node.span)
         return self._entries("call", arguments, (name,), node.span)
-
-def _along(vector: y.Typed, columns: bool) -> y.Typed:
-    """A vector as a row, which scales columns, or as a column."""
-    lies = vector.shape.rows == ONE
-    return vector if lies == columns else y.Turned(vector, vector.shape.turned, vector.span)
-
 
 def _plain(kind: str, parts: tuple[y.Typed, ...], marks: tuple[str, ...], span: Span) -> s.Expression:
     nodes = tuple(x.expression for x in parts if isinstance(x, y.Plain))
