@@ -406,6 +406,18 @@ class OpenReading(
 ): ...
 
 
+class BadPattern(
+    Problem, code="E0233", section="3.7", title="a string of axes that cannot be read",
+    example='index t, s : time(T)\nindex d : feature(D)\ninput Q_{t d}\noutput Y = einsum("td,sd", Q)',
+    explanation=(
+        "A string says the axes of each operand in their order, and those of the result behind an arrow: "
+        "`einsum(\"td,sd->ts\", Q, K)` has a letter for each axis, `rearrange(X, \"t (h d) -> h t d\")` a word, "
+        "several in parentheses for an axis that is made of several. What the result leaves out is summed by `einsum` "
+        "and folded by `reduce`; what it adds is repeated by `repeat`."
+    ),
+): ...
+
+
 # E03xx: balance of indices
 
 

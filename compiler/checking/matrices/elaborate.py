@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from einc.checking.arrays.elaborate import positional
 from einc.checking.declarations.names import Name, left_of
 from einc.checking.matrices.entries import hidden, part
 from einc.checking.matrices.factors import apart, binds, bound
@@ -48,9 +49,10 @@ def elaborated(tree: s.SyntaxTree, prelude: Iterable[s.Statement], report: Repor
     """The tree with every equation of matrices in index notation, with inputs for what is declared and not defined, and
     with index lines for new letters. What has no one reading is in the report, and its names are lost.
     """
+    lines = tuple(prelude)
+    tree = positional(tree, lines, report)
     if not any(line.keyword in _KEYWORDS for line in tree.statements):
         return Elaborated(replace(tree, statements=tuple(in_indices(tree.statements, report))))
-    lines = tuple(prelude)
     tree = replace(tree, statements=apart(tree.statements, known(lines, tree).functions))
     found, given, letters = localised(tree.statements, known(lines, tree))
     functions, statements, out = defined(found, given.letters)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from typing import TypeVar
 
-from einc.documents.python_source import axes, operations, patterns
+from einc.documents.python_source import axes, operations
 from einc.documents.python_source.state import State
 from einc.documents.python_source.terms import Apply, Axis, Constant, Place, Read, SizeOf, Term
 from einc.documents.python_source.values import (
@@ -24,6 +25,9 @@ from einc.documents.python_source.values import (
     whole,
 )
 from einc.ir.indices import Extent, number, size
+from einc.syntax import patterns
+
+Parsed = TypeVar("Parsed")
 
 
 def known(state: State, value: Value) -> Value:
@@ -105,6 +109,14 @@ def shape(state: State, one: Tensor) -> Several:
                          else Scalar(SizeOf(e), e) for e in found))
 
 
+def _parsed(parse: Callable[[str], Parsed], text: str) -> Parsed:
+    """A string of einsum or einops, read. CannotSayError."""
+    try:
+        return parse(text)
+    except patterns.PatternError as error:
+        raise CannotSayError(error.message, *error.ways) from error
+
+
 # the functions
 
 YES = Plain(True)
@@ -118,7 +130,7 @@ def _einsum(state: State, script: Value, *operands: Value) -> Value:
         raise CannotSayError("einsum is read with a string and its operands")
     if len(operands) == 1 and isinstance(operands[0], Several):
         operands = operands[0].items
-    said = patterns.subscripts(text)
+    said = _parsed(patterns.subscripts, text)
     if len(said.operands) != len(operands):
         raise CannotSayError(f"the string has {len(said.operands)} operands, and {len(operands)} are given")
     arrays = [_shaped(state, value, letters) for value, letters in zip(operands, said.operands, strict=True)]
@@ -138,7 +150,7 @@ def _shaped(state: State, value: Value, letters: Sequence[str]) -> Tensor:
 
 def _rearranged(state: State, kind: Value, value: Value, script: Value, how: Value, **sizes: Value) -> Value:
     """`rearrange`, `reduce` and `repeat` of einops."""
-    before, after = patterns.pattern(str(plain(script, "a pattern")))
+    before, after = _parsed(patterns.pattern, str(plain(script, "a pattern")))
     said = [x for names in before for x in names]
     given = {x: extent(state, v) for x, v in sizes.items()}
     value = known(state, value)

@@ -1,0 +1,287 @@
+"""A text with strings of einsum and einops -> the same text in index notation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from einc.checking.arrays.calls import NAMES, Call, contracted
+from einc.checking.arrays.naming import Naming
+from einc.checking.arrays.reading import LostError, Reader, WaitingError, calls
+from einc.checking.arrays.sets import Sets
+from einc.checking.arrays.values import Value, indexed, opened
+from einc.checking.declarations.names import Name, left_of, size_name
+from einc.checking.matrices.known import Known, known
+from einc.checking.matrices.lines import index, names, taken
+from einc.checking.matrices.shapes import mapped, words
+from einc.checking.matrices.uses import declared, split
+from einc.checking.matrices.writing import Supply
+from einc.errors.problems import BadPattern, NoShape
+from einc.errors.report import Help, Problem, Report, Span
+from einc.syntax import tree as s
+
+
+def positional(tree: s.SyntaxTree, prelude: Iterable[s.Statement], report: Report) -> s.SyntaxTree:
+    """The tree with every equation in which a string stands in index notation, with inputs for what only strings
+    declare, and index lines for letters that nothing declares. What cannot be read is in the report, and its names are
+    lost.
+    """
+    if not any(w.text in NAMES for line in tree.statements if line.keyword in ("", "output")
+               for w in words(c.body for c in line.clauses)):
+        return tree
+    found = known(prelude, tree)
+    work = _Work(tree, found, report)
+    work.read()
+    if not work.values and not work.lost:
+        return tree
+    work.naming.settle()
+    lines = [x for line in tree.statements for x in work.lines(line)]
+    made = [work.input(node, axes) for node, axes in work.reader.inputs.values()]
+    return replace(tree, statements=(*work.indices(), *made, *lines), lost=tree.lost | work.lost)
+
+
+@dataclass
+class _Work:
+    """The equations of a text that are read by position, by their identity, with what they define."""
+
+    tree: s.SyntaxTree
+    known: Known
+    report: Report
+    values: dict[int, Value | dict[Span, Value]] = field(default_factory=dict)
+    lost: frozenset[str] = frozenset()
+    naming: Naming = field(init=False)
+    reader: Reader = field(init=False)
+
+    def __post_init__(self) -> None:
+        sets = Sets(self.known)
+        self.naming = Naming(sets, Supply(self.known, taken(self.tree.statements)), taken(self.tree.statements))
+        numbers = {*self.known.letters.values(), *self.known.parts}
+        numbers |= {x for line in self.tree.statements if line.keyword == "dim" for c in line.clauses
+                    if (x := size_name(left_of(c.body))) is not None}
+        self.reader = Reader(self.naming, {}, frozenset(numbers), self.tree.own is not None)
+        self._slots()
+
+    def _slots(self) -> None:
+        """The axes of what lines declare, and of what equations with letters define."""
+        for line in self.tree.statements:
+            if line.keyword in ("matrix", "vector"):
+                for symbol in declared(line, self.known.letters):
+                    sides = tuple(self.naming.sets.composite(tuple(
+                        self.naming.sets.sized(x, symbol.span) for x in side), symbol.span) for side in symbol.sides)
+                    own = tuple(self.naming.sets.sized(self.known.letters[x], symbol.span, x) for x in symbol.stack)
+                    self.reader.slots.setdefault(symbol.key.name, {})[len(own) + len(sides)] = (*own, *sides)
+            elif line.keyword in ("input", "weight", "", "output"):
+                for clause in line.clauses if line.keyword in ("input", "weight") else line.clauses[:1]:
+                    self._slot(left_of(clause.body), line)
+
+    def _slot(self, node: s.Expression, line: s.Statement) -> None:
+        use = split(node, self.known.letters)
+        if use is None or (line.keyword in ("", "output") and not use.places):
+            return
+        axes = []
+        for place in use.places:
+            letters = [w.text for w in words((place,)) if w.text in self.known.letters]
+            if isinstance(place, s.Scripted | s.Word):
+                letters = [place.span.text] if place.span.text in self.known.letters else letters
+            sets = [self.naming.sets.sized(self.known.letters[x], place.span, x) for x in letters]
+            axes.append(self.naming.sets.composite(tuple(sets), place.span))
+        self.reader.slots.setdefault(use.name, {})[len(axes)] = tuple(axes)
+
+    # the equations
+
+    def read(self) -> None:
+        """Reads the equations by position, each after those that define what it reads."""
+        pending = list(self._equations())
+        self.reader.pending = {name for line in pending if (name := self._defined(line)) is not None}
+        while pending:
+            left = [line for line in pending if not self._try(line)]
+            if len(left) == len(pending):
+                for line in left:
+                    self._wrong(NoShape("the axes of what this reads are not known before its own",
+                                        line.clauses[0].body.span), line)
+                break
+            pending = left
+
+    def _equations(self) -> Iterator[s.Statement]:
+        """The equations in which a call stands, and those without letters that read what such an equation defines."""
+        rest = [x for x in self.tree.statements if x.keyword in ("", "output") and not x.block
+                and isinstance(body := x.clauses[0].body, s.Relation) and body.operators[0] in ("=", ":=")]
+        found = [x for x in rest if self._calls(x)]
+        more = found
+        while more:
+            names_made = {name for x in found if (name := self._defined(x)) is not None}
+            more = [x for x in rest if x not in found and self._bare(x) and names_made & set(self._read(x))]
+            found = [*found, *more]
+        return (x for x in self.tree.statements if any(x is y for y in found))
+
+    def _calls(self, line: s.Statement) -> bool:
+        """Whether a call stands in an equation; one that cannot be read is reported."""
+        try:
+            return any(True for c in line.clauses for _ in calls(c.body))
+        except Problem as problem:
+            self._wrong(problem, line)
+            return False
+
+    def _bare(self, line: s.Statement) -> bool:
+        """Whether the left side has no letters."""
+        use = split(left_of(line.clauses[0].body), self.known.letters)
+        return use is not None and not use.places
+
+    def _defined(self, line: s.Statement) -> Name | None:
+        """The name that an equation without letters defines."""
+        use = split(left_of(line.clauses[0].body), self.known.letters)
+        return use.name if use is not None and not use.places else None
+
+    def _read(self, line: s.Statement) -> Iterator[Name]:
+        """The names without letters on the right of an equation."""
+        body = line.clauses[0].body
+        assert isinstance(body, s.Relation)
+        for node in (x for right in body.operands[1:] for x in names(right)):
+            use = split(node, self.known.letters)
+            if use is not None and not use.places:
+                yield use.name
+
+    def _try(self, line: s.Statement) -> bool:
+        """Reads an equation; False where it waits for another."""
+        body = line.clauses[0].body
+        assert isinstance(body, s.Relation)
+        try:
+            if len(body.operands) > 2 or len(line.clauses) > 1:
+                raise BadPattern("an equation of arrays without letters has two sides and no conditions", body.span,
+                                 helps=(Help("write the letters of its arrays"),))
+            use = split(body.operands[0], self.known.letters)
+            if use is not None and use.places:
+                self.values[id(line)] = {call.span: self._lettered(call) for call in calls(body.operands[1])}
+            else:
+                value = self.reader.value(body.operands[1])
+                if value.repeats and not value.view:
+                    value = replace(value, repeats=())
+                if value.repeats and line.keyword == "output":
+                    raise BadPattern(f"an output repeats along `{value.repeats[0]}`", body.span, helps=(
+                        Help("give it back as it is: what reads it repeats it"),))
+                self.values[id(line)] = value
+                if use is not None and value.view:
+                    self.reader.views[use.name] = value
+                if use is not None:
+                    self.reader.slots[use.name] = {len(value.axes): value.axes}
+                    self.reader.pending.discard(use.name)
+        except WaitingError:
+            return False
+        except LostError:
+            self._lose(line)
+        except Problem as problem:
+            self._wrong(problem, line)
+        return True
+
+    def _lettered(self, call: Call) -> Value:
+        """A call in an equation with letters: the words of its result are those letters."""
+        wrong = [x for names in call.out for x in names if x not in self.known.letters]
+        if wrong:
+            raise BadPattern(f"`{wrong[0]}` is no declared index", call.string, helps=(
+                Help("declare it, or leave the letters of the left side out"),))
+        if any(len(names) > 1 for names in call.out):
+            raise BadPattern("an axis of several words has no letter of its own", call.string, helps=(
+                Help("leave the letters of the left side out"),))
+        return contracted(self.naming, call, self.reader.operand)
+
+    def _wrong(self, problem: Problem, line: s.Statement) -> None:
+        self.report.add(problem)
+        self._lose(line)
+
+    def _lose(self, line: s.Statement) -> None:
+        """Leaves an equation out, with what it defines."""
+        self.values[id(line)] = {}
+        self.lost |= {w.text for w in words((left_of(line.clauses[0].body),))}
+        if (name := self._defined(line)) is not None:
+            self.reader.pending.discard(name)
+            self.reader.lost.add(name)
+            self.lost |= {name.base}
+
+    # the lines
+
+    def lines(self, line: s.Statement) -> Iterator[s.Statement]:
+        """What stands in place of a line."""
+        value = self.values.get(id(line))
+        if isinstance(value, Value):
+            name = self._defined(line)
+            if name in self.reader.viewed and line.keyword != "output" and name not in self._lettered_names:
+                return
+            body = line.clauses[0].body
+            assert isinstance(body, s.Relation)
+            entries = self.naming.entries(value.axes, value.letters)
+            left = indexed(body.operands[0], entries)
+            try:
+                right = opened(value.write(entries, frozenset(x for entry in entries for x in entry)))
+            except Problem as problem:
+                self._wrong(problem, line)
+                return
+            yield self._with(line, replace(body, operands=(left, right)))
+        elif value:
+            body = line.clauses[0].body
+            around = frozenset(w.text for w in words((body,)))
+            yield self._with(line, self._written(body, value, around))
+        elif value is None:
+            clauses = tuple(self._returned(c) for c in line.clauses) if line.keyword == "output" else line.clauses
+            yield replace(line, clauses=clauses)
+
+    def _with(self, line: s.Statement, body: s.Expression) -> s.Statement:
+        return replace(line, clauses=(replace(line.clauses[0], body=body),))
+
+    def _written(self, node: s.Expression, values: dict[Span, Value], around: frozenset[str]) -> s.Expression:
+        """An expression with letters, each call in it written with those of its string."""
+        if isinstance(node, s.Product):
+            factors: list[s.Expression] = []
+            marks: list[str] = []
+            at = 0
+            while at < len(node.factors):
+                after = node.factors[at + 1] if at + 1 < len(node.factors) else None
+                span = node.factors[at].span.to(after.span) if after is not None else None
+                value = values.get(span) if span is not None else None
+                marks.append(node.operators[at])
+                if value is not None:
+                    entries = tuple((x,) for x in value.letters)
+                    factors.append(value.write(entries, around | set(value.letters)))
+                    at += 2
+                else:
+                    factors.append(self._written(node.factors[at], values, around))
+                    at += 1
+            return s.Product(tuple(factors), tuple(marks), node.span) if len(factors) > 1 else factors[0]
+        return mapped(node, lambda x: self._written(x, values, around))
+
+    def _returned(self, clause: s.Clause) -> s.Clause:
+        """`output Y` of an array that an equation by position defines, with letters."""
+        use = split(clause.body, self.known.letters)
+        if use is None or use.places or use.name not in self._made:
+            return clause
+        ((_, axes),) = self.reader.slots[use.name].items()
+        return replace(clause, body=indexed(clause.body, self.naming.entries(
+            axes, [self.naming.sets.hints[x] for x in axes])))
+
+    @cached_property
+    def _lettered_names(self) -> frozenset[Name]:
+        """The names that stand with letters in equations with letters."""
+        found = (split(x, self.known.letters) for line in self.tree.statements for c in line.clauses
+                 for x in names(c.body))
+        return frozenset(use.name for use in found if use is not None and use.places)
+
+    @property
+    def _made(self) -> set[Name]:
+        """What equations by position define."""
+        return {name for line in self.tree.statements if isinstance(self.values.get(id(line)), Value)
+                and (name := self._defined(line)) is not None}
+
+    def input(self, node: s.Expression, axes: tuple[int, ...]) -> s.Statement:
+        """The declaration of what only a string declares."""
+        entries = self.naming.entries(axes, [self.naming.sets.hints[x] for x in axes])
+        clause = s.Clause(indexed(node, entries), None, node.span)
+        return s.Statement("input", False, (clause,), (), node.span)
+
+    def indices(self) -> list[s.Statement]:
+        """The index lines of letters that the text does not declare: `batch`, where nothing says their class."""
+        span = Span(self.tree.source, 0, 0)
+        supply = self.naming.supply
+        made = [index(letter, "feature", dimension, supply.fresh(dimension, set()), span)
+                for dimension, letter in supply.made.items()]
+        return [index(letter, self.known.classes.get(size, "batch"), (size,), (), span)
+                for letter, size in supply.new.items()] + made

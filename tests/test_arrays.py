@@ -1,0 +1,180 @@
+"""Strings of einsum and einops in a spec: read as torch reads them, or asked about, or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import einc
+from einc.driver import pipeline
+from einc.errors.report import Report, Source
+
+CASES: dict[str, tuple[str, dict[str, Any], Callable[..., Tensor]]] = {
+    "scores": (
+        'output Y = einsum("bhtd,bhsd->bhts", Q, K)',
+        {"Q": (2, 3, 5, 4), "K": (2, 3, 6, 4)},
+        lambda Q, K: torch.einsum("bhtd,bhsd->bhts", Q, K)),
+    "no arrow": (
+        'output Y = einsum("ba,cb", Q, K)', {"Q": (2, 3), "K": (4, 2)},
+        lambda Q, K: torch.einsum("ba,cb", Q, K)),
+    "a diagonal and a trace": (
+        'output Y = einsum("ii->i", A) * einsum("ii->", A)', {"A": (4, 4)},
+        lambda A: torch.diagonal(A) * torch.trace(A)),
+    "every sum is its own": (
+        'output Y = einsum("ij,jk->ik", A, einsum("ij,jk->ik", A, A)) + einsum("jk,ki->ji", A, A)', {"A": (4, 4)},
+        lambda A: A @ A @ A + A @ A),
+    "letters that another string gives to other sets": (
+        'P = einsum("ab,bc->ac", A, B)\noutput Y = einsum("cb,bd->cd", P, C)',
+        {"A": (2, 3), "B": (3, 4), "C": (4, 5)},
+        lambda A, B, C: A @ B @ C),
+    "a block": (
+        'dim d\nindex l, m : time(L)\nq = einsum("bld,dhk->bhlk", x, W_Q)\nk = einsum("bld,dhk->bhlk", x, W_K)\n'
+        'v = einsum("bld,dhk->bhlk", x, W_V)\nS_{b h l m} = einsum("bhlk,bhmk->bhlm", q, k) / √d\n'
+        'index b : batch(B)\nindex h : batch(H)\n'
+        'A_{b h l m} = softmax_{m ≤ l}(S_{b h l m})\noutput y = einsum("bhlm,bhmk,hkd->bld", A, v, W_O)',
+        {"x": (2, 5, 4), "W_Q": (4, 3, 2), "W_K": (4, 3, 2), "W_V": (4, 3, 2), "W_O": (3, 2, 4), "d": ()},
+        lambda x, W_Q, W_K, W_V, W_O, d: _block(x, W_Q, W_K, W_V, W_O)),
+    "a softmax along an axis": (
+        'index m : feature(M)\nS = einsum("ld,md->lm", Q, K)\nA = softmax(S / 2, axis = -1)\n'
+        'output Y = einsum("lm,md->ld", A, V)',
+        {"Q": (5, 3), "K": (4, 3), "V": (4, 2)},
+        lambda Q, K, V: (Q @ K.T / 2).softmax(-1) @ V),
+    "folds along an axis": (
+        'S = einsum("ld,md->lm", Q, K)\noutput Y = max(S, axis = 0) + sum(S, axis = 0) * exp(S)',
+        {"Q": (5, 3), "K": (4, 3)},
+        lambda Q, K: (S := Q @ K.T).amax(0) + S.sum(0) * S.exp()),
+    "broadcasting from the last axis": (
+        'S = einsum("ld,md->lm", Q, K)\nindex m : feature(M)\ninput b_m\noutput Y = (S + b) / 2 - einsum("m->m", b)',
+        {"Q": (5, 3), "K": (4, 3), "b": (4,)},
+        lambda Q, K, b: (Q @ K.T + b) / 2 - b),
+    "an axis in parts": (
+        'index h : head(H)\nindex k : feature(D)\nindex c : feature(H D) = (h k)\ninput X_{b c}\nindex b : batch(B)\n'
+        'output Y = rearrange(X, "b (h k) -> h b k")',
+        {"X": (2, 6), "_": ("H", "D")},
+        lambda X: X.reshape(2, 3, 2).transpose(0, 1)),
+    "parts of one axis": (
+        'Z = einsum("thd,shd->tsh", Q, K)\noutput Y = rearrange(Z, "t s h -> s (h t)")',
+        {"Q": (2, 3, 4), "K": (5, 3, 4)},
+        lambda Q, K: torch.einsum("thd,shd->sht", Q, K).reshape(5, 6)),
+    "a mean, a maximum": (
+        'S = einsum("ld,md->lm", Q, K)\noutput Y = reduce(S, "l m -> l", "mean") + einsum("ll->l", '
+        'einsum("ld,kd->lk", Q, Q)) * reduce(S, "l m -> ", "max")',
+        {"Q": (5, 3), "K": (4, 3)},
+        lambda Q, K: (Q @ K.T).mean(1) + (Q * Q).sum(1) * (Q @ K.T).max()),
+    "shared heads": (
+        'index g : head(G)\nindex r : head(R)\nindex h : head(G R) = (g r)\ninput q_{t h d}, k_{t g d}\n'
+        'index t : batch(T)\nindex d : feature(D)\nw = repeat(k, "t g d -> t (g r) d")\n'
+        'output Y = einsum("thd,thd->ht", q, w)',
+        {"q": (5, 6, 4), "k": (5, 3, 4), "_": ("R",)},
+        lambda q, k: torch.einsum("thd,thd->ht", q, k.repeat_interleave(2, 1))),
+    "matrices beside strings": (
+        'index t, s : time(T)\nmatrix Q, K : T × d_k\noutput S = einsum("td,sd->ts", Q, K) : all',
+        {"Q": (5, 3), "K": (5, 3)},
+        lambda Q, K: Q @ K.T),
+    "in an equation with letters": (
+        'index t, s : time(T)\nindex h : head(H)\nindex d : feature(D)\ninput Q_t^{h d}, K_t^{h d}, M_{t s}\n'
+        'output L_{s t}^h = einsum("thd,shd->hts", Q, K) / 2 + M_{t s} : all',
+        {"Q": (5, 2, 3), "K": (5, 2, 3), "M": (5, 5)},
+        lambda Q, K, M: (torch.einsum("thd,shd->sth", Q, K) / 2 + M.T[:, :, None])),
+}
+
+
+def _block(x: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor, W_O: Tensor) -> Tensor:
+    q, k, v = (torch.einsum("bld,dhk->bhlk", x, w) for w in (W_Q, W_K, W_V))
+    scores = torch.einsum("bhlk,bhmk->bhlm", q, k) / 4 ** 0.5
+    scores = scores.masked_fill(torch.ones(5, 5).triu(1).bool(), -torch.inf)
+    return torch.einsum("bhlk,hkd->bld", torch.einsum("bhlm,bhmk->bhlk", scores.softmax(-1), v), W_O)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_string_is_what_torch_makes_of_it(name: str) -> None:
+    text, shapes, torchs = CASES[name]
+    draw = torch.Generator().manual_seed(7)
+    arrays = {k: torch.randn(n, dtype=torch.float64, generator=draw)
+              for k, n in shapes.items() if k != "_"}
+    want = torchs(**arrays)
+    given: dict[str, Tensor | int] = dict(arrays)
+    if "d" in given:
+        given["d"] = 4
+    if "_" in shapes:
+        given |= {x: {"H": 3, "D": 2, "R": 2}[x] for x in shapes["_"]}
+    got = einc.compile(text + "\n")(**given)
+    torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-12)
+
+
+def drawn(draw: Random) -> tuple[str, list[list[int]]]:
+    """A string of einsum with its operands' shapes: letters anywhere, repeated in one operand or in several."""
+    letters = draw.sample("abcdhijklmnopqrstuvwxyz", draw.randint(1, 5))
+    sizes = {x: draw.randint(1, 4) for x in letters}
+    words = ["".join(draw.choices(letters, k=draw.randint(1, 4))) for _ in range(draw.randint(1, 3))]
+    every = sorted({x for word in words for x in word})
+    out = draw.sample(every, draw.randint(0, len(every)))
+    return f"{','.join(words)}->{''.join(out)}", [[sizes[x] for x in word] for word in words]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_drawn_string_is_what_torch_makes_of_it(seed: int) -> None:
+    string, shapes = drawn(Random(seed))
+    names = ["Q", "K", "V"][: len(shapes)]
+    draw = torch.Generator().manual_seed(seed)
+    arrays = {n: torch.randn(shape, dtype=torch.float64, generator=draw)
+              for n, shape in zip(names, shapes, strict=True)}
+    text = f'output Y = einsum("{string}", {", ".join(names)})\n'
+    got = einc.compile(text)(**arrays)
+    torch.testing.assert_close(got, torch.einsum(string, *arrays.values()), rtol=1e-12, atol=1e-12)
+
+
+HEAD = "index t, s : time(T)\nindex d : feature(D)\ninput X_{t d}, Y_{d}, Y_{t d}\n"
+
+
+@pytest.mark.parametrize(("text", "code", "said"), [
+    ('output Z = einsum("td,sd-ts", X, X)', "E0233", "is no letter"),
+    ('output Z = einsum("td,sd->ts", X)', "E0233", "2 operands, and 1 is given"),
+    ('output Z = einsum("td->tu", X)', "E0233", "stands in no operand"),
+    ('output Z = einsum("...d->...", X)', "E0233", "`...`"),
+    ("output Z = einsum(X, X)", "E0233", "no string"),
+    ('output Z = einsum("tdu->t", X)', "E0231", "has 2 axes, and 3 words"),
+    ('output Z = einsum("ds->ds", X)', "E0231", "runs over `D`"),
+    ('output Z = einsum("tt->t", X)', "E0231", "runs over `T`"),
+    ('output Z = rearrange(X, "t d -> d s")', "E0233", "one side of the pattern alone"),
+    ('output Z = rearrange(X, "t (d -> d t")', "E0233", "do not match"),
+    ('output Z = rearrange(X, "t t -> t")', "E0233", "stands twice"),
+    ('output Z = rearrange(X, "t d -> t 1 d")', "E0233", "one element"),
+    ('output Z = reduce(X, "t d -> t", "median")', "E0233", "no way to reduce"),
+    ('output Z = reduce(X, "t d -> t")', "E0233", "nothing says how to reduce"),
+    ('output Z = repeat(X, "t d -> t d r")', "E0233", "how often `r` repeats"),
+    ('output Z = repeat(X, "t d -> t d r", r = 3)', "E0233", "an output repeats"),
+    ('output Z = rearrange(X, "t d -> d t", u = 3)', "E0233", "no number of a word"),
+    ('S = einsum("td,sd->ts", X, X)\noutput Z = softmax(S)', "E0232", "along which axis"),
+    ('S = einsum("td,sd->ts", X, X)\noutput Z = softmax(S, axis = 2)', "E0230", "no axis 2"),
+    ('S = einsum("td,sd->ts", X, X)\noutput Z = softmax(S, axis = x)', "E0233", "whole number"),
+    ('S = einsum("td,sd->ts", X, X)\noutput Z = softmax(S, axis = -1)', "E0503", "over which part of time(T)"),
+    ('S = einsum("ab,cb->ac", U, U)\noutput Z = softmax(S, axis = -1)', "E0232", "time?"),
+    ('S = einsum("td,sd->ts", X, X)\noutput Z = S S', "E0232", "meet those"),
+    ('S = einsum("td,sd->ts", X, X)\noutput Z = S X_{t d}', "E0232", "has letters"),
+    ('output Z = einsum("td->t", X) + bias', "E0230", "which axes `bias` has"),
+    ('output Z = einsum("td->td", X) + Y', "E0232", "one with 2 axes"),
+    ('output Z = einsum("td,sd->ts", X, Z)', "E0230", "before its own"),
+    ('S = einsum("td,sd->ts", X, X)\noutput Z = S, s <= t', "E0233", "no conditions"),
+])
+def test_what_cannot_be_read_is_refused_at_its_place(text: str, code: str, said: str) -> None:
+    report = Report()
+    assert pipeline.check(Source("a.ein", HEAD + text + "\n"), report) is None
+    assert [p.code for p in report.errors] == [code], [p.message for p in report.errors]
+    assert said in report.errors[0].message
+    assert report.errors[0].span is not None
+
+
+def test_a_view_is_never_made() -> None:
+    """What is put in another order, or repeated, is read where its array lies."""
+    text = ("index h : head(H)\nindex r : head(R)\nindex g : head(H R) = (h r)\nindex t : batch(T)\n"
+            'index d : feature(D)\ninput q_{t g d}, k_{t h d}\nw = rearrange(repeat(k, "t h d -> t (h r) d"), '
+            '"t g d -> g t d")\noutput L = einsum("tgd,gtd->gt", q, w)\n')
+    program = pipeline.check(Source("v.ein", text), Report())
+    assert program is not None
+    assert len(program.tensors) == 3
