@@ -17,6 +17,7 @@ from einc.errors.problems import Damaged, NoSuchSection, NotTaken
 from einc.errors.report import Help, Problem, Report, Source, Span
 from einc.ir.programs import TypedProgram
 from einc.syntax.parse import parse_part
+from einc.syntax.spelling import SHAPED
 from einc.syntax.texts import MAX_STATEMENTS, too_many
 
 
@@ -67,7 +68,7 @@ def paper(source: Source, report: Report, side: Source | None = None, sources: S
     # What the text itself declares is known before a comma is read as an equation or as a condition.
     first = said(document, known, ())
     declared |= {index_name(x) for found in first for x in found.indices}
-    tensors = {named[0].base for line in walk_lines(lines) if line.keyword in ("input", "weight", "matrix", "vector")
+    tensors = {named[0].base for line in walk_lines(lines) if line.keyword in ("input", "weight", *SHAPED)
                for c in line.clauses if (named := head(c.body)) is not None}
     equations = said(document, known, {n for n in declared if n is not None}, tensors)
     return Paper(document, equations, lines, frozenset().union(*(tree.lost for tree in trees)),

@@ -21,10 +21,7 @@ MAX_OPEN_LINES = 64
 
 _CONTINUES = {"REL", "SIGN", "OP", "OPLUS", "AND", "OR", "NOT", "IN", "ROOT", "DOTS", "WITH"}
 _CONTINUED_BY = _CONTINUES - {"NOT", "ROOT"} | {"ASSUMING"}
-_HEADS = {
-    "INDEX", "DIM", "INPUT", "WEIGHT", "OUTPUT", "MASK", "MAP", "SET", "DEF", "USE", "OVERRIDE", "CLAIM", "SECTION",
-    "FOR", "PLAN", "MATRIX", "VECTOR",
-}
+_HEADS = {"PLAN", *(word.upper() for word in HEADS)}
 _OPENERS = {"LPAR": "(", "LSQB": "[", "LBRACE": "{"}
 _CLOSERS = {"RPAR": ")", "RSQB": "]", "RBRACE": "}"}
 _PARTNERS = {"LPAR": ")", "LSQB": "]", "LBRACE": "}"}

@@ -14,27 +14,27 @@ from einc.checking.arrays.values import Value, indexed, opened
 from einc.checking.declarations.names import Name, left_of, size_name
 from einc.checking.matrices.known import Known, known
 from einc.checking.matrices.lines import index, names, taken
-from einc.checking.matrices.shapes import mapped, words
+from einc.checking.matrices.shapes import dimensions, mapped, words
 from einc.checking.matrices.uses import declared, split
 from einc.checking.matrices.writing import Supply
-from einc.errors.problems import BadPattern, NoShape
+from einc.errors.problems import BadDeclaration, BadPattern, NoShape, ShapesDiffer
 from einc.errors.report import Help, Problem, Report, Span
 from einc.syntax import tree as s
 
+TENSOR = "tensor"
 
 def positional(tree: s.SyntaxTree, prelude: Iterable[s.Statement], report: Report) -> s.SyntaxTree:
     """The tree with every equation in which a string stands in index notation, with inputs for what only strings
     declare, and index lines for letters that nothing declares. What cannot be read is in the report, and its names are
     lost.
     """
-    if not any(w.text in NAMES for line in tree.statements if line.keyword in ("", "output")
-               for w in words(c.body for c in line.clauses)):
+    said = any(w.text in NAMES for line in tree.statements if line.keyword in ("", "output")
+               for w in words(c.body for c in line.clauses))
+    if not said and not any(line.keyword == TENSOR for line in tree.statements):
         return tree
     found = known(prelude, tree)
     work = _Work(tree, found, report)
     work.read()
-    if not work.values and not work.lost:
-        return tree
     work.naming.settle()
     lines = [x for line in tree.statements for x in work.lines(line)]
     made = [work.input(node, axes) for node, axes in work.reader.inputs.values()]
@@ -49,6 +49,7 @@ class _Work:
     known: Known
     report: Report
     values: dict[int, Value | dict[Span, Value]] = field(default_factory=dict)
+    arrays: dict[Name, tuple[s.Expression, tuple[int, ...]]] = field(default_factory=dict)  # those of `tensor` lines
     lost: frozenset[str] = frozenset()
     naming: Naming = field(init=False)
     reader: Reader = field(init=False)
@@ -71,9 +72,33 @@ class _Work:
                         self.naming.sets.sized(x, symbol.span) for x in side), symbol.span) for side in symbol.sides)
                     own = tuple(self.naming.sets.sized(self.known.letters[x], symbol.span, x) for x in symbol.stack)
                     self.reader.slots.setdefault(symbol.key.name, {})[len(own) + len(sides)] = (*own, *sides)
+            elif line.keyword == TENSOR:
+                self._tensor(line)
             elif line.keyword in ("input", "weight", "", "output"):
                 for clause in line.clauses if line.keyword in ("input", "weight") else line.clauses[:1]:
                     self._slot(left_of(clause.body), line)
+
+    def _tensor(self, line: s.Statement) -> None:
+        """The axes of `tensor x : B × L × d`, by their sizes."""
+        try:
+            if len(line.tail) != 1:
+                raise BadDeclaration("nothing says which sizes these arrays have", line.span, helps=(
+                    Help("write them after a colon: `tensor x : B × L × d`"),))
+            sides = dimensions(line.tail[0].body)
+            for clause in line.clauses:
+                use = split(clause.body, self.known.letters)
+                if use is None or use.places:
+                    raise BadDeclaration(f"`{clause.span.text}` is no name of a tensor", clause.span, helps=(
+                        Help("write it as in `tensor x : B × L × d`"),))
+                sets = self.naming.sets
+                axes = tuple(sets.composite(tuple(sets.sized(x, clause.span) for x in side), clause.span)
+                             for side in sides)
+                self.arrays[use.name] = (clause.body, axes)
+                self.reader.slots.setdefault(use.name, {})[len(axes)] = axes
+                self.reader.numbers |= {x for side in sides for x in side}
+        except Problem as problem:
+            self.report.add(problem)
+            self.lost |= {w.text for w in words(c.body for c in line.clauses)}
 
     def _slot(self, node: s.Expression, line: s.Statement) -> None:
         use = split(node, self.known.letters)
@@ -108,9 +133,9 @@ class _Work:
         rest = [x for x in self.tree.statements if x.keyword in ("", "output") and not x.block
                 and isinstance(body := x.clauses[0].body, s.Relation) and body.operators[0] in ("=", ":=")]
         found = [x for x in rest if self._calls(x)]
-        more = found
+        more = rest
         while more:
-            names_made = {name for x in found if (name := self._defined(x)) is not None}
+            names_made = {*self.arrays, *(name for x in found if (name := self._defined(x)) is not None)}
             more = [x for x in rest if x not in found and self._bare(x) and names_made & set(self._read(x))]
             found = [*found, *more]
         return (x for x in self.tree.statements if any(x is y for y in found))
@@ -164,6 +189,7 @@ class _Work:
                 if use is not None and value.view:
                     self.reader.views[use.name] = value
                 if use is not None:
+                    self._agrees(use.name, value, body)
                     self.reader.slots[use.name] = {len(value.axes): value.axes}
                     self.reader.pending.discard(use.name)
         except WaitingError:
@@ -173,6 +199,17 @@ class _Work:
         except Problem as problem:
             self._wrong(problem, line)
         return True
+
+    def _agrees(self, name: Name, value: Value, body: s.Relation) -> None:
+        """Holds the axes of an array against those that its line declares. Raises ShapesDiffer."""
+        if name not in self.arrays:
+            return
+        axes = self.arrays[name][1]
+        if len(axes) != len(value.axes):
+            raise ShapesDiffer(f"`{body.operands[0].span.text}` is declared with {len(axes)} axes, and the right side "
+                               f"has {len(value.axes)}", body.span)
+        for one, two in zip(axes, value.axes, strict=True):
+            self.naming.sets.join(one, two)
 
     def _lettered(self, call: Call) -> Value:
         """A call in an equation with letters: the words of its result are those letters."""
@@ -221,6 +258,12 @@ class _Work:
             body = line.clauses[0].body
             around = frozenset(w.text for w in words((body,)))
             yield self._with(line, self._written(body, value, around))
+        elif line.keyword == TENSOR:
+            made = self._lettered_left | {self._defined(x) for x in self.tree.statements
+                                          if x.keyword in ("", "output") and isinstance(x.clauses[0].body, s.Relation)}
+            for name, (node, axes) in self.arrays.items():
+                if node.span in {c.span for c in line.clauses} and name not in made:
+                    yield self.input(node, axes)
         elif value is None:
             clauses = tuple(self._returned(c) for c in line.clauses) if line.keyword == "output" else line.clauses
             yield replace(line, clauses=clauses)
@@ -257,6 +300,13 @@ class _Work:
         ((_, axes),) = self.reader.slots[use.name].items()
         return replace(clause, body=indexed(clause.body, self.naming.entries(
             axes, [self.naming.sets.hints[x] for x in axes])))
+
+    @property
+    def _lettered_left(self) -> set[Name | None]:
+        """The names that equations with letters define."""
+        found = (split(left_of(x.clauses[0].body), self.known.letters) for x in self.tree.statements
+                 if x.keyword in ("", "output") and isinstance(x.clauses[0].body, s.Relation))
+        return {use.name for use in found if use is not None and use.places}
 
     @cached_property
     def _lettered_names(self) -> frozenset[Name]:

@@ -143,6 +143,8 @@ class Reader:
 
     def _named(self, node: s.Expression) -> Value:
         """A name: all of an array, or a number."""
+        if self._scalar(node):
+            return number(node)
         use = self._use(node)
         if use is None:
             return number(node)
@@ -158,8 +160,6 @@ class Reader:
             raise WaitingError
         if use.name in self.lost:
             raise LostError
-        if self._scalar(node):
-            return number(node)
         raise NoShape(f"nothing says which axes `{node.span.text}` has", node.span, helps=(
             Help("declare it: an `input` with a letter for each axis, a `dim` where it is a size"),))
 

@@ -16,6 +16,7 @@ from einc.syntax import tree as s
 from einc.syntax.parse import parse
 from einc.syntax.printing.names import Names
 from einc.syntax.printing.writer import Spelling, Writer
+from einc.syntax.spelling import SHAPED
 from einc.syntax.texts import column
 from einc.syntax.tokens import trivia, words
 
@@ -173,7 +174,7 @@ def _tail(statement: s.Statement, writer: Writer) -> str:
     before = statement.clauses[-1]
     for joint, clause in joints(statement):
         out += writer.comma(before, clause) if joint == "," else " : " if joint == ":" else f" {joint} "
-        out += _kind(_shaped(clause.body) if statement.keyword in ("matrix", "vector") else clause.body, writer)
+        out += _kind(_shaped(clause.body) if statement.keyword in SHAPED else clause.body, writer)
         before = clause
     return out
 
