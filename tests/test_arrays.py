@@ -14,6 +14,7 @@ import einc
 from einc.driver import pipeline
 from einc.errors.report import Report, Source
 
+
 def _block(x: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor, W_O: Tensor) -> Tensor:
     q, k, v = (torch.einsum("bld,dhk->bhlk", x, w) for w in (W_Q, W_K, W_V))
     scores = torch.einsum("bhlk,bhmk->bhlm", q, k) / 2 ** 0.5
