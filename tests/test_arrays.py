@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
@@ -130,6 +131,80 @@ def test_a_drawn_string_is_what_torch_makes_of_it(seed: int) -> None:
     text = f'output Y = einsum("{string}", {", ".join(names)})\n'
     got = einc.compile(text)(**arrays)
     torch.testing.assert_close(got, torch.einsum(string, *arrays.values()), rtol=1e-12, atol=1e-12)
+
+
+@dataclass
+class Drawing:
+    """Draws a program of arrays, each value with what torch makes of it. `axes` are the words of each array."""
+
+    draw: Random
+    lines: list[str] = field(default_factory=list)
+    arrays: dict[str, Tensor] = field(default_factory=dict)
+    values: dict[str, tuple[str, Tensor]] = field(default_factory=dict)  # a name -> its axes, one letter each
+
+    def new(self, letters: str) -> str:
+        """A new input."""
+        name = "ABCDEFGHIJKLM"[len(self.arrays)]
+        shape = ["tsdhk".index(x) % 3 + 2 for x in letters]
+        self.arrays[name] = torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(
+            self.draw.randrange(1000)))
+        self.values[name] = (letters, self.arrays[name])
+        sizes = " × ".join(f"N_{x}" for x in letters)
+        self.lines.append(f"tensor {name} : {sizes}")
+        return name
+
+    def step(self) -> None:
+        """One more equation."""
+        name = "PQRSUVWXYZ"[len(self.values) - len(self.arrays)]
+        one = self.draw.choice(list(self.values))
+        axes, value = self.values[one]
+        match self.draw.choice(["einsum", "turn", "softmax", "fold", "entries", "parts"]):
+            case "einsum":
+                other = self.draw.choice(list(self.values))
+                words = [axes, self.values[other][0]]
+                every = sorted({*words[0], *words[1]})
+                out = self.draw.sample(every, self.draw.randint(1, min(3, len(every))))
+                string = f"{words[0]},{words[1]}->{''.join(out)}"
+                made, axes = torch.einsum(string, value, self.values[other][1]), "".join(out)
+                text = f'einsum("{string}", {one}, {other})'
+            case "turn":
+                order = self.draw.sample(range(len(axes)), len(axes))
+                made, new = value.permute(order), "".join(axes[x] for x in order)
+                text, axes = f'rearrange({one}, "{" ".join(axes)} -> {" ".join(new)}")', new
+            case "parts" if len(axes) > 1 and len({*axes}) == len(axes):
+                text = (f'einsum("{axes}->{axes[::-1]}", rearrange(rearrange({one}, "{axes[0]} {" ".join(axes[1:])} -> '
+                        f'({" ".join(axes)})"), "({" ".join(axes)}) -> {" ".join(axes)}"))')
+                made, axes = value.permute(*range(len(axes))[::-1]), axes[::-1]
+            case "softmax":
+                at = self.draw.randrange(-len(axes), len(axes))
+                made, text = value.softmax(at), f"softmax({one}, axis = {at})"
+            case "fold" if len(axes) > 1:
+                at = self.draw.randrange(-len(axes), len(axes))
+                made, text = value.amax(at), f"max({one}, axis = {at})"
+                axes = "".join(x for n, x in enumerate(axes) if n != at % len(axes))
+            case _:
+                last = self.new(axes[-1]) if len(self.arrays) < 12 else one
+                made, text = value * 2 + self.values[last][1] * value, f"{one} * 2 + {last} * {one}"
+        self.lines.append(f"{name} = {text}")
+        self.values[name] = (axes, made)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_drawn_program_is_what_torch_makes_of_it(seed: int) -> None:
+    drawing = Drawing(Random(seed))
+    for _ in range(2):
+        drawing.new("".join(drawing.draw.sample("tsdhk", drawing.draw.randint(1, 3))))
+    for _ in range(4):
+        drawing.step()
+    name, (_, want) = list(drawing.values.items())[-1]
+    heads = [f"index {x} : feature(N_{x})" for x in "tsdhk"]
+    text = "\n".join([*heads, *drawing.lines[:-1], f"output {drawing.lines[-1]}"]) + "\n"
+    report = Report()
+    program = pipeline.check(Source("drawn.ein", text), report)
+    assert program is not None, (text, [p.message for p in report.errors])
+    compiled = einc.compile(text)
+    got = compiled(**{t.key: drawing.arrays[t.key] for t in program.inputs()})
+    torch.testing.assert_close(got, want, rtol=1e-9, atol=1e-9)
 
 
 HEAD = "index t, s : time(T)\nindex d : feature(D)\ninput X_{t d}, Y_{d}, Y_{t d}\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -14,7 +15,7 @@ from einc.checking.arrays.values import Value, indexed, opened
 from einc.checking.declarations.names import Name, left_of, size_name
 from einc.checking.matrices.known import Known, known
 from einc.checking.matrices.lines import index, names, taken
-from einc.checking.matrices.shapes import dimensions, mapped, words
+from einc.checking.matrices.shapes import Symbol, dimensions, mapped, words
 from einc.checking.matrices.uses import declared, split
 from einc.checking.matrices.writing import Supply
 from einc.errors.problems import BadDeclaration, BadPattern, NoShape, ShapesDiffer
@@ -67,16 +68,22 @@ class _Work:
         """The axes of what lines declare, and of what equations with letters define."""
         for line in self.tree.statements:
             if line.keyword in ("matrix", "vector"):
-                for symbol in declared(line, self.known.letters):
-                    sides = tuple(self.naming.sets.composite(tuple(
-                        self.naming.sets.sized(x, symbol.span) for x in side), symbol.span) for side in symbol.sides)
-                    own = tuple(self.naming.sets.sized(self.known.letters[x], symbol.span, x) for x in symbol.stack)
-                    self.reader.slots.setdefault(symbol.key.name, {})[len(own) + len(sides)] = (*own, *sides)
+                with suppress(Problem):  # what is wrong with such a line is told where matrices are read
+                    self._sides(list(declared(line, self.known.letters)))
             elif line.keyword == TENSOR:
                 self._tensor(line)
             elif line.keyword in ("input", "weight", "", "output"):
                 for clause in line.clauses if line.keyword in ("input", "weight") else line.clauses[:1]:
                     self._slot(left_of(clause.body), line)
+
+    def _sides(self, symbols: Iterable[Symbol]) -> None:
+        """The axes of matrices and vectors: the letters that they carry, then their sides."""
+        sets = self.naming.sets
+        for symbol in symbols:
+            sides = tuple(sets.composite(tuple(sets.sized(x, symbol.span) for x in side), symbol.span)
+                          for side in symbol.sides)
+            own = tuple(sets.sized(self.known.letters[x], symbol.span, x) for x in symbol.stack)
+            self.reader.slots.setdefault(symbol.key.name, {})[len(own) + len(sides)] = (*own, *sides)
 
     def _tensor(self, line: s.Statement) -> None:
         """The axes of `tensor x : B × L × d`, by their sizes."""
