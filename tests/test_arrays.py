@@ -196,7 +196,7 @@ def test_a_drawn_program_is_what_torch_makes_of_it(seed: int) -> None:
         drawing.new("".join(drawing.draw.sample("tsdhk", drawing.draw.randint(1, 3))))
     for _ in range(4):
         drawing.step()
-    name, (_, want) = list(drawing.values.items())[-1]
+    _, want = list(drawing.values.values())[-1]
     heads = [f"index {x} : feature(N_{x})" for x in "tsdhk"]
     text = "\n".join([*heads, *drawing.lines[:-1], f"output {drawing.lines[-1]}"]) + "\n"
     report = Report()

@@ -27,7 +27,7 @@ class Formula:
     `section` is the place of its heading in the document's, -1 before the first. `holes` are stretches of the
     file inside the span that are no part of it, such as the `> ` of a quotation. `skip` says why it is not read,
     where the author said so. `problem` is that of a formula that has no end: then the span is its beginning
-    alone, and what follows is read as prose.
+    alone, and what follows is read as prose. `code`: it is a line of Python, and no mathematics.
     """
 
     span: Span
@@ -36,6 +36,7 @@ class Formula:
     holes: Holes = ()
     skip: str = ""
     problem: Problem | None = None
+    code: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from einc.checking.declarations.names import head, index_name, left_of
 from einc.checking.matrices.functions import at_rows, parameters
 from einc.checking.matrices.shapes import parts
-from einc.documents import shapes
+from einc.documents import code, shapes
 from einc.documents.apart import parts as parts_of
 from einc.documents.blocks import updates
 from einc.documents.braces import braces
@@ -153,6 +153,9 @@ def _formula(document: Document, formula: Formula, functions: frozenset[str], kn
     if formula.problem is not None:
         yield Said(formula, span, problem=formula.problem)
         return
+    if formula.code:
+        yield from _code(formula)
+        return
     number = not formula.display and shapes.number(document.source.text, span.start)
     if not formula.display and not number and not _SAYS.search(span.text):
         return
@@ -176,6 +179,15 @@ def _formula(document: Document, formula: Formula, functions: frozenset[str], kn
         return
     for statement in found:
         yield from _statement(formula, statement, known)
+
+
+def _code(formula: Formula) -> Iterator[Said]:
+    """The equation of a line of Python, or the axes that a comment says."""
+    try:
+        for line in code.read(formula.span):
+            yield Said(formula, formula.span, line, fact=shapes.FACT if line.keyword else "")
+    except Problem as problem:
+        yield Said(formula, formula.span, problem=problem)
 
 
 def _read(document: Document, formula: Formula, functions: frozenset[str],

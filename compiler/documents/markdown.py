@@ -173,9 +173,14 @@ def _prefixes(source: str, lines: Lines, start: int, end: int) -> Holes:
 
 
 def _fence(draft: Draft, token: Token, lines: Lines) -> None:
-    """Puts a fenced block into the draft: `math` is a display formula, `ein` are declarations; others are left out."""
+    """Puts a fenced block into the draft: `math` is a display formula, `ein` are declarations, and the lines of
+    `python` are equations where strings of axes stand in them; others are left out.
+    """
     words = token.info.split()
     inside = lines[1 : 1 + token.content.count("\n")]
+    if words[:1] in (["python"], ["py"]) and inside and not _prefixes(draft.source.text, inside, inside[0][0],
+                                                                       inside[-1][1]):
+        draft.code(inside[0][0], inside[-1][1])
     if not words or words[0] not in ("ein", "math") or not inside:
         return
     start, end = inside[0][0], inside[-1][1]

@@ -91,7 +91,7 @@ class _Page:
         formula, entries = document.formulas[n], self.entries.get(n, [])
         kind = "display" if formula.display else "inline"
         if not entries:
-            shown = self.math(self.written(n), formula.display, formula.span)
+            shown = self.whole(n)
             return f'<span class="{kind}"><span class="row"><span class="eq plain">{shown}</span></span></span>' \
                 if formula.display else f'<span class="eq plain">{shown}</span>'
         pieces = self.pieces(n, entries)
@@ -105,16 +105,23 @@ class _Page:
         document = self.account.document
         formula = document.formulas[n]
         if len(entries) == 1:
-            return [(entries[0], self.math(self.written(n), formula.display, formula.span))]
+            return [(entries[0], self.whole(n))]
         starts = [formula.span.start, *(e.span.start for e in entries[1:]), formula.span.end]
         cut = [without(document.source.text, a, b, tuple(h for h in formula.holes if a <= h[0] < b))
                for a, b in pairwise(starts)]
         macros = document.macros.seen(formula.span.end)
         shown = [mathml(text, formula.display, macros) for text in cut]
         if None in shown:
-            whole = self.math(self.written(n), formula.display, formula.span)
+            whole = self.whole(n)
             return [(e, whole if e is entries[0] else "") for e in entries]
         return [(e, text or "") for e, text in zip(entries, shown, strict=True)]
+
+    def whole(self, n: int) -> str:
+        """A formula as MathML, a line of code as it stands."""
+        formula = self.account.document.formulas[n]
+        if formula.code:
+            return f"<code>{escape(formula.span.text)}</code>"
+        return self.math(self.written(n), formula.display, formula.span)
 
     def written(self, n: int) -> str:
         """The formula as its author laid it out, without what Markdown or a comment put into it."""

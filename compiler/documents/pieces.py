@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from pylatexenc.latex2text import LatexNodes2Text
 
+from einc.documents.code import axes, lines
 from einc.documents.definitions import Scopes
 from einc.documents.document import Document, Fence, Formula, Heading, Holes
 from einc.errors.problems import Unclosed
@@ -57,6 +58,16 @@ class Draft:
             return
         self.formulas.append(Formula(self._span(start, end), display, len(self.headings) - 1, found, self.waiting))
         self.waiting = ""
+
+    def code(self, start: int, end: int) -> bool:
+        """Adds the equations of a stretch of Python; False where it has none."""
+        found = lines(self.source, start, end)
+        for line in found:
+            display = axes(self.source.text[line.start : line.end]) is None
+            self.formulas.append(Formula(self._span(line.start, line.end), display, len(self.headings) - 1, (),
+                                         self.waiting, code=True))
+        self.waiting = "" if found else self.waiting
+        return bool(found)
 
     def fence(self, start: int, end: int, holes: Holes = ()) -> None:
         """Adds a block of declarations under the last heading; `holes` are places in it that are not read."""

@@ -21,6 +21,8 @@ def read_plain(source: Source) -> Document:
     draft = Draft(source)
     for paragraph in _PARAGRAPH.finditer(source.text):
         text, at = paragraph[0], paragraph.start()
+        if draft.code(at, paragraph.end()):
+            continue
         if level := _level(text.strip()):
             draft.heading(text, level if draft.headings else 1, at, paragraph.end())
             continue

@@ -103,7 +103,8 @@ class Reader:
         span = name.span.to(group.span)
         functions = self.naming.supply.known.functions
         if isinstance(name, s.Word) and (name.text in functions or is_fold(name.text)):
-            axis = [x for x in group.items if isinstance(x, s.Relation) and x.operands[0].span.text == AXIS]
+            axis = [x for x in group.items if isinstance(x, s.Relation) and isinstance(
+                x.operands[0], s.Word) and x.operands[0].text == AXIS]
             rest = tuple(x for x in group.items if isinstance(x, s.Relation) and x not in axis)
             plain = [x for x in group.items if not isinstance(x, s.Relation)]
             row = None if axis and is_fold(name.text) else functions.get(name.text)

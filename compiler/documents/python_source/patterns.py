@@ -16,9 +16,11 @@ class Shape:
 
     name: str
     sizes: tuple[str, ...]
+    start: int = 0  # where the name begins in the comment
+    end: int = 0  # and where the sizes end
 
 
 def shapes(comment: str) -> list[Shape]:
     """The shapes that a comment gives."""
-    return [Shape(found["name"] or "", tuple(re.findall(r"[\w.]+", found["inner"])))
+    return [Shape(found["name"] or "", tuple(re.findall(r"[\w.]+", found["inner"])), found.start(), found.end())
             for found in _SHAPE.finditer(comment)]

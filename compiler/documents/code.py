@@ -1,0 +1,193 @@
+"""Lines of Python in a document -> equations: assignments of arrays, read by `ast` and never run.
+
+A stretch of code is read where it holds a string of einsum or einops at its top level; what functions define is theirs,
+and `einc from` reads them. Comments such as `# q[B, H, L, d_h]` say the axes of arrays.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+from dataclasses import dataclass
+
+from einc.checking.arrays.calls import NAMES
+from einc.documents.python_source.outside import ROOTS
+from einc.documents.python_source.patterns import Shape, shapes
+from einc.errors.problems import BadDeclaration
+from einc.errors.report import Help, Source, Span
+from einc.syntax import tree as s
+
+_AXIS = ("dim", "axis")
+_SIGNS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
+_MODULES = {*ROOTS, "np", "jnp", "F", "math", "nn", "functional", "einops", "special"}
+
+
+@dataclass(frozen=True)
+class Line:
+    """An assignment, or the axes that a comment says of an array, where it stands."""
+
+    start: int
+    end: int
+
+
+def lines(source: Source, start: int, end: int) -> list[Line]:
+    """The assignments in a stretch of a text, and the comments that say axes, in order; none where it is no Python or
+    has no string of axes at its top level.
+    """
+    text = source.text[start:end]
+    module = _module(text)
+    if module is None:
+        return []
+    found = [node for node in module.body if isinstance(node, ast.Assign)]
+    if not any(_called(node) for node in found):
+        return []
+    starts = _starts(text)
+    out = [Line(start + _place(text, starts, node.lineno, node.col_offset),
+                start + _place(text, starts, node.end_lineno or node.lineno, node.end_col_offset or 0))
+           for node in found]
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            at = start + starts[token.start[0] - 1] + token.start[1]
+            out += [Line(at + x.start, at + x.end) for x in shapes(token.string) if x.name]
+    return sorted(out, key=lambda x: x.start)
+
+
+def _module(text: str) -> ast.Module | None:
+    """The tree of a Python text; None where it is none."""
+    try:
+        list(tokenize.generate_tokens(io.StringIO(text).readline))
+        return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError, tokenize.TokenError):
+        return None
+
+
+def _called(node: ast.AST) -> bool:
+    return any(isinstance(x, ast.Call) and _function(x.func) in NAMES for x in ast.walk(node))
+
+
+def _function(node: ast.expr) -> str:
+    """The last part of a function's name: `einsum` of `torch.einsum`."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _starts(text: str) -> list[int]:
+    out = [0]
+    for row in text.split("\n"):
+        out.append(out[-1] + len(row) + 1)
+    return out
+
+
+def _place(text: str, starts: list[int], line: int, column: int) -> int:
+    """The offset of a place that `ast` gives in bytes of UTF-8."""
+    row = text[starts[line - 1] :].split("\n", 1)[0]
+    return starts[line - 1] + len(row.encode()[:column].decode(errors="ignore"))
+
+
+def read(span: Span) -> list[s.Statement]:
+    """The equation of an assignment, or the `tensor` line of what a comment says. Raises BadDeclaration."""
+    if (said := axes(span.text)) is not None:
+        return [_tensor(said.name, said.sizes, span)]
+    (node,) = ast.parse(span.text).body
+    assert isinstance(node, ast.Assign)
+    if len(node.targets) != 1 or not isinstance(node.targets[0], ast.Name):
+        raise _unread(node, span)
+    reader = _Reader(span, _starts(span.text))
+    left, right = reader.name(node.targets[0].id, reader.span(node.targets[0])), reader.expression(node.value)
+    relation = s.Relation((left, right), ("=",), span)
+    return [s.Statement("", False, (s.Clause(relation, None, span),), (), span)]
+
+
+def axes(text: str) -> Shape | None:
+    """The axes that a text says and no more, `q[B, H, L, d_h]`."""
+    found = shapes(text)
+    return found[0] if len(found) == 1 and (found[0].start, found[0].end) == (0, len(text)) and found[0].name else None
+
+
+def _tensor(name: str, sizes: tuple[str, ...], span: Span) -> s.Statement:
+    """`tensor q : B × H × L × d_h`."""
+    reader = _Reader(span, [0])
+    items = tuple(s.Number(x, span) if x.isdigit() else reader.name(x, span) for x in sizes)
+    shape = items[0] if len(items) == 1 else s.Product(items, ("", *("*",) * (len(items) - 1)), span)
+    place = Span(span.source, span.start, span.start + len(name))
+    return s.Statement("tensor", False, (s.Clause(reader.name(name, place), None, place),),
+                       (s.Clause(shape, None, span),), span)
+
+
+def _unread(node: ast.AST, span: Span) -> BadDeclaration:
+    return BadDeclaration("this line of Python is not read", span, helps=(
+        Help("`einc from FILE.py::FUNCTION` reads functions with more of the language"),))
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Reads expressions of Python as those of the language. `whole` is where the line stands."""
+
+    whole: Span
+    starts: list[int]
+
+    def span(self, node: ast.expr) -> Span:
+        """Where a part of the line stands."""
+        text = self.whole.text
+        start = _place(text, self.starts, node.lineno, node.col_offset)
+        end = _place(text, self.starts, node.end_lineno or node.lineno, node.end_col_offset or 0)
+        return Span(self.whole.source, self.whole.start + start, self.whole.start + end)
+
+    def name(self, text: str, span: Span) -> s.Expression:
+        """`W_Q` as the name that a formula gives it: W with the label Q."""
+        base, *labels = [x for x in text.split("_") if x] or [text]
+        scripts = tuple(s.Script("label_lower", None, x, span) for x in labels)
+        word = s.Word(base, span)
+        return s.Scripted(word, (), scripts, span) if scripts else word
+
+    def expression(self, node: ast.expr) -> s.Expression:
+        """An expression. Raises BadDeclaration for what is not read."""
+        span = self.span(node)
+        match node:
+            case ast.Constant(bool()):
+                raise _unread(node, span)
+            case ast.Constant(int() | float() as value):
+                return s.Number(repr(value), span)
+            case ast.Constant(str(text)):
+                return s.Word(text, span, quoted=True)
+            case ast.Name(name):
+                return self.name(name, span)
+            case ast.UnaryOp(ast.USub(), inner):
+                return s.Group("(", ")", (s.Sum((self.expression(inner),), ("-",), span),), span)
+            case ast.BinOp(left, ast.Add() | ast.Sub() as sign, right):
+                terms = (self.expression(left), self.expression(right))
+                return s.Group("(", ")", (s.Sum(terms, ("+", _SIGNS[type(sign)]), span),), span)
+            case ast.BinOp(left, ast.Mult() | ast.Div() as sign, right):
+                factors = (self.expression(left), self.expression(right))
+                return s.Group("(", ")", (s.Product(factors, ("", _SIGNS[type(sign)]), span),), span)
+            case ast.Call(function, arguments, keywords):
+                return self.call(function, arguments, keywords, span)
+        raise _unread(node, span)
+
+    def call(self, function: ast.expr, arguments: list[ast.expr], keywords: list[ast.keyword],
+             span: Span) -> s.Expression:
+        """`torch.exp(x)`, `x.sum(dim=-1)`, `sqrt(d)`."""
+        name = _function(function)
+        own = [] if isinstance(function, ast.Name) or self.module(function) else [function]
+        first = [x.value for x in own if isinstance(x, ast.Attribute)]
+        inner = tuple(self.expression(x) for x in (*first, *arguments))
+        if not name or any(k.arg is None for k in keywords):
+            raise _unread(function, span)
+        if name == "sqrt" and len(inner) == 1 and not keywords:
+            return s.Root(inner[0], span)
+        named = tuple(self.argument(k, span) for k in keywords)
+        return s.Product((s.Word(name, self.span(function)), s.Group("(", ")", (*inner, *named), span)), ("", ""), span)
+
+    def module(self, function: ast.expr) -> bool:
+        """Whether a function is one of a module, and none of an array."""
+        while isinstance(function, ast.Attribute):
+            function = function.value
+        return isinstance(function, ast.Name) and function.id in _MODULES
+
+    def argument(self, keyword: ast.keyword, span: Span) -> s.Relation:
+        """`dim=-1`, which is `axis = -1` here, `h=8`."""
+        name = "axis" if keyword.arg in _AXIS else keyword.arg or ""
+        value = self.expression(keyword.value)
+        if isinstance(value, s.Group) and isinstance(value.items[0], s.Sum):
+            value = value.items[0]
+        return s.Relation((s.Word(name, span), value), ("=",), span)
