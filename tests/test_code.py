@@ -89,6 +89,18 @@ def test_a_line_that_is_not_read_is_told(line: str, reason: str) -> None:
     assert reason in entry.reason
 
 
+@pytest.mark.parametrize("more", [
+    "x = einsum('ij->ji', x)\n", "x *= 2\n", "x.mul_(2)\n", "for i in range(3):\n    x = 2 * x\n", "x[0] = 1\n",
+    "update(x)\n", "```\n\nWords.\n\n```python\nx = einsum('ij->ji', a)\n",
+])
+def test_what_is_assigned_twice_is_not_read(more: str) -> None:
+    """The place of a line says which value it reads; an equation holds everywhere."""
+    code = f"x = einsum('ij,jk->ik', a, b)\n{more}y = einsum('ij,ij->ij', x, c)\n"
+    found = lines(told(f"# T\n\n```python\n{code}```\n"))
+    assert {x.status for x in found} == {"skipped"}
+    assert found[0].reason == "`x` is assigned more than once"
+
+
 def test_nothing_is_run(tmp_path: Path) -> None:
     mark = tmp_path / "run"
     told(f"# T\n\n```python\ny = einsum('ij->ji', open({str(mark)!r}, 'w'))\n```\n")

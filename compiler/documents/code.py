@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import io
 import tokenize
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from einc.checking.arrays.calls import NAMES
@@ -25,10 +26,14 @@ _MODULES = {*ROOTS, "np", "jnp", "F", "math", "nn", "functional", "einops", "spe
 
 @dataclass(frozen=True)
 class Line:
-    """An assignment, or the axes that a comment says of an array, where it stands."""
+    """An assignment, or the axes that a comment says of an array, where it stands. `name` is what it assigns, ""
+    where a comment says it; `again`: something else in the same stretch changes that too.
+    """
 
     start: int
     end: int
+    name: str = ""
+    again: bool = False
 
 
 def lines(source: Source, start: int, end: int) -> list[Line]:
@@ -43,9 +48,10 @@ def lines(source: Source, start: int, end: int) -> list[Line]:
     if not any(_called(node) for node in found):
         return []
     starts = _starts(text)
+    changed = list(_changed(module))
     out = [Line(start + _place(text, starts, node.lineno, node.col_offset),
-                start + _place(text, starts, node.end_lineno or node.lineno, node.end_col_offset or 0))
-           for node in found]
+                start + _place(text, starts, node.end_lineno or node.lineno, node.end_col_offset or 0),
+                name := _target(node), changed.count(name) > 1) for node in found]
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             at = start + starts[token.start[0] - 1] + token.start[1]
@@ -60,6 +66,31 @@ def _module(text: str) -> ast.Module | None:
         return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError, tokenize.TokenError):
         return None
+
+
+def _target(node: ast.Assign) -> str:
+    """The name that an assignment is of, "" for several."""
+    return node.targets[0].id if len(node.targets) == 1 and isinstance(node.targets[0], ast.Name) else ""
+
+
+def _changed(module: ast.Module) -> Iterator[str]:
+    """The names that the statements of a stretch assign or may change, one entry for each time."""
+    for node in module.body:
+        match node:
+            case ast.FunctionDef() | ast.ClassDef() | ast.Import() | ast.ImportFrom() | ast.Assert():
+                pass
+            case ast.Assign(targets):
+                yield from (x.id for target in targets for x in ast.walk(target) if isinstance(x, ast.Name))
+            case ast.Expr(ast.Call(ast.Name("print"))):
+                pass
+            case _:  # a loop, a condition, a call that may change what it is given
+                yield from (x.id for x in ast.walk(node) if isinstance(x, ast.Name) for _ in range(2))
+
+
+def twice(span: Span, name: str) -> BadDeclaration:
+    """What is wrong with an assignment of a name that has another one: which of them a line reads, its place says."""
+    return BadDeclaration(f"`{name}` is assigned more than once", span, helps=(
+        Help("give each value a name of its own: an equation holds everywhere"),))
 
 
 def _called(node: ast.AST) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import re
 import unicodedata
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pylatexenc.latex2text import LatexNodes2Text
 
-from einc.documents.code import axes, lines
+from einc.documents.code import axes, lines, twice
 from einc.documents.definitions import Scopes
 from einc.documents.document import Document, Fence, Formula, Heading, Holes
 from einc.errors.problems import Unclosed
@@ -42,6 +42,7 @@ class Draft:
     fences: list[Fence] = field(default_factory=list)
     scopes: Scopes = field(default_factory=Scopes)
     local: bool = False  # definitions in a formula end with it
+    assigned: dict[int, str] = field(default_factory=dict)  # the names that lines of code assign, by their places
     waiting: str = ""  # why the next formula is not to be read
 
     def heading(self, title: str, level: int, start: int, end: int) -> None:
@@ -62,10 +63,18 @@ class Draft:
     def code(self, start: int, end: int) -> bool:
         """Adds the equations of a stretch of Python; False where it has none."""
         found = lines(self.source, start, end)
+        section = len(self.headings) - 1
         for line in found:
+            span, problem = self._span(line.start, line.end), None
+            others = [n for n, x in enumerate(self.formulas) if line.name and x.code and x.section == section
+                      and self.assigned.get(n) == line.name]
+            if line.again or others:
+                problem = twice(span, line.name)
+            for n in others:
+                self.formulas[n] = replace(self.formulas[n], problem=twice(self.formulas[n].span, line.name))
+            self.assigned[len(self.formulas)] = line.name
             display = axes(self.source.text[line.start : line.end]) is None
-            self.formulas.append(Formula(self._span(line.start, line.end), display, len(self.headings) - 1, (),
-                                         self.waiting, code=True))
+            self.formulas.append(Formula(span, display, section, (), self.waiting, problem, code=True))
         self.waiting = "" if found else self.waiting
         return bool(found)
 
