@@ -89,6 +89,9 @@ CASES: dict[str, tuple[str, dict[str, Any], Callable[..., Tensor]]] = {
     "tensors by their sizes": (
         'tensor X, Z : B × L\ntensor b : L\nZ = exp(X) * b\noutput Y = Z / 2 + X', {"X": (3, 4), "b": (4,)},
         lambda X, b: X.exp() * b / 2 + X),
+    "a view that is given back": (
+        'w = rearrange(q, "a b -> b a")\nz = einsum("ba,a->b", w, v)\noutput w', {"q": (2, 3)},
+        lambda q: q.T),
     "in an equation with letters": (
         'index t, s : time(T)\nindex h : head(H)\nindex d : feature(D)\ninput Q_t^{h d}, K_t^{h d}, M_{t s}\n'
         'output L_{s t}^h = einsum("thd,shd->hts", Q, K) / 2 + M_{t s} : all',
@@ -241,6 +244,10 @@ HEAD = "index t, s : time(T)\nindex d : feature(D)\ninput X_{t d}, Y_{d}, Y_{t d
     ('S = einsum("td,sd->ts", X, X)\noutput Z = S, s <= t', "E0233", "no conditions"),
     ('tensor Z : T × D\noutput Z = einsum("td,sd->ts", X, X)', "E0231", "runs over `T`"),
     ('tensor Z : T\noutput Z = einsum("td,sd->ts", X, X)', "E0231", "declared with 1 axes"),
+    ('a = repeat(einsum("td->t", X), "t -> t r", r = 3)\noutput Z = einsum("tr->t", a)', "E0233", "along axis 1"),
+    ('a = exp(repeat(X, "t d -> t d r", r = 3))\noutput Z = einsum("tdr->t", a)', "E0233", "along axis 2"),
+    ('tensor Z : T × 1\noutput W = einsum("tu->t", Z)', "E0210", "one element"),
+    ('matrix Z : T × 1\noutput W = einsum("tu->t", Z)', "E0231", "has 1 axes"),
     ("tensor Z\noutput W = exp(Z)", "E0210", "which sizes"),
     ("tensor Z_t : D\noutput W_{t d} = X_{t d}", "E0210", "no name of a tensor"),
     ("tensor A : T × D\ntensor B : D × T\noutput Z = A + B", "E0231", "runs over"),

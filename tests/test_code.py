@@ -101,6 +101,29 @@ def test_what_is_assigned_twice_is_not_read(more: str) -> None:
     assert found[0].reason == "`x` is assigned more than once"
 
 
+@pytest.mark.parametrize("more", [
+    "def softmax(x, dim):\n    return x\n", "from mine import softmax\n", "from .layers import softmax\n",
+    "softmax = lambda x, dim: x\n", "from torch import exp as softmax\n", "class softmax:\n    pass\n",
+    "```\n\nWords.\n\n## Later\n\n```python\ndef softmax(x, dim):\n    return x\n",
+])
+def test_what_other_code_computes_is_not_read(more: str) -> None:
+    code = f"x = einsum('ij,jk->ik', a, b)\ny = softmax(x, dim=-1)\n{more}"
+    found = lines(told(f"# T\n\n```python\n{code}```\n", side="index i, k : feature(N)\nindex j : feature(M)\n"))
+    assert [x.status for x in found][:2] == ["compiled", "skipped"]
+    assert found[1].reason.startswith("what `softmax` computes is said by other code")
+
+
+def test_known_libraries_are_read() -> None:
+    code = "import torch.nn.functional as F\nfrom einops import einsum\nx = einsum('ij,jk->ik', a, b)\n"
+    code += "y = F.softmax(x, dim=-1)\n"
+    found = lines(told(f"# T\n\n```python\n{code}```\n", side="index i, k : feature(N)\nindex j : feature(M)\n"))
+    assert [x.status for x in found] == ["compiled", "compiled"]
+
+
+def test_lines_that_only_python_ends() -> None:
+    told("# T\n\n```python\na = 1\rx = einsum('ij,jk->ik', a, b)\r\fy = softmax(x, dim=-1)\n```\n")
+
+
 def test_nothing_is_run(tmp_path: Path) -> None:
     mark = tmp_path / "run"
     told(f"# T\n\n```python\ny = einsum('ij->ji', open({str(mark)!r}, 'w'))\n```\n")

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from einc.checking.arrays.calls import NAMES
 from einc.documents.python_source.outside import ROOTS
 from einc.documents.python_source.patterns import Shape, shapes
+from einc.documents.python_source.places import offset
 from einc.errors.problems import BadDeclaration
 from einc.errors.report import Help, Source, Span
 from einc.syntax import tree as s
@@ -27,40 +28,86 @@ _MODULES = {*ROOTS, "np", "jnp", "F", "math", "nn", "functional", "einops", "spe
 @dataclass(frozen=True)
 class Line:
     """An assignment, or the axes that a comment says of an array, where it stands. `name` is what it assigns, ""
-    where a comment says it; `again`: something else in the same stretch changes that too.
+    where a comment says it; `again`: something else in the same stretch changes that too. `called` are the names of
+    the functions and modules that it calls.
     """
 
     start: int
     end: int
     name: str = ""
     again: bool = False
+    called: frozenset[str] = frozenset()
 
 
-def lines(source: Source, start: int, end: int) -> list[Line]:
-    """The assignments in a stretch of a text, and the comments that say axes, in order; none where it is no Python or
-    has no string of axes at its top level.
+@dataclass(frozen=True)
+class Stretch:
+    """The lines of a stretch of Python, and the names of functions and modules that it makes or takes from libraries
+    of which nothing is known: what these compute, their names do not say.
+    """
+
+    lines: tuple[Line, ...] = ()
+    foreign: frozenset[str] = frozenset()
+
+
+def stretch(source: Source, start: int, end: int) -> Stretch:
+    """The assignments in a stretch of a text, and the comments that say axes, in order; no lines where it is no Python
+    or has no string of axes at its top level.
     """
     text = source.text[start:end]
     module = _module(text)
     if module is None:
-        return []
+        return Stretch()
+    foreign = frozenset(_foreign(module))
     found = [node for node in module.body if isinstance(node, ast.Assign)]
     if not any(_called(node) for node in found):
-        return []
-    starts = _starts(text)
+        return Stretch((), foreign)
+    own = Source("", text)
     changed = list(_changed(module))
-    out = [Line(start + _place(text, starts, node.lineno, node.col_offset),
-                start + _place(text, starts, node.end_lineno or node.lineno, node.end_col_offset or 0),
-                name := _target(node), changed.count(name) > 1) for node in found]
+    out = [Line(start + offset(own, node.lineno, node.col_offset),
+                start + offset(own, node.end_lineno or node.lineno, node.end_col_offset or 0),
+                name := _target(node), changed.count(name) > 1, frozenset(_calls(node))) for node in found]
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
-            at = start + starts[token.start[0] - 1] + token.start[1]
+            at = start + own.start(token.start[0]) + token.start[1]
             out += [Line(at + x.start, at + x.end) for x in shapes(token.string) if x.name]
-    return sorted(out, key=lambda x: x.start)
+    return Stretch(tuple(sorted(out, key=lambda x: x.start)), foreign)
+
+
+def _foreign(module: ast.Module) -> Iterator[str]:
+    """The names that a stretch defines as functions or classes, or imports from what is none of the known libraries."""
+    for node in ast.walk(module):
+        match node:
+            case ast.FunctionDef(name) | ast.AsyncFunctionDef(name) | ast.ClassDef(name):
+                yield name
+            case ast.Assign(targets, ast.Lambda()):
+                yield from (x.id for x in targets if isinstance(x, ast.Name))
+            case ast.Import(names):
+                yield from (x.asname or x.name.partition(".")[0] for x in names if _root(x.name) not in ROOTS)
+            case ast.ImportFrom(source, names) if node.level or _root(source or "") not in ROOTS:
+                yield from (x.asname or x.name for x in names)
+            case ast.ImportFrom(_, names):
+                yield from (x.asname for x in names if x.asname not in (None, x.name))
+
+
+def _root(path: str) -> str:
+    return path.partition(".")[0]
+
+
+def _calls(node: ast.AST) -> Iterator[str]:
+    """The first name of each function that is called: `F` of `F.relu(x)`."""
+    for call in ast.walk(node):
+        if isinstance(call, ast.Call):
+            function = call.func
+            while isinstance(function, ast.Attribute):
+                function = function.value
+            if isinstance(function, ast.Name):
+                yield function.id
 
 
 def _module(text: str) -> ast.Module | None:
-    """The tree of a Python text; None where it is none."""
+    """The tree of a Python text; None where it is none, or where its lines are not those of the document."""
+    if "\r" in text.replace("\r\n", ""):
+        return None
     try:
         list(tokenize.generate_tokens(io.StringIO(text).readline))
         return ast.parse(text)
@@ -93,6 +140,12 @@ def twice(span: Span, name: str) -> BadDeclaration:
         Help("give each value a name of its own: an equation holds everywhere"),))
 
 
+def unknown(span: Span, name: str) -> BadDeclaration:
+    """What is wrong with an assignment that calls what other code defines."""
+    return BadDeclaration(f"what `{name}` computes is said by other code, which is not read here", span, helps=(
+        Help("`einc from FILE.py::FUNCTION` reads functions; or write what it computes as an equation"),))
+
+
 def _called(node: ast.AST) -> bool:
     return any(isinstance(x, ast.Call) and _function(x.func) in NAMES for x in ast.walk(node))
 
@@ -100,19 +153,6 @@ def _called(node: ast.AST) -> bool:
 def _function(node: ast.expr) -> str:
     """The last part of a function's name: `einsum` of `torch.einsum`."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-
-
-def _starts(text: str) -> list[int]:
-    out = [0]
-    for row in text.split("\n"):
-        out.append(out[-1] + len(row) + 1)
-    return out
-
-
-def _place(text: str, starts: list[int], line: int, column: int) -> int:
-    """The offset of a place that `ast` gives in bytes of UTF-8."""
-    row = text[starts[line - 1] :].split("\n", 1)[0]
-    return starts[line - 1] + len(row.encode()[:column].decode(errors="ignore"))
 
 
 def read(span: Span) -> list[s.Statement]:
@@ -123,7 +163,7 @@ def read(span: Span) -> list[s.Statement]:
     assert isinstance(node, ast.Assign)
     if len(node.targets) != 1 or not isinstance(node.targets[0], ast.Name):
         raise _unread(node, span)
-    reader = _Reader(span, _starts(span.text))
+    reader = _Reader(span, Source("", span.text))
     left, right = reader.name(node.targets[0].id, reader.span(node.targets[0])), reader.expression(node.value)
     relation = s.Relation((left, right), ("=",), span)
     return [s.Statement("", False, (s.Clause(relation, None, span),), (), span)]
@@ -137,7 +177,7 @@ def axes(text: str) -> Shape | None:
 
 def _tensor(name: str, sizes: tuple[str, ...], span: Span) -> s.Statement:
     """`tensor q : B × H × L × d_h`."""
-    reader = _Reader(span, [0])
+    reader = _Reader(span, Source("", span.text))
     items = tuple(s.Number(x, span) if x.isdigit() else reader.name(x, span) for x in sizes)
     shape = items[0] if len(items) == 1 else s.Product(items, ("", *("*",) * (len(items) - 1)), span)
     place = Span(span.source, span.start, span.start + len(name))
@@ -152,16 +192,15 @@ def _unread(node: ast.AST, span: Span) -> BadDeclaration:
 
 @dataclass(frozen=True)
 class _Reader:
-    """Reads expressions of Python as those of the language. `whole` is where the line stands."""
+    """Reads expressions of Python as those of the language. `whole` is where the line stands, `line` its text."""
 
     whole: Span
-    starts: list[int]
+    line: Source
 
     def span(self, node: ast.expr) -> Span:
         """Where a part of the line stands."""
-        text = self.whole.text
-        start = _place(text, self.starts, node.lineno, node.col_offset)
-        end = _place(text, self.starts, node.end_lineno or node.lineno, node.end_col_offset or 0)
+        start = offset(self.line, node.lineno, node.col_offset)
+        end = offset(self.line, node.end_lineno or node.lineno, node.end_col_offset or 0)
         return Span(self.whole.source, self.whole.start + start, self.whole.start + end)
 
     def name(self, text: str, span: Span) -> s.Expression:

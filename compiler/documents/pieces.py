@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from pylatexenc.latex2text import LatexNodes2Text
 
-from einc.documents.code import axes, lines, twice
+from einc.documents.code import Line, axes, stretch, twice, unknown
 from einc.documents.definitions import Scopes
 from einc.documents.document import Document, Fence, Formula, Heading, Holes
 from einc.errors.problems import Unclosed
@@ -42,7 +42,9 @@ class Draft:
     fences: list[Fence] = field(default_factory=list)
     scopes: Scopes = field(default_factory=Scopes)
     local: bool = False  # definitions in a formula end with it
-    assigned: dict[int, str] = field(default_factory=dict)  # the names that lines of code assign, by their places
+    assigned: dict[tuple[int, str], int] = field(default_factory=dict)  # what code assigns in a section, by its formula
+    calls: dict[int, Line] = field(default_factory=dict)  # the lines of code, by their formulas
+    foreign: set[str] = field(default_factory=set)  # the functions and modules that code defines or imports
     waiting: str = ""  # why the next formula is not to be read
 
     def heading(self, title: str, level: int, start: int, end: int) -> None:
@@ -62,21 +64,23 @@ class Draft:
 
     def code(self, start: int, end: int) -> bool:
         """Adds the equations of a stretch of Python; False where it has none."""
-        found = lines(self.source, start, end)
+        found = stretch(self.source, start, end)
+        self.foreign |= found.foreign
         section = len(self.headings) - 1
-        for line in found:
+        for line in found.lines:
             span, problem = self._span(line.start, line.end), None
-            others = [n for n, x in enumerate(self.formulas) if line.name and x.code and x.section == section
-                      and self.assigned.get(n) == line.name]
-            if line.again or others:
+            other = self.assigned.get((section, line.name)) if line.name else None
+            if line.again or other is not None:
                 problem = twice(span, line.name)
-            for n in others:
-                self.formulas[n] = replace(self.formulas[n], problem=twice(self.formulas[n].span, line.name))
-            self.assigned[len(self.formulas)] = line.name
+            if other is not None:
+                first = self.formulas[other]
+                self.formulas[other] = replace(first, problem=twice(first.span, line.name))
+            self.assigned[section, line.name] = len(self.formulas)
+            self.calls[len(self.formulas)] = line
             display = axes(self.source.text[line.start : line.end]) is None
             self.formulas.append(Formula(span, display, section, (), self.waiting, problem, code=True))
-        self.waiting = "" if found else self.waiting
-        return bool(found)
+        self.waiting = "" if found.lines else self.waiting
+        return bool(found.lines)
 
     def fence(self, start: int, end: int, holes: Holes = ()) -> None:
         """Adds a block of declarations under the last heading; `holes` are places in it that are not read."""
@@ -94,7 +98,11 @@ class Draft:
         self.waiting = ""
 
     def done(self) -> Document:
-        """The document made of all that was added."""
+        """The document made of all that was added. A line of code that calls what any code here defines is not read."""
+        for at, line in self.calls.items():
+            formula = self.formulas[at]
+            if (names := line.called & self.foreign) and formula.problem is None:
+                self.formulas[at] = replace(formula, problem=unknown(formula.span, min(names)))
         return Document(self.source, tuple(self.headings), tuple(self.formulas), tuple(self.fences),
                         self.scopes.done())
 

@@ -24,6 +24,7 @@ from einc.documents.sentences import index_lines
 from einc.errors.problems import NoSuchSection
 from einc.errors.report import Help, Span
 from einc.syntax import tree as s
+from einc.syntax.spelling import SHAPED
 
 # Of several equations for one tensor the one with the highest rank holds.
 SIDE_OWN, SIDE, OWN_DISPLAY, DISPLAY, OWN_INLINE, INLINE, OWN_FACT, FACT = range(7, s.LEAST - 1, -1)
@@ -99,7 +100,7 @@ class Paper:
         that is not read.
         """
         declared = {shapes.named(c.span.text) for line in lines for c in line.clauses
-                    if line.keyword in ("matrix", "vector", "input", "weight")}
+                    if line.keyword in (*SHAPED, "input", "weight")}
         declared |= {x for said in unread for side in _EQUALS.split(said.span.text)[:-1] for x in shapes.defined(side)}
         said = [(x.formula.section, x.statement) for x in self.said
                 if x.fact == shapes.FACT and x.statement is not None and x.span not in without]

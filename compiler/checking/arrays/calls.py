@@ -4,7 +4,7 @@ operands whose axes have words, the words of the result, and a fold over those t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 
 from einc.checking.arrays.naming import Naming
@@ -34,11 +34,6 @@ class Call:
     sizes: tuple[tuple[str, s.Expression], ...]
     span: Span
     string: Span
-
-    @property
-    def letters(self) -> frozenset[str]:
-        """Every word of the string."""
-        return frozenset(x for axes in (*self.words, self.out) for names in axes for x in names)
 
 
 def called(name: s.Expression, group: s.Expression) -> Call | None:
@@ -107,9 +102,10 @@ def _sound(call: Call) -> Call:
     return call
 
 
-def contracted(naming: Naming, call: Call, operand: Callable[[s.Expression, Sequence[str], tuple[int, ...]], Value]
-               ) -> Value:
-    """The value of a call. `operand` reads an operand whose axes have these words and sets."""
+def _axes(naming: Naming, call: Call, before: Set[str]) -> dict[str, int]:
+    """The set of each word of a call: that of the declared index of its name, or of the size that it is given. `before`
+    are the words of the operands. Raises BadPattern and ShapesDiffer.
+    """
     sets, known = naming.sets, naming.supply.known
     axes: dict[str, int] = {}
     for word in (x for part in (*call.words, call.out) for names in part for x in names):
@@ -121,10 +117,20 @@ def contracted(naming: Naming, call: Call, operand: Callable[[s.Expression, Sequ
         if word not in axes or not isinstance(size, s.Number):
             raise BadPattern(f"`{word}` is given a size that is no number of a word of the pattern", size.span)
         sets.join(axes[word], sets.sized(size.text, size.span))
-    before = {x for part in call.words for names in part for x in names}
     for word in axes.keys() - before - known.letters.keys() - {x for x, _ in call.sizes}:
         raise BadPattern(f"nothing says how often `{word}` repeats", call.string, helps=(
             Help(f"give it a size: `{word} = 8`, or declare it: `index {word} : batch(…)`"),))
+    return axes
+
+
+def contracted(naming: Naming, call: Call, operand: Callable[[s.Expression, Sequence[str], tuple[int, ...]], Value]
+               ) -> Value:
+    """The value of a call. `operand` reads an operand whose axes have these words and sets. Raises BadPattern and
+    ShapesDiffer.
+    """
+    sets = naming.sets
+    before = {x for part in call.words for names in part for x in names}
+    axes = _axes(naming, call, before)
     values: list[Value] = []
     for node, words in zip(call.operands, call.words, strict=True):
         wanted = tuple(sets.composite(tuple(axes[x] for x in names), call.string) for names in words)
@@ -150,9 +156,11 @@ def contracted(naming: Naming, call: Call, operand: Callable[[s.Expression, Sequ
         body = nodes[0] if len(nodes) == 1 else product(nodes, ("",) * len(nodes), call.span)
         return _folded(naming, call, body, [(axes[x], letters[x]) for x in folded])
 
+    varying = {x for value, words in zip(values, call.words, strict=True) for at, names in enumerate(words)
+               if at not in value.repeats for x in names}
     return Value(out, tuple(names[0] if len(names) == 1 else "" for names in call.out), write,
                  len(values) == 1 and values[0].view and not folded,
-                 (*(x for v in values for x in v.repeats), *(x for x in axes if x not in before)))
+                 frozenset(at for at, names in enumerate(call.out) if not {*names} <= varying))
 
 
 def _shared(naming: Naming, out: Sequence[Names], axes: dict[str, int], entries: Sequence[Entry]) -> dict[str, Entry]:

@@ -24,6 +24,7 @@ from einc.syntax import tree as s
 
 TENSOR = "tensor"
 
+
 def positional(tree: s.SyntaxTree, prelude: Iterable[s.Statement], report: Report) -> s.SyntaxTree:
     """The tree with every equation in which a string stands in index notation, with inputs for what only strings
     declare, and index lines for letters that nothing declares. What cannot be read is in the report, and its names are
@@ -81,7 +82,7 @@ class _Work:
         sets = self.naming.sets
         for symbol in symbols:
             sides = tuple(sets.composite(tuple(sets.sized(x, symbol.span) for x in side), symbol.span)
-                          for side in symbol.sides)
+                          for side in symbol.sides if side)
             own = tuple(sets.sized(self.known.letters[x], symbol.span, x) for x in symbol.stack)
             self.reader.slots.setdefault(symbol.key.name, {})[len(own) + len(sides)] = (*own, *sides)
 
@@ -92,6 +93,9 @@ class _Work:
                 raise BadDeclaration("nothing says which sizes these arrays have", line.span, helps=(
                     Help("write them after a colon: `tensor x : B × L × d`"),))
             sides = dimensions(line.tail[0].body)
+            if () in sides:
+                raise BadDeclaration("an axis of one element is not read", line.tail[0].span, helps=(
+                    Help("leave it out: an array has the axes that its equations need"),))
             for clause in line.clauses:
                 use = split(clause.body, self.known.letters)
                 if use is None or use.places:
@@ -113,9 +117,7 @@ class _Work:
             return
         axes = []
         for place in use.places:
-            letters = [w.text for w in words((place,)) if w.text in self.known.letters]
-            if isinstance(place, s.Scripted | s.Word):
-                letters = [place.span.text] if place.span.text in self.known.letters else letters
+            letters = (w.text for w in words((place,)) if w.text in self.known.letters)
             sets = [self.naming.sets.sized(self.known.letters[x], place.span, x) for x in letters]
             axes.append(self.naming.sets.composite(tuple(sets), place.span))
         self.reader.slots.setdefault(use.name, {})[len(axes)] = tuple(axes)
@@ -143,7 +145,8 @@ class _Work:
         more = rest
         while more:
             names_made = {*self.arrays, *(name for x in found if (name := self._defined(x)) is not None)}
-            more = [x for x in rest if x not in found and self._bare(x) and names_made & set(self._read(x))]
+            more = [x for x in rest if x not in found and self._defined(x) is not None
+                    and names_made & set(self._read(x))]
             found = [*found, *more]
         return (x for x in self.tree.statements if any(x is y for y in found))
 
@@ -154,11 +157,6 @@ class _Work:
         except Problem as problem:
             self._wrong(problem, line)
             return False
-
-    def _bare(self, line: s.Statement) -> bool:
-        """Whether the left side has no letters."""
-        use = split(left_of(line.clauses[0].body), self.known.letters)
-        return use is not None and not use.places
 
     def _defined(self, line: s.Statement) -> Name | None:
         """The name that an equation without letters defines."""
@@ -187,11 +185,10 @@ class _Work:
                 self.values[id(line)] = {call.span: self._lettered(call) for call in calls(body.operands[1])}
             else:
                 value = self.reader.value(body.operands[1])
-                if value.repeats and not value.view:
-                    value = replace(value, repeats=())
-                if value.repeats and line.keyword == "output":
-                    raise BadPattern(f"an output repeats along `{value.repeats[0]}`", body.span, helps=(
-                        Help("give it back as it is: what reads it repeats it"),))
+                if value.repeats and (line.keyword == "output" or not value.view):
+                    what = "an output" if line.keyword == "output" else "what is computed here"
+                    raise BadPattern(f"{what} repeats along axis {min(value.repeats)}", body.span, helps=(
+                        Help("compute it as it is: what reads it repeats it"),))
                 self.values[id(line)] = value
                 if use is not None and value.view:
                     self.reader.views[use.name] = value
@@ -249,7 +246,7 @@ class _Work:
         value = self.values.get(id(line))
         if isinstance(value, Value):
             name = self._defined(line)
-            if name in self.reader.viewed and line.keyword != "output" and name not in self._lettered_names:
+            if name in self.reader.viewed and line.keyword != "output" and name not in self._named:
                 return
             body = line.clauses[0].body
             assert isinstance(body, s.Relation)
@@ -316,11 +313,11 @@ class _Work:
         return {use.name for use in found if use is not None and use.places}
 
     @cached_property
-    def _lettered_names(self) -> frozenset[Name]:
-        """The names that stand with letters in equations with letters."""
-        found = (split(x, self.known.letters) for line in self.tree.statements for c in line.clauses
-                 for x in names(c.body))
-        return frozenset(use.name for use in found if use is not None and use.places)
+    def _named(self) -> frozenset[Name]:
+        """The names that stand with letters in some equation, or in an `output` line without one."""
+        found = ((split(x, self.known.letters), line.keyword == "output" and not isinstance(c.body, s.Relation))
+                 for line in self.tree.statements for c in line.clauses for x in names(c.body))
+        return frozenset(use.name for use, returned in found if use is not None and (use.places or returned))
 
     @property
     def _made(self) -> set[Name]:

@@ -11,8 +11,6 @@ from einc.errors.problems import OpenReading
 from einc.errors.report import Help
 from einc.syntax import tree as s
 
-NOT_LETTERS = frozenset({"e"})  # a power of e
-
 
 @dataclass
 class Naming:
@@ -29,7 +27,7 @@ class Naming:
         for root in self.sets.open():
             hint = self.sets.hints[root]
             taken = {*self.names, *self.supply.known.letters.values(), *self.sets.sizes.values()}
-            options = [hint.upper()] if len(hint) == 1 and hint.isupper() is False else []
+            options = [hint.upper()] if len(hint) == 1 and not hint.isupper() else []
             options += [f"n_{x}" for x in ([hint] if hint else []) + list("abcdefghijklmnopqrstuvwxyz")]
             self.sets.sizes[root] = next(x for x in options if x not in taken)
         for axis, hint in enumerate(self.sets.hints):
@@ -40,8 +38,7 @@ class Naming:
 
     def _free(self, hint: str) -> bool:
         """Whether a word of a string may become a letter of the text."""
-        return len(hint) == 1 and not ({hint} & {*self.names, *NOT_LETTERS, *self.supply.new,
-                                                 *self.supply.known.letters})
+        return len(hint) == 1 and hint not in {*self.names, *self.supply.new, *self.supply.known.letters}
 
     def known_class(self, letters: Iterable[str], function: s.Word) -> None:
         """Raises OpenReading where a function runs along letters whose class nothing says."""

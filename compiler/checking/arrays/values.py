@@ -9,6 +9,7 @@ from einc.checking.arrays.naming import Naming
 from einc.checking.arrays.sets import Sets
 from einc.checking.matrices.factors import product
 from einc.checking.matrices.shapes import mapped
+from einc.checking.matrices.writing import entered, places
 from einc.errors.problems import NoShape
 from einc.errors.report import Help, Span
 from einc.syntax import tree as s
@@ -22,14 +23,15 @@ Used = frozenset[str]
 class Value:
     """The axes of an expression, none of a number, with the letters that the text has for them, "" where it has none.
     `write` gives it in index notation, an entry for each axis; `Used` are the letters that stand around it. `view`: its
-    entries are those of one array, in another order or, along the words that it `repeats`, several times.
+    entries are those of one array, in another order or several times. Nothing that it reads varies along the axes, by
+    their places, that it `repeats`.
     """
 
     axes: tuple[int, ...]
     letters: tuple[str, ...]
     write: Callable[[Sequence[Entry], Used], s.Expression]
     view: bool = False
-    repeats: tuple[str, ...] = ()
+    repeats: frozenset[int] = frozenset()
 
 
 def number(node: s.Expression) -> Value:
@@ -38,37 +40,25 @@ def number(node: s.Expression) -> Value:
 
 
 def indexed(node: s.Expression, entries: Sequence[Entry]) -> s.Expression:
-    """A name with its letters below it."""
+    """A name with its letters below it, behind its labels: `W_Q` has one script with both."""
     if not entries:
         return node
     span = node.span
-    items = tuple(_entry(x, span) for x in entries)
-    inner = items[0] if len(items) == 1 else s.Product(items, ("",) * len(items), span)
-    match node:
-        case s.Scripted(base, accents, scripts):
-            lower = next((k for k in scripts if k.kind == "lower" and k.content is not None), None)
-            if lower is not None and lower.content is not None:  # `W_Q` has one script with its label and its letters
-                found = lower.content
-                labels = found.items if isinstance(found, s.Group) and found.open == "{" else (found,)
-                joined = s.Product((*labels, *items), ("",) * (len(labels) + len(items)), span)
-                made = s.Script("lower", s.Group("{", "}", (joined,), span), "", span)
-                return s.Scripted(base, accents, tuple(made if k is lower else k for k in scripts), span)
-            script = s.Script("lower", s.Group("{", "}", (inner,), span), "", span)
-            return s.Scripted(base, accents, (*scripts, script), span)
-    return s.Scripted(node, (), (s.Script("lower", s.Group("{", "}", (inner,), span), "", span),), span)
+    base, accents, scripts = (node.base, node.accents, node.scripts) if isinstance(node, s.Scripted) else (node, (), ())
+    lower = next((k for k in scripts if k.kind == "lower"), None)
+    labels: tuple[s.Expression, ...] = ()
+    if lower is not None and lower.content is not None:
+        found = lower.content
+        labels = found.items if isinstance(found, s.Group) and found.open == "{" else (found,)
+    content = side_by_side((*labels, *(entered(x, span) for x in entries)), span)
+    made = s.Script("lower", s.Group("{", "}", (content,), span), "", span)
+    kept = tuple(made if k is lower else k for k in scripts)
+    return s.Scripted(base, accents, kept if lower is not None else (*scripts, made), span)
 
 
-def word(letter: str, span: Span) -> s.Expression:
-    """A letter as the parser gives it, its primes as a script."""
-    stem = letter.rstrip("'")
-    primes = s.Script("prime", None, letter[len(stem):], span)
-    return s.Scripted(s.Word(stem, span), (), (primes,), span) if stem != letter else s.Word(stem, span)
-
-
-def _entry(letters: Entry, span: Span) -> s.Expression:
-    """A letter, or several in parentheses."""
-    items = tuple(word(x, span) for x in letters)
-    return items[0] if len(items) == 1 else s.Group("(", ")", (s.Product(items, ("",) * len(items), span),), span)
+def side_by_side(items: tuple[s.Expression, ...], span: Span) -> s.Expression:
+    """Entries of a script, one or more."""
+    return items[0] if len(items) == 1 else s.Product(items, ("",) * len(items), span)
 
 
 def entrywise(sets: Sets, values: Sequence[Value], span: Span,
@@ -86,7 +76,9 @@ def entrywise(sets: Sets, values: Sequence[Value], span: Span,
     def write(entries: Sequence[Entry], used: Used) -> s.Expression:
         return build(tuple(v.write(entries[len(entries) - len(v.axes):], used) for v in values))
 
-    return Value(most.axes, tuple(letters), write)
+    count = len(most.axes)
+    varying = {count - len(v.axes) + at for v in values for at in range(len(v.axes)) if at not in v.repeats}
+    return Value(most.axes, tuple(letters), write, repeats=frozenset(range(count)) - varying)
 
 
 def along(naming: Naming, value: Value, function: s.Word, axis: int, number: bool, rest: Sequence[s.Expression],
@@ -112,14 +104,13 @@ def along(naming: Naming, value: Value, function: s.Word, axis: int, number: boo
         return s.Product((named, s.Group("(", ")", (inner, *rest), span)), ("", ""), span)
 
     kept = [x for x in range(count) if x != at or not number]
-    return Value(tuple(value.axes[x] for x in kept), tuple(value.letters[x] for x in kept), write)
+    repeats = frozenset(n for n, x in enumerate(kept) if x in value.repeats)
+    return Value(tuple(value.axes[x] for x in kept), tuple(value.letters[x] for x in kept), write, repeats=repeats)
 
 
 def below(letters: Entry, span: Span) -> s.Script:
     """The script of what binds letters, or runs along them."""
-    items = tuple(word(x, span) for x in letters)
-    inner = items[0] if len(items) == 1 else s.Product(items, ("",) * len(items), span)
-    return s.Script("lower", s.Group("{", "}", (inner,), span), "", span)
+    return s.Script("lower", s.Group("{", "}", (side_by_side(places(letters, span), span),), span), "", span)
 
 
 def opened(node: s.Expression) -> s.Expression:

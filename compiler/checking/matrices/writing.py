@@ -164,7 +164,7 @@ class Writing:
              domain: s.Expression | None = None) -> s.Expression:
         for at, letter in enumerate(reversed(letters)):
             content = domain if domain is not None and at == 0 else s.Word(letter, span)
-            binder = s.Scripted(s.Word(fold, span), (), (s.Script("lower", _braced(content), "", span),), span)
+            binder = s.Scripted(s.Word(fold, span), (), (s.Script("lower", braced(content), "", span),), span)
             rest = body.factors if isinstance(body, s.Product) else (enclosed(body),)
             operators = body.operators[1:] if isinstance(body, s.Product) else ()
             body = s.Product((binder, *rest), ("", "", *operators), span)
@@ -207,7 +207,7 @@ class Writing:
             every = s.Relation((next(_words(own, node.span)), sized(side[0], node.span)), ("<=",), node.span)
             content = s.Group("{", "}", (every, *conditions), node.span) if conditions else (
                 self._domain(node, side, own[0], other))
-            function = s.Scripted(node.function, (), (s.Script("lower", _braced(content), "", node.span),), node.span)
+            function = s.Scripted(node.function, (), (s.Script("lower", braced(content), "", node.span),), node.span)
         called = (function, s.Group("(", ")", (inner, *node.named), node.span))
         there = () if not conditions else (s.Number("1", node.span), s.Group("[", "]", conditions, node.span))
         return s.Product((*there, *called), ("",) * (len(there) + 2), node.span)
@@ -301,20 +301,20 @@ class Writing:
             letter = place[0] if isinstance(place, tuple) and len(place) == 1 else (
                 place.text if isinstance(place, s.Word) else "")
             alone = not above and self.supply.summed(side) and letter in self.free
-            entry = _entry(place, span, alone) if isinstance(place, tuple) else _entry(
+            entry = entered(place, span, alone) if isinstance(place, tuple) else entered(
                 (place.text,), span, alone) if isinstance(place, s.Word) else place
             (upper if above else lower).append(entry)
         scripts = [s.Script("prime", None, "'" * name.primes, span)] if name.primes else []
         scripts += [_label("lower", x, span) for x in name.lower]
         scripts += [_label("upper", x, span) for x in name.upper]
-        scripts += [s.Script("lower", _braced(*lower), "", span)] if lower else []
-        scripts += [s.Script("upper", _braced(*upper), "", span)] if upper else []
+        scripts += [s.Script("lower", braced(*lower), "", span)] if lower else []
+        scripts += [s.Script("upper", braced(*upper), "", span)] if upper else []
         word = s.Word(name.base, span, quoted=len(name.base) > 1)
         return s.Scripted(word, name.accents, tuple(scripts), span) if scripts or name.accents else word
 
     def _place(self, node: s.Expression) -> s.Expression:
         """A place of a stack in a slot."""
-        return _entry((node.text,), node.span, node.text in self.above) if isinstance(node, s.Word) else node
+        return entered((node.text,), node.span, node.text in self.above) if isinstance(node, s.Word) else node
 
     def _renamed(self, node: s.Expression) -> s.Expression:
         return substituted(node, self.stack) if self.stack else node
@@ -327,7 +327,7 @@ def _label(level: Literal["lower", "upper"], text: str, span: Span) -> s.Script:
     return s.Script("label_lower" if level == "lower" else "label_upper", None, text, span)
 
 
-def _braced(*items: s.Expression) -> s.Expression:
+def braced(*items: s.Expression) -> s.Expression:
     span = items[0].span
     if not all(isinstance(x, s.Word | s.Scripted | s.Group) for x in items):
         return s.Group("{", "}", items, span)
@@ -335,7 +335,7 @@ def _braced(*items: s.Expression) -> s.Expression:
     return s.Group("{", "}", (inner,), span)
 
 
-def _entry(letters: Letters, span: Span, alone: bool = False) -> s.Expression:
+def entered(letters: Letters, span: Span, alone: bool = False) -> s.Expression:
     """What stands in a slot: a letter, or several in parentheses, or one that is `alone` and makes no pair."""
     items = tuple(_words(letters, span))
     if alone:
@@ -376,7 +376,7 @@ def sized(name: str, span: Span) -> s.Expression:
 
 def _below(column: Letters, row: Letters, span: Span) -> s.Relation:
     """`s ≤ t`, of the letters of a column and a row."""
-    return s.Relation((_entry(column, span), _entry(row, span)), ("<=",), span)
+    return s.Relation((entered(column, span), entered(row, span)), ("<=",), span)
 
 
 def _within(condition: s.Expression, mask: Mask, row: Letters, column: Letters) -> s.Expression:

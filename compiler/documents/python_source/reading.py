@@ -13,6 +13,7 @@ from einc.documents.python_source.naming import Names, returned
 from einc.documents.python_source.operations import total
 from einc.documents.python_source.outside import ROOTS
 from einc.documents.python_source.patterns import shapes
+from einc.documents.python_source.places import offset
 from einc.documents.python_source.state import State, Unsaid
 from einc.documents.python_source.values import (
     CannotSayError,
@@ -86,8 +87,8 @@ def parsed(source: Source) -> ast.Module:
     try:
         return ast.parse(source.text)
     except SyntaxError as error:
-        offset = _offset(source, error.lineno or 1, (error.offset or 1) - 1)
-        raise EincError([Problem(f"{source.name} is no Python: {error.msg}", Span(source, offset, offset + 1))]
+        at = _offset(source, error.lineno or 1, (error.offset or 1) - 1)
+        raise EincError([Problem(f"{source.name} is no Python: {error.msg}", Span(source, at, at + 1))]
                         ) from error
     except (ValueError, RecursionError, MemoryError) as error:
         raise failure(f"{source.name} is no Python that can be read: {error}") from error
@@ -276,12 +277,6 @@ def _problem(one: Unsaid, source: Source) -> Problem:
     """What was not read, at its place in the source."""
     node = one.node
     line, end = getattr(node, "lineno", 1), getattr(node, "end_lineno", 1)
-    start = _place(source, line, getattr(node, "col_offset", 0))
-    stop = _place(source, end, getattr(node, "end_col_offset", 0))
+    start = offset(source, line, getattr(node, "col_offset", 0))
+    stop = offset(source, end, getattr(node, "end_col_offset", 0))
     return Problem(one.message, Span(source, start, max(stop, start + 1)), helps=tuple(map(Help, one.ways)))
-
-
-def _place(source: Source, line: int, column: int) -> int:
-    """The offset of a place that `ast` gives in bytes of UTF-8."""
-    text = source.text.split("\n")[line - 1]
-    return _offset(source, line, len(text.encode()[:column].decode(errors="ignore")))
