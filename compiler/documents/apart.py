@@ -4,24 +4,71 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from einc.documents.document import Formula
+from einc.documents.document import Formula, Holes
 
 _MARKS = re.compile(r"\\begin\s*\{(?P<begin>[a-z*]+)\}|\\end\s*\{(?P<end>[a-z*]+)\}|(?P<cut>\\\\|\\q?quad(?![A-Za-z]))"
                     r"|\\.|(?P<open>[{(\[])|(?P<close>[})\]])", re.S)
 _LAYOUT = ("aligned", "alignedat", "gathered", "split")
+_BLANK = rf"(?:[\s&]|\\[,;:! ]|\\(?:begin|end)\{{(?:{'|'.join(_LAYOUT)})\}}|\\q?quad(?![A-Za-z])|\\\\)*"
+# A word of an argument before an equation: it follows from what stands before it.
+_STEP = r"(?:\\(?:implies|Rightarrow|Longrightarrow|therefore)(?![A-Za-z])|[⟹⇒∴])"
 # A left side: names with scripts and what stands in their brackets, then a sign of equality.
-_BEGINS = re.compile(rf"(?:[\s&]|\\[,;:! ]|\\(?:begin|end)\{{(?:{'|'.join(_LAYOUT)})\}}|\\q?quad(?![A-Za-z])|\\\\)*"
+_BEGINS = re.compile(rf"{_BLANK}(?:{_STEP}{_BLANK})?(?P<left>"
                      r"(?!\\(?:times|cdot|odot|circ|oplus|otimes|in|le|ge|leq|geq|implies|text)(?![A-Za-z]))[A-Za-z\\]"
-                     r"[^=&+\-*/<>]*&?\s*(?:=|:=|\\equiv(?![A-Za-z])|\\coloneqq|\\leftarrow|\\gets)", re.S)
+                     r"[^=&+\-*/<>]*)&?\s*(?P<sign>=|:=|\\equiv(?![A-Za-z])|\\coloneqq|\\leftarrow|\\gets)", re.S)
+_GOES_ON = re.compile(rf"{_BLANK}(?P<sign>=|\\equiv(?![A-Za-z]))", re.S)
+_WRAPS = re.compile(rf"{_BLANK}(?:[+\-]|\\(?:times|cdot|odot|circ|oplus|otimes)(?![A-Za-z]))", re.S)
+# Behind one of these a sign of equality may say something else than the left side: a list, words, another relation.
+_ENDS = re.compile(r"(?<!\\)[,;:]|[<>≤≥≈∝∼≠→⇒⟹]|\\(?:approx|sim|simeq|cong|propto|leq?|geq?|ll|gg|neq?|in|to|iff"
+                   r"|(?:[Ll]ong)?(?:[Ll]eft)?[Rr]ightarrow|mapsto|implies|q?quad)(?![A-Za-z])")
+_WORDS = re.compile(r"\\(?:text[a-z]*|mbox)\s*\{[^{}]*\}(?!\s*(?:[(\[_^]|\\left))")  # and no function
+_BRACKETS = re.compile(r"\{[^{}]*\}|\([^()]*\)|\[[^\[\]]*\]")
 
 
-def parts(text: str, formula: Formula) -> list[tuple[int, int]]:
-    """Where the pieces of a formula stand that each begin with a left side; the whole where there are no two."""
+@dataclass(frozen=True)
+class Piece:
+    """A part of a formula that begins with a left side; `holes` are the rows inside it that are of other parts."""
+
+    start: int
+    end: int
+    holes: Holes = ()
+
+
+def parts(text: str, formula: Formula) -> list[Piece]:
+    """The pieces of a formula that each begin with a left side; the whole where there is none. A row that begins with a
+    sign of equality goes on from the rows before it: its piece begins with their left side.
+    """
     start, end = formula.span.start, formula.span.end
-    cuts = [start, *(x for x in _cuts(text, start, end) if _BEGINS.match(text, x, end) is not None), end]
-    return [(a, b) for a, b in pairwise(cuts) if text[a:b].strip()]
+    out: list[Piece] = []
+    left: tuple[int, int] | None = None  # where the left side stands from which the next row may go on
+    for a, b in pairwise([start, *_cuts(text, start, end), end]):
+        goes_on = _GOES_ON.match(text, a, b)
+        begins = _BEGINS.match(text, a, b) if goes_on is None else None
+        found = begins or goes_on
+        if begins is not None:
+            out.append(Piece(begins.start("left"), b))
+            left = None if text.startswith(r"\q", a) else (begins.start("left"), begins.start("sign"))
+        elif goes_on is not None and left is not None:
+            out.append(Piece(left[0], b, ((left[1], goes_on.start("sign")),)))
+        elif out:
+            out[-1] = replace(out[-1], end=b)
+        elif text[a:b].strip():
+            out.append(Piece(a, b))
+        if (found is None and text[a:b].strip() and _WRAPS.match(text, a, b) is None) or _ENDS.search(
+                _outside(text[a if found is None else found.end() : b])):
+            left = None
+    return out
+
+
+def _outside(text: str) -> str:
+    """What stands in no brackets, words as a comma."""
+    text = _WORDS.sub(",", text)
+    while (shorter := _BRACKETS.sub(" ", text)) != text:
+        text = shorter
+    return text
 
 
 def _cuts(text: str, start: int, end: int) -> Iterator[int]:

@@ -10,9 +10,10 @@ import ast
 import io
 import tokenize
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from einc.checking.arrays.calls import NAMES
+from einc.documents.changes import MODULES, Changes, changes, names
 from einc.documents.python_source.outside import ROOTS
 from einc.documents.python_source.patterns import Shape, shapes
 from einc.documents.python_source.places import offset
@@ -22,31 +23,32 @@ from einc.syntax import tree as s
 
 _AXIS = ("dim", "axis")
 _SIGNS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
-_MODULES = {*ROOTS, "np", "jnp", "F", "math", "nn", "functional", "einops", "special"}
 
 
 @dataclass(frozen=True)
 class Line:
     """An assignment, or the axes that a comment says of an array, where it stands. `name` is what it assigns, ""
-    where a comment says it; `again`: something else in the same stretch changes that too. `called` are the names of
-    the functions and modules that it calls.
+    where a comment says it; `called` are the names of the functions and modules that it calls, `reads` all its names.
     """
 
     start: int
     end: int
     name: str = ""
-    again: bool = False
     called: frozenset[str] = frozenset()
+    reads: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """The lines of a stretch of Python, and the names of functions and modules that it makes or takes from libraries
-    of which nothing is known: what these compute, their names do not say.
+    """The lines of a stretch of Python, and what it does to names. `foreign` are functions and modules that it makes or
+    takes from libraries of which nothing is known: what these compute, their names do not say. `assigned` are the
+    names of assignments with the places of these, `changes` what else may change what names hold.
     """
 
     lines: tuple[Line, ...] = ()
     foreign: frozenset[str] = frozenset()
+    assigned: tuple[tuple[str, int], ...] = ()
+    changes: Changes = field(default_factory=Changes)
 
 
 def stretch(source: Source, start: int, end: int) -> Stretch:
@@ -57,20 +59,21 @@ def stretch(source: Source, start: int, end: int) -> Stretch:
     module = _module(text)
     if module is None:
         return Stretch()
-    foreign = frozenset(_foreign(module))
-    found = [node for node in module.body if isinstance(node, ast.Assign)]
-    if not any(_called(node) for node in found):
-        return Stretch((), foreign)
     own = Source("", text)
-    changed = list(_changed(module))
+    found = [node for node in module.body if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None]
+    assigned = tuple((name, start + offset(own, node.lineno, node.col_offset)) for node in found
+                     for target in _targets(node) for name in names(target))
+    made = Stretch((), frozenset(_foreign(module)), assigned, changes(module))
+    if not any(_called(node) for node in found):
+        return made
     out = [Line(start + offset(own, node.lineno, node.col_offset),
                 start + offset(own, node.end_lineno or node.lineno, node.end_col_offset or 0),
-                name := _target(node), changed.count(name) > 1, frozenset(_calls(node))) for node in found]
+                _target(node), frozenset(_calls(node)), names(node)) for node in found]
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             at = start + own.start(token.start[0]) + token.start[1]
             out += [Line(at + x.start, at + x.end) for x in shapes(token.string) if x.name]
-    return Stretch(tuple(sorted(out, key=lambda x: x.start)), foreign)
+    return replace(made, lines=tuple(sorted(out, key=lambda x: x.start)))
 
 
 def _foreign(module: ast.Module) -> Iterator[str]:
@@ -115,35 +118,14 @@ def _module(text: str) -> ast.Module | None:
         return None
 
 
-def _target(node: ast.Assign) -> str:
+def _targets(node: ast.Assign | ast.AnnAssign) -> list[ast.expr]:
+    return node.targets if isinstance(node, ast.Assign) else [node.target]
+
+
+def _target(node: ast.Assign | ast.AnnAssign) -> str:
     """The name that an assignment is of, "" for several."""
-    return node.targets[0].id if len(node.targets) == 1 and isinstance(node.targets[0], ast.Name) else ""
-
-
-def _changed(module: ast.Module) -> Iterator[str]:
-    """The names that the statements of a stretch assign or may change, one entry for each time."""
-    for node in module.body:
-        match node:
-            case ast.FunctionDef() | ast.ClassDef() | ast.Import() | ast.ImportFrom() | ast.Assert():
-                pass
-            case ast.Assign(targets):
-                yield from (x.id for target in targets for x in ast.walk(target) if isinstance(x, ast.Name))
-            case ast.Expr(ast.Call(ast.Name("print"))):
-                pass
-            case _:  # a loop, a condition, a call that may change what it is given
-                yield from (x.id for x in ast.walk(node) if isinstance(x, ast.Name) for _ in range(2))
-
-
-def twice(span: Span, name: str) -> BadDeclaration:
-    """What is wrong with an assignment of a name that has another one: which of them a line reads, its place says."""
-    return BadDeclaration(f"`{name}` is assigned more than once", span, helps=(
-        Help("give each value a name of its own: an equation holds everywhere"),))
-
-
-def unknown(span: Span, name: str) -> BadDeclaration:
-    """What is wrong with an assignment that calls what other code defines."""
-    return BadDeclaration(f"what `{name}` computes is said by other code, which is not read here", span, helps=(
-        Help("`einc from FILE.py::FUNCTION` reads functions; or write what it computes as an equation"),))
+    (first, *rest) = _targets(node)
+    return first.id if not rest and isinstance(first, ast.Name) else ""
 
 
 def _called(node: ast.AST) -> bool:
@@ -160,11 +142,12 @@ def read(span: Span) -> list[s.Statement]:
     if (said := axes(span.text)) is not None:
         return [_tensor(said.name, said.sizes, span)]
     (node,) = ast.parse(span.text).body
-    assert isinstance(node, ast.Assign)
-    if len(node.targets) != 1 or not isinstance(node.targets[0], ast.Name):
+    assert isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None
+    target = _targets(node)[0]
+    if not _target(node):
         raise _unread(node, span)
     reader = _Reader(span, Source("", span.text))
-    left, right = reader.name(node.targets[0].id, reader.span(node.targets[0])), reader.expression(node.value)
+    left, right = reader.name(_target(node), reader.span(target)), reader.expression(node.value)
     relation = s.Relation((left, right), ("=",), span)
     return [s.Statement("", False, (s.Clause(relation, None, span),), (), span)]
 
@@ -204,8 +187,11 @@ class _Reader:
         return Span(self.whole.source, self.whole.start + start, self.whole.start + end)
 
     def name(self, text: str, span: Span) -> s.Expression:
-        """`W_Q` as the name that a formula gives it: W with the label Q."""
-        base, *labels = [x for x in text.split("_") if x] or [text]
+        """`W_Q` as the name that a formula gives it: W with the label Q. Raises BadDeclaration for `x_` and `x__q`."""
+        base, *labels = text.split("_")
+        if not base or "" in labels:
+            raise BadDeclaration(f"`{text}` is no name that a formula can have", span, helps=(
+                Help("write single `_` between words: `W_Q`"),))
         scripts = tuple(s.Script("label_lower", None, x, span) for x in labels)
         word = s.Word(base, span)
         return s.Scripted(word, (), scripts, span) if scripts else word
@@ -252,7 +238,7 @@ class _Reader:
         """Whether a function is one of a module, and none of an array."""
         while isinstance(function, ast.Attribute):
             function = function.value
-        return isinstance(function, ast.Name) and function.id in _MODULES
+        return isinstance(function, ast.Name) and function.id in MODULES
 
     def argument(self, keyword: ast.keyword, span: Span) -> s.Relation:
         """`dim=-1`, which is `axis = -1` here, `h=8`."""

@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from einc.checking.declarations.names import head, index_name, left_of
 from einc.checking.matrices.functions import at_rows, parameters
 from einc.checking.matrices.shapes import parts
-from einc.documents import code, shapes
+from einc.documents import code, listings, shapes
 from einc.documents.apart import parts as parts_of
 from einc.documents.blocks import updates
 from einc.documents.braces import braces
 from einc.documents.document import Document, Formula
 from einc.documents.facts import bare, fact, sizes
+from einc.documents.pieces import merged
 from einc.documents.rows import FACT, rows
 from einc.errors.problems import BadDeclaration, UnknownMacro
 from einc.errors.report import Help, Problem, Report, Span
@@ -159,26 +160,34 @@ def _formula(document: Document, formula: Formula, functions: frozenset[str], kn
     number = not formula.display and shapes.number(document.source.text, span.start)
     if not formula.display and not number and not _SAYS.search(span.text):
         return
-    pieces = parts_of(document.source.text, formula)
-    if len(pieces) > 1 and _read(document, formula, functions, (span.start, span.end))[1].errors:
-        for start, end in pieces:
-            place = Span(document.source, start, end)
-            inside = _formula(document, replace(formula, span=place), functions, known)
-            yield from (replace(x, formula=formula) for x in inside)
-        return
-    found, report = _read(document, formula, functions, (span.start, span.end))
+    if _read(document, formula, functions)[1].errors:
+        for piece in parts_of(document.source.text, formula):
+            holes = merged([*formula.holes, *piece.holes])
+            part = replace(formula, span=Span(document.source, piece.start, piece.end), holes=holes)
+            yield from (replace(x, formula=formula) for x in _equations(document, part, functions, known))
+    else:
+        yield from _equations(document, formula, functions, known)
+
+
+def _equations(document: Document, formula: Formula, functions: frozenset[str], known: _Known) -> Iterator[Said]:
+    """The equations of a formula, or of a part of one."""
+    span = formula.span
+    number = not formula.display and shapes.number(document.source.text, span.start)
+    found, report = _read(document, formula, functions)
     if number and not _SAYS.search(span.text):
         lines = (shapes.line(c.body, s.Number("1", c.span), c.span) for x in found for c in x.clauses)
         yield from (Said(formula, x.span, x, fact=shapes.FACT) for x in lines if x is not None)
         return
-    if report.errors or not found:
+    if report.errors and formula.display and listings.rows(span.text):
+        yield Said(formula, _trimmed(span), fact="rows written out")
+    elif report.errors or not found:
         # A macro that is not mathematics of indices says more than the brackets that it leaves open.
         problem = min(report.sorted(), key=lambda p: not isinstance(p, UnknownMacro)) if report.errors else None
         if formula.display or "=" in span.text or "←" in span.text or "leftarrow" in span.text:
             yield Said(formula, _trimmed(span), problem=problem or _nothing(span))
-        return
-    for statement in found:
-        yield from _statement(formula, statement, known)
+    else:
+        for statement in found:
+            yield from _statement(formula, statement, known)
 
 
 def _code(formula: Formula) -> Iterator[Said]:
@@ -190,10 +199,9 @@ def _code(formula: Formula) -> Iterator[Said]:
         yield Said(formula, formula.span, problem=problem)
 
 
-def _read(document: Document, formula: Formula, functions: frozenset[str],
-          within: tuple[int, int]) -> tuple[list[s.Statement], Report]:
-    """The statements of a part of a formula, and what is wrong with it."""
-    report = Report()
+def _read(document: Document, formula: Formula, functions: frozenset[str]) -> tuple[list[s.Statement], Report]:
+    """The statements of a formula, or of a part of one, and what is wrong with it."""
+    report, within = Report(), (formula.span.start, formula.span.end)
     holes = tuple(x for x in formula.holes if within[0] <= x[0] < within[1])
     return parse_formula(document.source, report, functions, within, holes, document.macros), report
 

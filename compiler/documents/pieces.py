@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from pylatexenc.latex2text import LatexNodes2Text
 
-from einc.documents.code import Line, axes, stretch, twice, unknown
+from einc.documents.changes import refused, unknown, unsettled
+from einc.documents.code import Line, Stretch, axes, stretch
 from einc.documents.definitions import Scopes
 from einc.documents.document import Document, Fence, Formula, Heading, Holes
 from einc.errors.problems import Unclosed
@@ -42,9 +43,8 @@ class Draft:
     fences: list[Fence] = field(default_factory=list)
     scopes: Scopes = field(default_factory=Scopes)
     local: bool = False  # definitions in a formula end with it
-    assigned: dict[tuple[int, str], int] = field(default_factory=dict)  # what code assigns in a section, by its formula
-    calls: dict[int, Line] = field(default_factory=dict)  # the lines of code, by their formulas
-    foreign: set[str] = field(default_factory=set)  # the functions and modules that code defines or imports
+    stretches: list[tuple[int, Stretch]] = field(default_factory=list)  # of code, with their sections
+    lines: dict[int, Line] = field(default_factory=dict)  # the lines of code, by their formulas
     waiting: str = ""  # why the next formula is not to be read
 
     def heading(self, title: str, level: int, start: int, end: int) -> None:
@@ -65,20 +65,12 @@ class Draft:
     def code(self, start: int, end: int) -> bool:
         """Adds the equations of a stretch of Python; False where it has none."""
         found = stretch(self.source, start, end)
-        self.foreign |= found.foreign
         section = len(self.headings) - 1
+        self.stretches.append((section, found))
         for line in found.lines:
-            span, problem = self._span(line.start, line.end), None
-            other = self.assigned.get((section, line.name)) if line.name else None
-            if line.again or other is not None:
-                problem = twice(span, line.name)
-            if other is not None:
-                first = self.formulas[other]
-                self.formulas[other] = replace(first, problem=twice(first.span, line.name))
-            self.assigned[section, line.name] = len(self.formulas)
-            self.calls[len(self.formulas)] = line
-            display = axes(self.source.text[line.start : line.end]) is None
-            self.formulas.append(Formula(span, display, section, (), self.waiting, problem, code=True))
+            self.lines[len(self.formulas)] = line
+            span = self._span(line.start, line.end)
+            self.formulas.append(Formula(span, axes(span.text) is None, section, (), self.waiting, code=True))
         self.waiting = "" if found.lines else self.waiting
         return bool(found.lines)
 
@@ -98,11 +90,19 @@ class Draft:
         self.waiting = ""
 
     def done(self) -> Document:
-        """The document made of all that was added. A line of code that calls what any code here defines is not read."""
-        for at, line in self.calls.items():
+        """The document made of all that was added. A line of code is not read that calls what any code here defines, or
+        whose names do not hold one value each.
+        """
+        foreign = frozenset(x for _, found in self.stretches for x in found.foreign)
+        changed = unsettled(found.changes for _, found in self.stretches)
+        assigned: dict[int, list[tuple[str, int]]] = {}
+        for section, found in self.stretches:
+            assigned.setdefault(section, []).extend(found.assigned)
+        for at, line in self.lines.items():
             formula = self.formulas[at]
-            if (names := line.called & self.foreign) and formula.problem is None:
-                self.formulas[at] = replace(formula, problem=unknown(formula.span, min(names)))
+            problem = unknown(formula.span, min(line.called & foreign)) if line.called & foreign else refused(
+                formula.span, line.name, line.reads, changed, assigned[formula.section])
+            self.formulas[at] = replace(formula, problem=problem)
         return Document(self.source, tuple(self.headings), tuple(self.formulas), tuple(self.fences),
                         self.scopes.done())
 

@@ -51,8 +51,11 @@ def called(name: s.Expression, group: s.Expression) -> Call | None:
         raise BadPattern(f"`{name.text}` is given no string", span, helps=(_example(name.text),))
     try:
         if name.text == "einsum":
+            if string is not plain[0]:
+                raise BadPattern("the string of einsum stands before its operands", string.span, helps=(
+                    _example(name.text),))
             found = subscripts(string.text)
-            operands = tuple(x for x in plain if x is not string)
+            operands = tuple(plain[1:])
             words = tuple(tuple((x,) for x in axes) for axes in found.operands)
             return _counted(Call("einsum", operands, words, tuple((x,) for x in found.out), "sum", (), span,
                                  string.span))

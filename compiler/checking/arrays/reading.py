@@ -103,6 +103,10 @@ class Reader:
         span = name.span.to(group.span)
         functions = self.naming.supply.known.functions
         if isinstance(name, s.Word) and (name.text in functions or is_fold(name.text)):
+            if is_fold(name.text) and any(x.operands[0].span.text != AXIS if isinstance(x, s.Relation) else n > 0
+                                          for n, x in enumerate(group.items)):
+                raise BadPattern(f"`{name.text}` is a fold, and is given an array and its axis alone", span, helps=(
+                    Help(f"write `{name.text}(X, axis = -1)`"),))
             axis = [x for x in group.items if isinstance(x, s.Relation) and isinstance(
                 x.operands[0], s.Word) and x.operands[0].text == AXIS]
             rest = tuple(x for x in group.items if isinstance(x, s.Relation) and x not in axis)
@@ -144,10 +148,9 @@ class Reader:
 
     def _named(self, node: s.Expression) -> Value:
         """A name: all of an array, or a number."""
-        if self._scalar(node):
-            return number(node)
-        use = self._use(node)
-        if use is None:
+        use = None if node.span.text in BUILT_IN else self._use(node)
+        array = use is not None and (use.name in self.slots or use.name in self.pending or use.name in self.lost)
+        if use is None or (self._scalar(node) and not array):
             return number(node)
         found = self.slots.get(use.name, {})
         if len(found) > 1:

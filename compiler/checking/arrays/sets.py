@@ -63,10 +63,17 @@ class Sets:
             raise ShapesDiffer(
                 f"this axis runs over {self._told(two)}, and over {self._told(one)} elsewhere", self.spans[second],
                 "", Label(self.spans[first], "here"))
+        if self._holds(one, two) or self._holds(two, one):
+            raise ShapesDiffer("this axis is a part of itself", self.spans[second], "",
+                               Label(self.spans[first], "here"))
         # What is known, and else the letter that came first, stands for both.
         kept, gone = (two, one) if self._said(two) and not self._said(one) else (one, two)
         self.parents[gone] = kept
         self.hints[kept] = self.hints[kept] or self.hints[gone]
+
+    def _holds(self, whole: int, root: int) -> bool:
+        """Whether a set is made of another one and more."""
+        return any(self.root(x) == root or self._holds(self.root(x), root) for x in self.parts.get(whole, ()))
 
     def _said(self, root: int) -> bool:
         return root in self.sizes or root in self.parts

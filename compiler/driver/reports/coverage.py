@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import accumulate
 
 from einc.checking.declarations.names import index_name, left_of
 from einc.checking.declarations.scope import Account as Became
@@ -94,13 +95,13 @@ def _wrong(paper: Paper, errors: Iterable[Problem], known: Container[Span]) -> d
     """The equations in which errors stand, those left out that are known to be broken, each with its last error."""
     spans = sorted((x.span for x in paper.said if x.statement is not None and x.span not in known),
                    key=lambda x: x.start)
-    starts = [x.start for x in spans]
+    starts, ends = [x.start for x in spans], list(accumulate((x.end for x in spans), max))
     out: dict[Span, Problem] = {}
     for problem in errors:
         if problem.span is not None:
             at = bisect_right(starts, problem.span.start) - 1
-            # Equations of one chain, `a = b = c`, begin at one place and end at several.
-            while at >= 0 and (_inside(problem.span, spans[at]) or (at and starts[at - 1] == starts[at])):
+            # Equations of one chain, `a = b = c`, lie in one another: `ends` are the last ends of those up to a place.
+            while at >= 0 and ends[at] >= problem.span.start:
                 out |= {spans[at]: problem} if _inside(problem.span, spans[at]) else {}
                 at -= 1
     return out
