@@ -66,6 +66,7 @@ def test_what_decides_is_asked() -> None:
 @pytest.mark.parametrize("code", [
     "x = 1\ny = x + 2\n",
     "def f(x):\n    return einsum('ij->ji', x)\n",
+    "def f(x):\n    y = einsum('ij->ji', x)\n    return y\n",
     "$ pip install torch\ny = einsum('ij->ji', x)\n",
     "y = einsum('ij->ji', x\n",
     "import os\nos.remove('x')\n",
