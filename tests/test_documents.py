@@ -115,7 +115,7 @@ def test_a_section_has_its_own_variant_and_the_first_of_everything_else() -> Non
 @pytest.mark.parametrize(("text", "side", "reason"), [
     (r"$$ \mathbf{Q} = \mathbf{X} \mathbf{W}_Q $$", "", "has no indices, and nothing says what it is"),
     (r"$$ y_t = \text{if it rains} x_t $$", "index t : time(T)", "has no indices"),
-    (r"$$ y_t = \begin{bmatrix} 1 & 2 \end{bmatrix} $$", "index t : time(T)", "`\\begin` is an environment"),
+    (r"$$ y_t = \begin{bmatrix} 1 & 2 \end{bmatrix} $$", "index t : time(T)", "is a matrix that is written out"),
     (r"$$ f(t) = x_t $$", "index t : time(T)", "a function is defined here, which is no name of a tensor"),
     (r"$$ y_t = \sigma(x_t) $$", "index t : time(T)", "nothing declares or defines `\\sigma`"),
     (r"$$ x_t \le 3 $$", "index t : time(T)", "there is no equation in it"),

@@ -173,7 +173,7 @@ def test_a_formula_is_what_torch_makes_of_it(name: str) -> None:
     ("matrix X : d × d\nvector b : d\noutput Y = X + b", "E0232", "columns or rows"),
     ("vector q, k : d\noutput x = q kᵀ", "E0232", "columns or rows"),
     ("matrix X : T × d\ninput a, b, c\noutput Y = a / b c X", "E0232", "what follows the divisor"),
-    ("matrix X : T × d\nmatrix W_O : h d × d\noutput Y = Concat(X_1, …, X_r) W_O", "E0232", "which letter counts"),
+    ("matrix X_i : T × d\nmatrix W_O : h d × d\noutput Y = Concat(X_2, …, X_h) W_O", "E0232", "where the dots are"),
     ("matrix S : T × T\nmatrix V : T × d\noutput P = softmax(S) V", "E0503", "over which part of time(T)"),
 ])
 def test_what_is_open_is_asked(text: str, code: str, said: str) -> None:

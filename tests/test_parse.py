@@ -70,7 +70,8 @@ EXTRA = (
     '\nuse "a"\nsection "b":\ndim W\nmatrix A : T × d\nvector b : d\ntensor C : B × T × d\n'
     'override set S_t = topk_{s}(x_s, 2)\n'
     'claim a = b assuming a and b or not c for all t\n'
-    "input x_t as y, x' : int\nplan a:\n    b 1 = 2\nx_hat^ab = 1..3 ∈ 2 * ∞ ⊕ [1]\\\\"
+    "input x_t as y, x' : int\nplan a:\n    b 1 = 2\nx_hat^ab = 1..3 ∈ 2 * ∞ ⊕ [1]"
+    " + \\begin{bmatrix} a & b \\\\ c & d \\end{bmatrix}\\\\"
 )
 
 

@@ -186,8 +186,9 @@ def _equations(document: Document, formula: Formula, functions: frozenset[str], 
         if formula.display or "=" in span.text or "←" in span.text or "leftarrow" in span.text:
             yield Said(formula, _trimmed(span), problem=problem or _nothing(span))
     else:
-        for statement in found:
-            yield from _statement(formula, statement, known)
+        ends = (*(x.span.start for x in found[1:]), span.end)
+        for statement, end in zip(found, ends, strict=True):
+            yield from _statement(formula, statement, known, end)
 
 
 def _code(formula: Formula) -> Iterator[Said]:
@@ -216,18 +217,18 @@ def _trimmed(span: Span) -> Span:
     return Span(span.source, span.start + len(text) - len(text.lstrip()), span.start + len(text.rstrip()))
 
 
-def _statement(formula: Formula, statement: s.Statement, known: _Known) -> Iterator[Said]:
-    """The equations of a list; what follows one and is none belongs to it."""
+def _statement(formula: Formula, statement: s.Statement, known: _Known, end: int) -> Iterator[Said]:
+    """The equations of a list that ends at a place; what follows one and is none belongs to it."""
     groups: list[list[s.Clause]] = []
     lead: list[s.Clause] = []  # names that a range or a shape after them is said of
     for clause in statement.clauses:
         if (sides := shapes.shape(clause.body)) is not None:
-            clause, end = shapes.without(clause), clause.span
+            clause, whole = shapes.without(clause), clause.span
             equated = isinstance(clause.body, s.Relation)
             names = [clause.body.operands[0]] if isinstance(clause.body, s.Relation) else [
                 *(x.body for x in lead), clause.body]
             for name in names:
-                if (line := shapes.line(name, sides, name.span.to(end))) is not None:
+                if (line := shapes.line(name, sides, name.span.to(whole))) is not None:
                     yield Said(formula, line.span, line, fact=shapes.FACT)
             lead = lead if equated else []
             if not equated:
@@ -243,8 +244,12 @@ def _statement(formula: Formula, statement: s.Statement, known: _Known) -> Itera
             lead.append(clause)
     if lead and not groups and formula.display:
         yield Said(formula, lead[0].span.to(lead[-1].span), problem=_nothing(lead[0].span.to(lead[-1].span)))
-    for group in groups:
-        yield from _chain(formula, statement, group, known)
+    ends = (*(group[0].span.start for group in groups[1:]), end)
+    for group, last in zip(groups, ends, strict=False):
+        if formula.display and listings.rows(statement.span.source.text[group[0].span.start : last].rstrip(" ,")):
+            yield Said(formula, group[0].span.to(group[-1].span), fact="rows written out")
+        else:
+            yield from _chain(formula, statement, group, known)
 
 
 def _counts(clause: s.Clause) -> bool:

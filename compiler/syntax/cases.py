@@ -58,8 +58,8 @@ def _end(found: list[Word], at: int) -> int | None:
 def _rows(inner: list[Word]) -> Iterator[_Row]:
     """The rows, without line ends and the commas that close a cell; what holds otherwise is the last."""
     last: list[_Row] = []
-    for words in _cut([w for w in inner if w.type != "NEWLINE"], "ROW"):
-        value, *rest = (_closed(x) for x in _cut(words, "CELL"))
+    for words in cut([w for w in inner if w.type != "NEWLINE"], "ROW"):
+        value, *rest = (closed(x) for x in cut(words, "CELL"))
         cell = [w for x in rest for w in (*x, Word("CELL", "&", words[-1].end, words[-1].end))][:-1]
         if cell and cell[0].type in ("TEXT", "WORD") and cell[0].value.strip() in _IF:
             cell = cell[1:]
@@ -67,11 +67,11 @@ def _rows(inner: list[Word]) -> Iterator[_Row]:
         if value and otherwise:
             last.append(_Row(value, None))
         elif value:
-            yield _Row(value, _cut(cell, "COMMA") if cell else None)
+            yield _Row(value, cut(cell, "COMMA") if cell else None)
     yield from last
 
 
-def _cut(words: list[Word], kind: str) -> list[list[Word]]:
+def cut(words: list[Word], kind: str) -> list[list[Word]]:
     """The words between those of a kind that stand in no brackets."""
     out: list[list[Word]] = [[]]
     depth = 0
@@ -84,7 +84,8 @@ def _cut(words: list[Word], kind: str) -> list[list[Word]]:
     return out
 
 
-def _closed(words: list[Word]) -> list[Word]:
+def closed(words: list[Word]) -> list[Word]:
+    """The words without the marks of a sentence at their end."""
     while words and words[-1].value in (",", ".", ";"):
         words = words[:-1]
     return words

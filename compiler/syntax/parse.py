@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from lark import Lark, Token, Transformer, UnexpectedInput, v_args
 from lark.lexer import Lexer
@@ -20,6 +20,7 @@ from einc.syntax import tables
 from einc.syntax import tree as s
 from einc.syntax.brackets import Word
 from einc.syntax.lines import Line, formula, headed, lines
+from einc.syntax.lists import with_signs, written
 from einc.syntax.macros import NONE, Macros
 from einc.syntax.spelling import KEYWORDS
 from einc.syntax.texts import MAX_CHARACTERS, too_large
@@ -82,6 +83,15 @@ class _Build(Transformer[Token, Any]):
 
     braced = group
 
+    def gap(self, *tokens: Token) -> tuple[Token, ...]:
+        return tokens
+
+    def matrix(self, left: Token, *items: Any) -> s.Matrix:
+        *parts, right = items
+        marks = [[(m.type, str(m)) for m in gap] for gap in parts[1::2]]
+        cells, form = written([[c.body for c in x] for x in parts[::2]], marks)
+        return s.Matrix(cells, form, self._span(left, right))
+
     def empty(self, left: Token, right: Token) -> s.Group:
         return s.Group(str(left), str(right), (), self._span(left, right))
 
@@ -137,13 +147,13 @@ class _Build(Transformer[Token, Any]):
 
     def multiply(self, *items: Any) -> s.Expression:
         """The factors of a product with the sign before each, which is empty where they stand side by side."""
-        return self._lone(items) if len(items) == 1 else s.Product(*_with_signs(items, ""), self._span(*items))
+        return self._lone(items) if len(items) == 1 else s.Product(*with_signs(items, ""), self._span(*items))
 
     def add(self, *items: Any) -> s.Expression:
         """The terms of a sum with the sign before each; one term after a plus is that term."""
         if len(items) == 1 or (len(items) == 2 and items[0] == "+"):
             return self._lone(items[-1:])
-        return s.Sum(*_with_signs(items, "+"), self._span(*items))
+        return s.Sum(*with_signs(items, "+"), self._span(*items))
 
     def span(self, *items: Any) -> s.Expression:
         return s.Range(items[0], items[2], self._span(*items)) if len(items) > 1 else self._lone(items)
@@ -163,15 +173,13 @@ class _Build(Transformer[Token, Any]):
         operators = tuple(str(x) for x in items if isinstance(x, Token))
         return s.Relation(operands, operators, self._span(*items))
 
-    def both(self, *items: Any) -> s.Expression:
+    def both(self, *items: Any, operator: Literal["and", "or"] = "and") -> s.Expression:
         if len(items) == 1:
             return self._lone(items)
-        return s.Logic("and", tuple(x for x in items if not isinstance(x, Token)), self._span(*items))
+        return s.Logic(operator, tuple(x for x in items if not isinstance(x, Token)), self._span(*items))
 
     def either(self, *items: Any) -> s.Expression:
-        if len(items) == 1:
-            return self._lone(items)
-        return s.Logic("or", tuple(x for x in items if not isinstance(x, Token)), self._span(*items))
+        return self.both(*items, operator="or")
 
     def negate(self, sign: Token, inner: s.Expression) -> s.Logic:
         return s.Logic("not", (inner,), self._span(sign, inner))
@@ -387,10 +395,3 @@ def _nest(found: list[tuple[int, s.Statement | None]], report: Report, inside: b
 
 if __name__ == "__main__":  # python -m einc.syntax.parse > grammar/ein.json, where the grammar or lark has changed
     print(tables.tables(WordLexer), end="")
-
-
-def _with_signs(items: tuple[Any, ...], plain: str) -> tuple[tuple[s.Expression, ...], tuple[str, ...]]:
-    """The operands among some items, and of each the sign that stands right before it, or the plain one."""
-    places = [n for n, item in enumerate(items) if not isinstance(item, Token)]
-    signs = (str(items[n - 1]) if n and isinstance(items[n - 1], Token) else plain for n in places)
-    return tuple(items[n] for n in places), tuple(signs)

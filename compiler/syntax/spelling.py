@@ -66,6 +66,7 @@ MACROS |= {name: ("GREEK", letter) for name, letter in GREEK.items()} | {
     "sqrt": ("SQRT", "sqrt"), "frac": ("FRAC", "frac"), "tfrac": ("FRAC", "frac"), "dfrac": ("FRAC", "frac"),
     "land": ("AND", "and"), "wedge": ("AND", "and"), "lor": ("OR", "or"), "vee": ("OR", "or"), "neg": ("NOT", "not"),
     "lnot": ("NOT", "not"), "cdots": ("DOTS", ".."), "ldots": ("DOTS", ".."), "dots": ("DOTS", ".."),
+    "vdots": ("DOTS", ".."), "ddots": ("DOTS", ".."),
     "lbrace": ("LBRACE", "{"), "rbrace": ("RBRACE", "}"), "prime": ("PRIME", "'"), "ln": ("WORD", "log"),
     "underbrace": ("NOTED", "_"), "overbrace": ("NOTED", "^"),
     "lceil": ("OPEN", "ceil"), "rceil": ("CLOSE", "ceil"), "lfloor": ("OPEN", "floor"), "rfloor": ("CLOSE", "floor"),
@@ -83,8 +84,7 @@ FOREIGN = {
     "to": "an arrow between sets, not an equation", "rightarrow": "an arrow, not an equation",
     "longrightarrow": "an arrow, not an equation", "mapsto": "an arrow, not an equation",
     "downarrow": "an arrow in a name: a label is a word", "uparrow": "an arrow in a name: a label is a word",
-    "otimes": "a product without indices: write both factors with theirs", "vdots": "a matrix written out",
-    "ddots": "a matrix written out",
+    "otimes": "a product without indices: write both factors with theirs",
     "mathbb": "a set such as ℝ: shapes stand in declarations", "hline": "a table",
 }
 

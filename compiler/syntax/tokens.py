@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from einc.errors.problems import BadNumber, BadScript, UnknownMacro, UnreadableCharacter
 from einc.errors.report import Help, Report, Source, Span
-from einc.syntax import cases
+from einc.syntax import cases, matrix
 from einc.syntax import spelling as sp
 from einc.syntax.brackets import UNITS, Word, braced, bracketed, hatted, raised, unnoted
 from einc.syntax.macros import MAX_OF_TEXT, NONE, Macros, Meaning, arguments, filled
@@ -38,6 +38,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLAN_WORD = re.compile(r"(?P<NAME>[^\W\d]\w*)|(?P<DIGITS>[0-9]+(?:\.[0-9]+)?)")
 _END_OF_LINE = re.compile(r"(?:\\[,;:! ]|\\q?quad\b|[^\S\n]|\{\})*(?:#[^\n]*)?(?:\n|$|\$\$|\\\\)")
 _NAMES = ("WORD", "GREEK")
+_ENDS = {"ENDCASES": cases.END, "ENDMATRIX": matrix.END}
 MAX_DIGITS, MAX_POWER = 40, 300
 MAX_EXPANSIONS, MAX_EXPANDED = 20, 100_000
 
@@ -58,7 +59,8 @@ def words(source: Source, report: Report, functions: frozenset[str] = frozenset(
         else:
             at = lexer.word(at)
     lexer.put("NEWLINE", "\n", at, at)
-    return braced(bracketed(cases.chosen(raised(hatted(unnoted(lexer.out))), source, report), source, report))
+    chosen = cases.chosen(raised(hatted(unnoted(lexer.out))), source, report)
+    return braced(bracketed(matrix.marked(chosen, source, report), source, report))
 
 
 def trivia(text: str) -> list[tuple[str, int, int]]:
@@ -80,7 +82,7 @@ class _Lexer:
     room: list[int] = field(default_factory=lambda: [MAX_EXPANDED])  # how many characters they may still come to
     out: list[Word] = field(default_factory=list)
     plan: int | None = None  # inside of a `plan` block the column of its head
-    cases: int = 0  # how many `cases` are open
+    open: list[str] = field(default_factory=list)  # the environments that are open, by the word that closes each
 
     def put(self, type_: str, value: str, start: int, end: int) -> None:
         self.out.append(Word(type_, value, start, end))
@@ -90,7 +92,7 @@ class _Lexer:
         if self.out and self.out[-1].type == "AS" and (name := _IDENTIFIER.match(self.source.text, at, self.end)):
             self.put("NAME", name[0], at, name.end())
             return name.end()
-        if (found := self._cases(at)) is not None:
+        if (found := self._environment(at)) is not None:
             return found
         match = _MASTER.match(self.source.text, at, self.end)
         assert match is not None
@@ -127,18 +129,22 @@ class _Lexer:
                 self._letter(kind, text, start, end)
         return end
 
-    def _cases(self, at: int) -> int | None:
-        """Reads a mark of a choice between cases: its ends, and what ends its rows and cells; None where none is."""
+    def _environment(self, at: int) -> int | None:
+        """Reads a mark of a choice between cases or of a matrix: its ends, and what ends its rows and cells; None where
+        none is.
+        """
         text, mark = self.source.text, self.source.text[at : at + 1]
         if mark == "\\" and (found := cases.BEGIN.match(text, at, self.end)) is not None:
-            self.cases += 1
+            self.open.append("ENDCASES")
             kind = "CASES"
-        elif self.cases and mark == "\\" and (found := cases.END.match(text, at, self.end)) is not None:
-            self.cases -= 1
-            kind = "ENDCASES"
-        elif self.cases and (found := cases.ROW.match(text, at, self.end)) is not None:
+        elif mark == "\\" and (found := matrix.BEGIN.match(text, at, self.end)) is not None:
+            self.open.append("ENDMATRIX")
+            kind = "MATRIX_"
+        elif self.open and mark == "\\" and (found := _ENDS[self.open[-1]].match(text, at, self.end)) is not None:
+            kind = self.open.pop()
+        elif self.open and (found := cases.ROW.match(text, at, self.end)) is not None:
             kind = "ROW"
-        elif self.cases and mark == "&":
+        elif self.open and mark == "&":
             self.put("CELL", mark, at, at + 1)
             return at + 1
         else:

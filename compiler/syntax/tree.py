@@ -99,6 +99,22 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
+class Matrix:
+    """A matrix that is written out, its cells row by row; None are dots, which stand for what is left out. In `form`
+    "list" it is written in a line, `[a; b]`, and in "rows" each row stands between dashes and is a row of its name.
+    """
+
+    cells: tuple[tuple[Expression | None, ...], ...]
+    form: Literal["grid", "list", "rows"]
+    span: Span
+
+    @property
+    def written(self) -> tuple[Expression, ...]:
+        """The cells that are no dots, row by row."""
+        return tuple(x for row in self.cells for x in row if x is not None)
+
+
+@dataclass(frozen=True, slots=True)
 class Fraction:
     above: Expression
     below: Expression
@@ -121,7 +137,8 @@ class Range:
 
 
 Expression = (
-    Number | Infinity | Word | Scripted | Product | Sum | DirectSum | Relation | Logic | Group | Fraction | Root | Range
+    Number | Infinity | Word | Scripted | Product | Sum | DirectSum | Relation | Logic | Group | Matrix | Fraction
+    | Root | Range
 )
 
 

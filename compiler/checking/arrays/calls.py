@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from einc.checking.arrays.naming import Naming
 from einc.checking.arrays.values import Entry, Used, Value, below
 from einc.checking.matrices.factors import product
-from einc.checking.matrices.writing import sized
+from einc.checking.matrices.slots import sized
 from einc.errors.problems import BadPattern, ShapesDiffer
 from einc.errors.report import Help, Span
 from einc.syntax import tree as s

@@ -16,8 +16,8 @@ from einc.checking.declarations.names import Name, left_of, size_name
 from einc.checking.matrices.known import Known, known
 from einc.checking.matrices.lines import index, names, taken
 from einc.checking.matrices.shapes import Symbol, dimensions, mapped, words
+from einc.checking.matrices.supply import Supply
 from einc.checking.matrices.uses import declared, split
-from einc.checking.matrices.writing import Supply
 from einc.errors.problems import BadDeclaration, BadPattern, NoShape, ShapesDiffer
 from einc.errors.report import Help, Problem, Report, Span
 from einc.syntax import tree as s

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
 from einc.checking.arrays.sets import Sets
-from einc.checking.matrices.writing import Supply
+from einc.checking.matrices.supply import Supply
 from einc.errors.problems import OpenReading
 from einc.errors.report import Help
 from einc.syntax import tree as s

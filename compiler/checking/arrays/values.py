@@ -9,7 +9,7 @@ from einc.checking.arrays.naming import Naming
 from einc.checking.arrays.sets import Sets
 from einc.checking.matrices.factors import product
 from einc.checking.matrices.shapes import mapped
-from einc.checking.matrices.writing import entered, places
+from einc.checking.matrices.slots import entered, places
 from einc.errors.problems import NoShape
 from einc.errors.report import Help, Span
 from einc.syntax import tree as s

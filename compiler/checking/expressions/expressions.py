@@ -72,7 +72,7 @@ def value(context: Context, node: s.Expression) -> Value:
                                   helps=(Help("`1[…]` is 1 where it holds and 0 elsewhere", node.span,
                                               f"1[{node.span.text}]",
                                               False),))
-        case s.DirectSum():
+        case s.DirectSum() | s.Matrix():
             raise BadPart("`⊕` stands only between whole right sides", node.span,
                           helps=(Help("give it an equation of its own"),))
         case s.Range():

@@ -31,6 +31,15 @@ def along(known: Known, node: s.Expression, inner: y.Typed, own: bool) -> tuple[
     return ("columns" if own else _worded(known, node, shape)), domain
 
 
+def at_letter(node: s.Expression, inner: y.Typed) -> s.Expression | None:
+    """What stands in the script of a function of a number, where it begins with a letter of that number; else None."""
+    content, _ = script(node)
+    letter = next(iter(first_words(content)), None)
+    if not inner.shape.number or not isinstance(node, s.Scripted) or letter not in {*y.letters(inner, free=True)}:
+        return None
+    return node.scripts[0].content
+
+
 def _worded(known: Known, node: s.Expression, shape: Shape) -> y.Side | None:
     """The side along which the words say that a function runs, None where they say nothing or not which."""
     found = head(node)

@@ -3,59 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container
+from itertools import pairwise
 
 from einc.checking.declarations.names import size_name
 from einc.checking.matrices import typed as y
 from einc.checking.matrices.along import shown
-from einc.checking.matrices.factors import renamed
+from einc.checking.matrices.factors import product
 from einc.checking.matrices.known import Known
-from einc.checking.matrices.shapes import DOTS, ONE, Shape, plain
-from einc.checking.matrices.uses import split
+from einc.checking.matrices.laid import Laid
+from einc.checking.matrices.shapes import DOTS, ONE, Shape
 from einc.errors.problems import NoShape, OpenReading, ShapesDiffer
 from einc.errors.report import Help, Span
 from einc.syntax import tree as s
 
-Of = Callable[[s.Expression], y.Typed]  # the typed expression of an argument
 
-
-def folded(fold: str, of: Of, given: s.Group, span: Span) -> y.Typed:
+def folded(fold: str, laid: Laid, given: s.Group, span: Span) -> y.Typed:
     """`rowsum(A)`, `rowmax(A)`."""
-    inner = of(_only(given, span))
+    inner = laid.one(_only(given, span))
     return y.Folded(fold, inner, Shape(inner.shape.rows, ONE), span)
 
 
-def triangle(of: Of, given: s.Group, span: Span) -> y.Typed:
+def triangle(laid: Laid, given: s.Group, span: Span) -> y.Typed:
     """`tril(A)` of a square matrix."""
-    inner = of(_only(given, span))
+    inner = laid.one(_only(given, span))
     if inner.shape.rows != inner.shape.columns or len(inner.shape.rows) != 1:
         raise ShapesDiffer(f"the triangle of {shown(inner)}, which is not square", span)
     return y.Triangle(inner, inner.shape, span)
 
 
-def diagonal(of: Of, given: s.Group, span: Span) -> y.Typed:
+def diagonal(laid: Laid, given: s.Group, span: Span) -> y.Typed:
     """`diag(v)` of a vector."""
-    inner = of(_only(given, span))
+    inner = laid.one(_only(given, span))
     if ONE not in (inner.shape.rows, inner.shape.columns):
         raise ShapesDiffer(f"`diag` of {shown(inner)}, which is no vector", span)
     side = inner.shape.rows if inner.shape.columns == ONE else inner.shape.columns
     return y.Diagonal(inner, False, Shape(side, side), span)
 
 
-def concatenated(known: Known, of: Of, given: s.Group, span: Span) -> y.Typed:
-    """`Concat(head_1, …, head_h)`: the general term and the letter that counts it."""
-    between = [x.span for x in given.items]
-    if len(between) != 2 or not DOTS.search(span.source.text, between[0].end, between[1].start):
-        raise NoShape("a concatenation of single matrices has no shape of one product", span, helps=(
-            Help("write it with indices, as a direct sum: `C_t^e = A_t^a ⊕ B_t^b`"),))
-    first, last = given.items
-    for letter, size in known.letters.items():
-        one, other = renamed(first, "1", letter), renamed(last, size, letter)
-        if one is not None and other is not None and plain(split(one, known.letters)) == plain(
-                split(other, known.letters)):
-            inner = of(other)
-            return y.Stacked(letter, inner, Shape(inner.shape.rows, (size, *inner.shape.columns)), span)
-    raise OpenReading("which letter counts what stands between the first and the last?", span, helps=(
-        Help("declare it, with the size that the last one has: `index i : head(h)`"),))
+def concatenated(laid: Laid, given: s.Group, span: Span) -> y.Typed:
+    """`Concat(head_1, …, head_h)`, `Concat(a, b)`: matrices side by side, and columns below each other."""
+    cells: list[s.Expression | None] = [*given.items[:1]]
+    for before, item in pairwise(given.items):
+        dots = DOTS.search(span.source.text, before.span.end, item.span.start)
+        cells += [None, item] if dots else [item]
+    if not cells:
+        raise NoShape("nothing is concatenated", span)
+    return laid.line(cells, None)
 
 
 def ones(known: Known, sizes: Container[str], content: s.Expression, span: Span, row: bool) -> y.Typed:
@@ -75,11 +68,11 @@ def ones_of(span: Span) -> NoShape:
 
 
 # What is applied to matrices as such, by name.
-MATRIX: dict[str, Callable[[Known, Of, s.Group, Span], y.Typed]] = {
-    "rowsum": lambda _, of, given, span: folded("sum", of, given, span),
-    "rowmax": lambda _, of, given, span: folded("max", of, given, span),
-    "tril": lambda _, of, given, span: triangle(of, given, span),
-    "diag": lambda _, of, given, span: diagonal(of, given, span),
+MATRIX: dict[str, Callable[[Laid, s.Group, Span], y.Typed]] = {
+    "rowsum": lambda laid, given, span: folded("sum", laid, given, span),
+    "rowmax": lambda laid, given, span: folded("max", laid, given, span),
+    "tril": triangle,
+    "diag": diagonal,
     "Concat": concatenated,
     "concat": concatenated,
 }
@@ -92,6 +85,12 @@ def unambiguous(a: y.Typed, b: y.Typed, sign: str) -> None:
     if sign == "*" and matrices and "cdot" not in between.text and "·" not in between.text:
         raise OpenReading("is this the product of matrices, or of their entries?", between, helps=(
             Help("write the product without a sign, and `\\odot` for that of entries"),))
+
+
+def combined(kind: str, parts: tuple[y.Typed, ...], marks: tuple[str, ...], span: Span) -> s.Expression:
+    """The sum or product of numbers that index notation writes."""
+    nodes = tuple(x.expression for x in parts if isinstance(x, y.Plain))
+    return s.Sum(nodes, marks, span) if kind == "sum" else product(nodes, marks, span)
 
 
 def lying(vector: y.Typed, columns: bool) -> y.Typed:

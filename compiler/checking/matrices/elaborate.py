@@ -25,8 +25,10 @@ from einc.checking.matrices.shapes import (
     parts,
     words,
 )
+from einc.checking.matrices.slots import Letters, places
+from einc.checking.matrices.supply import Supply
 from einc.checking.matrices.uses import declared, keyed, read, split
-from einc.checking.matrices.writing import Letters, Supply, Writing, places, stands_alone
+from einc.checking.matrices.writing import Writing, stands_alone
 from einc.errors.problems import NoShape, OpenReading, ShapesDiffer
 from einc.errors.report import Help, Label, Problem, Report, Span
 from einc.syntax import tree as s
@@ -273,7 +275,7 @@ class _Work:
 
     def _holds(self, node: s.Expression) -> bool:
         """Whether a matrix stands in an expression."""
-        return any(map(self._bare, names(node)))
+        return any(map(self._bare, names(node))) or any(isinstance(x, s.Matrix) for x in parts(node))
 
     def _left(self, line: s.Statement) -> Key | None:
         found = split(left_of(line.clauses[0].body), self.known.letters)
@@ -386,7 +388,10 @@ class _Work:
     def new_indices(self) -> list[s.Statement]:
         """The index lines of letters that the text does not declare, and of composite sides."""
         span = Span(self.statements[0].span.source, 0, 0)
-        out = [index(letter, self.known.classes.get(size, "feature"), (size,), (), span)
-               for letter, size in self.supply.new.items()]
+        for size in [x for x in self.supply.new.values() if "+" in x]:
+            self.supply.parts(size)
+        new = sorted(self.supply.new.items(), key=lambda x: "+" in x[1])  # after the parts
+        out = [index(letter, self.known.classes.get(size.split("+")[0], "feature"), (size,),
+                     self.supply.parts(size) if "+" in size else (), span) for letter, size in new]
         return out + [index(letter, "feature", dimension, self.supply.fresh(dimension, set()), span)
                       for dimension, letter in self.supply.made.items()]

@@ -33,7 +33,8 @@ class Known:
     sizes of which a composite one is made, `composites` the letter of each such set by the sizes of its parts,
     `functions` what is applied, `indexed` the names of index notation, each with whether scripts hang on it beside its
     labels, `axes` what the words of a paper say that functions run along, `lines` of which matrices they say that they
-    speak of rows or columns, and `defined` its functions, None those of which it has several definitions.
+    speak of rows or columns, `defined` its functions, None those of which it has several definitions, and `shifted` the
+    sizes with an index that does not count from 1.
     """
 
     letters: Mapping[str, str]
@@ -45,6 +46,7 @@ class Known:
     axes: Mapping[str, frozenset[str]]
     lines: Mapping[str, frozenset[str]] = field(default_factory=dict)
     defined: Mapping[Name, Function | None] = field(default_factory=dict)
+    shifted: frozenset[str] = frozenset()
 
     def whole(self, dimension: Dimension) -> Dimension:
         """A dimension with every composite size as its parts."""
@@ -58,6 +60,7 @@ def known(prelude: Iterable[s.Statement], tree: s.SyntaxTree) -> Known:
     classes: dict[str, str] = {}
     pieces: dict[str, Dimension] = {}
     composites: dict[Dimension, str] = {}
+    shifted: set[str] = set()
     for line in (x for x in lines if x.keyword == "index"):
         for at, clause in enumerate(line.clauses):
             letter = index_name(clause.body)
@@ -67,28 +70,40 @@ def known(prelude: Iterable[s.Statement], tree: s.SyntaxTree) -> Known:
             cls, size, inner = _set(tail)
             if size is not None:
                 letters[letter], classes[size] = size, cls
+                shifted |= {size} if _shifted(tail) else set()
             made = tuple(letters[x] for x in inner if x in letters)
-            if inner and len(made) == len(inner):
+            if made and len(made) == len(inner) and isinstance(tail, s.Relation) and isinstance(
+                    tail.operands[1], s.DirectSum):
+                letters[letter], classes["+".join(made)] = "+".join(made), cls
+            elif inner and len(made) == len(inner):
                 composites[made] = letter
                 if size is not None:
                     pieces[size] = made
     functions = {name: Applied() for name, row in PRIMITIVES.items() if row.callable}
     functions |= dict(_function(x) for x in (*prelude, *lines) if x.keyword == "def" and x.clauses)
     return Known(letters, classes, pieces, composites, functions, frozenset(_indexed(lines)), dict(tree.axes),
-                 dict(tree.lines))
+                 dict(tree.lines), shifted=frozenset(shifted))
 
 
 def _set(node: s.Expression) -> tuple[str, str | None, tuple[str, ...]]:
     """The class of an index set, its size where that is one name, and the letters that it is a composite of."""
     inner: tuple[str, ...] = ()
-    kind = node
+    kind, made = node, None
     if isinstance(node, s.Relation):
         kind, made = node.operands[0], node.operands[1]
         inner = tuple(w.text for w in words((made,))) if isinstance(made, s.Group) else ()
     match kind:
+        case s.Word(cls) if cls in CLASSES and isinstance(made, s.DirectSum):
+            return cls, None, tuple(w.text for w in words(made.parts))
         case s.Product((s.Word(cls), s.Group("(", ")", (extent,)))) if cls in CLASSES:
             return cls, _size(extent), inner
     return "", None, inner
+
+
+def _shifted(node: s.Expression) -> bool:
+    """Whether an index set is a range that does not begin at 1."""
+    lows = [x.low for x in parts(node) if isinstance(x, s.Range)]
+    return any(not isinstance(x, s.Number) or x.text != "1" for x in lows)
 
 
 def _size(extent: s.Expression) -> str | None:

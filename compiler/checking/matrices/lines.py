@@ -6,20 +6,22 @@ from collections.abc import Iterable, Iterator
 
 from einc.checking.declarations.names import size_name
 from einc.checking.matrices.shapes import is_name, parts, power, within, words
-from einc.checking.matrices.writing import sized
+from einc.checking.matrices.slots import sized
 from einc.errors.report import Span
 from einc.syntax import tree as s
 
 
 def index(letter: str, cls: str, sizes: tuple[str, ...], parts: tuple[str, ...], span: Span) -> s.Statement:
-    """`index k : feature(d_k)`, `index c : feature(h d_v) = (i v)`."""
+    """`index k : feature(d_k)`, `… = (i v)` of parts, `index x : feature = c ⊕ p` of a size `d_c+d_p`."""
     factors = tuple(sized(x, span) for x in sizes)
     extent: s.Expression = factors[0] if len(factors) == 1 else s.Product(factors, ("",) * len(factors), span)
     kind: s.Expression = s.Product((s.Word(cls, span), s.Group("(", ")", (extent,), span)), ("", ""), span)
     if parts:
         inner = tuple(s.Word(x, span) for x in parts)
-        made = s.Group("(", ")", (s.Product(inner, ("",) * len(inner), span),), span)
-        kind = s.Relation((kind, made), ("=",), span)
+        summed = len(sizes) == 1
+        together = s.Product(inner, ("",) * len(inner), span)
+        made: s.Expression = s.DirectSum(inner, span) if summed else s.Group("(", ")", (together,), span)
+        kind = s.Relation((s.Word(cls, span) if summed else kind, made), ("=",), span)
     named = s.Clause(s.Word(letter, span), None, span)
     return s.Statement("index", False, (named,), (s.Clause(kind, None, span),), span)
 

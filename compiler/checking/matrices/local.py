@@ -12,8 +12,8 @@ from einc.checking.matrices.factors import binds, bound
 from einc.checking.matrices.known import Known
 from einc.checking.matrices.lines import index
 from einc.checking.matrices.shapes import Key, Symbol, is_name, mapped, parts, words
+from einc.checking.matrices.slots import substituted
 from einc.checking.matrices.uses import declared, split
-from einc.checking.matrices.writing import substituted
 from einc.errors.report import Problem, Span
 from einc.syntax import tree as s
 

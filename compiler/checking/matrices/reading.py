@@ -14,9 +14,10 @@ from einc.checking.matrices.known import Known
 from einc.checking.matrices.lines import above, names
 from einc.checking.matrices.masks import Mask, mask
 from einc.checking.matrices.shapes import ONE, Key, Shape, Symbol, plain, shapes_of, words
+from einc.checking.matrices.supply import Supply
 from einc.checking.matrices.typing import Typing
 from einc.checking.matrices.uses import Use, keyed, split
-from einc.checking.matrices.writing import Supply, Writing
+from einc.checking.matrices.writing import Writing
 from einc.errors.problems import NoShape, OpenReading, ShapesDiffer
 from einc.errors.report import Help, Label, Problem, Span
 from einc.syntax import tree as s
@@ -183,6 +184,9 @@ class Reader:
             symbol = Symbol(left.key, (shape.rows,), stack, symbol.span, True)
             right = _on_diagonal(right)
             shape = right.shape
+        for side in symbol.sides:
+            if len(whole := self.known.whole(side)) > 1:
+                self.supply.composite(whole)
         used = frozenset(x for x in (*stack, *y.letters(right)) if x.rstrip("'") in self.known.letters)
         row = self.supply.fresh(shape.rows, used)
         column = self.supply.fresh(shape.columns, used | {*row})
@@ -191,7 +195,7 @@ class Reader:
                           above=frozenset(above(clause.body.operands[1])), masks=self.masks)
         place = left_of(clause.body).span
         given, at = (partly.stack, partly.at) if partly else (left.places, ())
-        meant = writing.write(right, row, column, inside)
+        meant = writing.whole_side(right, row, column, inside)
         lone = sorted({w.text for w in words(x for x in at if x is not None)} - {*y.letters(right)})
         meant = meant if not lone else product((*(_there(x, right.span) for x in lone), meant), (
             "", *("" for _ in lone)), right.span)

@@ -95,6 +95,9 @@ def _sizes(node: s.Expression) -> Dimension | None:
     match node:
         case s.Number(text):
             return ONE if text == "1" else (text,)
+        case s.Sum(terms, signs) | s.Group("(", ")", (s.Sum(terms, signs),)) if {*signs} == {"+"}:
+            found = tuple(_sizes(x) for x in terms)
+            return ("+".join(x[0] for x in found if x),) if all(x and len(x) == 1 for x in found) else None
         case s.Group("(", ")", (inner,)):
             found = dimensions(inner)
             return tuple(x for side in found for x in side)
@@ -125,6 +128,8 @@ def within(node: s.Expression) -> tuple[s.Expression, ...]:
         case s.Product(factors=found) | s.Sum(terms=found) | s.Group(items=found) | s.Relation(operands=found) | \
                 s.Logic(operands=found) | s.DirectSum(parts=found):
             return found
+        case s.Matrix():
+            return node.written
         case s.Fraction(a, b) | s.Range(a, b):
             return (a, b)
         case s.Root(root):
@@ -151,6 +156,8 @@ def mapped(node: s.Expression, change: Callable[[s.Expression], s.Expression], s
             return replace(node, operands=all_of(found))
         case s.DirectSum(parts=found):
             return replace(node, parts=all_of(found))
+        case s.Matrix(cells):
+            return replace(node, cells=tuple(tuple(None if x is None else change(x) for x in row) for row in cells))
         case s.Fraction(above, below):
             return replace(node, above=change(above), below=change(below))
         case s.Range(low, high):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal, assert_never
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, assert_never, cast
 
+from einc.checking.matrices import slots
 from einc.checking.matrices.shapes import Shape, Symbol, words
 from einc.errors.report import Span
 from einc.syntax import tree as s
@@ -87,8 +88,9 @@ class Entries:
 @dataclass(frozen=True)
 class Lines:
     """A function of each row or column: it runs along `side`, None where nothing said which yet, and over `domain`
-    where one is written. `indexed`: its index stands in its script. `named` are arguments by name. `guessed`: the side
-    is the one that a product sums. `barred`: a point at −∞ is as none.
+    where one is written; of a number it runs at a letter, which begins the domain. `indexed`: its index stands in its
+    script. `named` are arguments by name. `guessed`: the side is the one that a product sums. `barred`: a point at −∞
+    is as none.
     """
 
     function: s.Word
@@ -156,10 +158,24 @@ class Diagonal:
 
 @dataclass(frozen=True)
 class Stacked:
-    """Matrices side by side, one for each value of a letter: the letter is the outer part of their columns."""
+    """Matrices one after another along a side, one for each value of a letter, which is the outer part of that side."""
 
     letter: str
     inner: Typed
+    side: Side
+    shape: Shape
+    span: Span
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Different matrices one after another along a side. Those that are `alike` in size are counted by an outer letter
+    of the side; others make a direct sum.
+    """
+
+    parts: tuple[Typed, ...]
+    side: Side
+    alike: bool
     shape: Shape
     span: Span
 
@@ -177,7 +193,7 @@ def letters(node: Typed, free: bool = False) -> Iterator[str]:
             yield from (w.text for w in words((expression,)))
         case Times(left, right):
             yield from (*letters(left, free), *letters(right, free))
-        case Entries(parts=inner):
+        case Entries(parts=inner) | Joined(parts=inner):
             for x in inner:
                 yield from letters(x, free)
         case Summed(binder, inner):
@@ -197,5 +213,21 @@ def letters(node: Typed, free: bool = False) -> Iterator[str]:
             assert_never(node)
 
 
+def substituted(node: Typed, change: Mapping[str, str]) -> Typed:
+    """The expression with some letters in place of others."""
+    return cast(Typed, _substituted(node, change))
+
+
+def _substituted(node: Any, change: Mapping[str, str]) -> Any:
+    if isinstance(node, s.Expression):
+        return slots.substituted(node, change)
+    if isinstance(node, tuple):
+        return tuple(_substituted(x, change) for x in node)
+    if not isinstance(node, Typed):
+        return node
+    return replace(node, **{f.name: _substituted(getattr(node, f.name), change) for f in fields(node)
+                            if f.name not in ("function", "named")})
+
+
 Typed = (Leaf | Plain | Ones | Raised | Turned | Times | Entries | Lines | Summed | Listed | Folded | Triangle
-         | Diagonal | Stacked)
+         | Diagonal | Stacked | Joined)

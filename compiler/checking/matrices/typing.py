@@ -9,11 +9,12 @@ from typing import Literal
 
 from einc.checking.declarations.names import Name, head, size_name
 from einc.checking.matrices import typed as y
-from einc.checking.matrices.along import along, shown
-from einc.checking.matrices.applied import MATRIX, lying, ones, ones_of, unambiguous
+from einc.checking.matrices.along import along, at_letter, shown
+from einc.checking.matrices.applied import MATRIX, combined, lying, ones, ones_of, unambiguous
 from einc.checking.matrices.entries import a_list, at_sides, listed, orders
-from einc.checking.matrices.factors import binds, bound, product
+from einc.checking.matrices.factors import binds, bound
 from einc.checking.matrices.known import Applied, Known
+from einc.checking.matrices.laid import Laid
 from einc.checking.matrices.shapes import (
     ENTRYWISE,
     ONE,
@@ -78,6 +79,8 @@ class Typing:
                 return self._divided(self.of(above), self.of(below), node.span)
             case s.Range(low, high):
                 return listed(self.of(low), self.of(high), self.order, node.span)
+            case s.Matrix(cells, form):
+                return replace(self._laid(node.span, form).matrix(cells), span=node.span)
             case s.Root(inner):
                 return self._called("sqrt", (self.of(inner),), node)
         raise NoShape(f"`{node.span.text}` is no matrix", node.span, helps=(
@@ -86,7 +89,7 @@ class Typing:
     def _symbol(self, node: s.Word | s.Scripted) -> y.Typed:
         """A symbol, a size, a letter or a number of the text."""
         found = split(node, self.known.letters)
-        text = node.span.text
+        text = node.text if isinstance(node, s.Word) else node.span.text
         if (plain_name := unraised(node)) is not None and self._known(plain_name):
             if (raised := self._raised(node)) is None:
                 raise NoShape(f"`{text}` is a power of a matrix", node.span, helps=(_POWERS,))
@@ -187,6 +190,10 @@ class Typing:
 
     def _whole(self, shape: Shape) -> Shape:
         return Shape(self.known.whole(shape.rows), self.known.whole(shape.columns))
+
+    def _laid(self, span: Span, form: str) -> Laid:
+        """How a matrix is read that is written out."""
+        return Laid(self.known, lambda known, x: replace(self, known=known).of(x), span, form == "list", form == "rows")
 
     def _marked(self, inner: y.Typed, scripts: tuple[s.Script, ...], node: s.Scripted) -> y.Typed:
         """What stands in parentheses, transposed or to a power."""
@@ -306,7 +313,7 @@ class Typing:
                  span: Span, alike: bool = False) -> y.Typed:
         """Entry by entry; a part may be 1 along a side where some part has the shape of the whole."""
         if all(isinstance(x, y.Plain) for x in parts) and kind != "call":
-            return y.Plain(_plain(kind, parts, marks, span), _NUMBER, span)
+            return y.Plain(combined(kind, parts, marks, span), _NUMBER, span)
         rows, columns = (self._side([getattr(x.shape, side) for x in parts]) for side in ("rows", "columns"))
         shape = Shape(rows, columns) if rows is not None and columns is not None else None
         if shape is None or shape not in [x.shape for x in parts] or (alike and any(x.shape != shape for x in parts)):
@@ -357,7 +364,7 @@ class Typing:
             raise NoShape(f"`{node.span.text}` has a script, and `{name}` takes none here", node.span, helps=(
                 Help("leave it out, or write the equation with its indices"),))
         if name in MATRIX:
-            return MATRIX[name](self.known, self.of, given, span)
+            return MATRIX[name](self._laid(span, ""), given, span)
         named = tuple(x for x in given.items if isinstance(x, s.Relation))
         arguments = tuple(self.of(x) for x in given.items if not isinstance(x, s.Relation))
         if not arguments or applied is None:
@@ -372,7 +379,9 @@ class Typing:
 
     def _lines(self, node: s.Expression, name: str, applied: Applied, inner: y.Typed, named: tuple[s.Relation, ...],
                span: Span) -> y.Typed:
-        """A function of each line of a matrix."""
+        """A function of each line of a matrix, or of a number at each value of a letter in it."""
+        if (letters := at_letter(node, inner)) is not None and applied.script:
+            return y.Lines(s.Word(name, node.span), inner, None, True, letters, named, inner.shape, span)
         side, domain = along(self.known, node, inner, not applied.script)
         shape = inner.shape
         if applied.number:
@@ -387,7 +396,3 @@ class Typing:
         if all(isinstance(x, y.Plain) for x in arguments) and isinstance(node, s.Root):
             return y.Plain(node, _NUMBER, node.span)
         return self._entries("call", arguments, (name,), node.span)
-
-def _plain(kind: str, parts: tuple[y.Typed, ...], marks: tuple[str, ...], span: Span) -> s.Expression:
-    nodes = tuple(x.expression for x in parts if isinstance(x, y.Plain))
-    return s.Sum(nodes, marks, span) if kind == "sum" else product(nodes, marks, span)

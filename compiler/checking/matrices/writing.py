@@ -2,92 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, assert_never
+from typing import assert_never
 
 from einc.checking.declarations.names import Name
 from einc.checking.matrices import typed as y
 from einc.checking.matrices.factors import enclosed, product
-from einc.checking.matrices.known import Known
 from einc.checking.matrices.masks import Mask, opposite
-from einc.checking.matrices.shapes import ONE, Dimension, Key, Symbol, mapped, words
+from einc.checking.matrices.shapes import ONE, Dimension, Key, Symbol, words
+from einc.checking.matrices.slots import (
+    Letters,
+    braced,
+    entered,
+    label,
+    places,
+    sized,
+    spelled,
+    substituted,
+)
+from einc.checking.matrices.supply import Supply
 from einc.errors.problems import NoShape, OpenReading
 from einc.errors.report import Help, Span
 from einc.ir.indices import INDEX_CLASSES
 from einc.syntax import tree as s
 
-Letters = tuple[str, ...]  # one for each size of a dimension
 _NTH = "abcdefghijklmnopqrstuvwxyz"  # of the parts of one equation that have a name of their own
-
-
-@dataclass
-class Supply:
-    """The letters of the sizes: those that the text declares, and new ones, which `new` keeps for index lines.
-
-    `taken` are the names of the text, which no new letter may be.
-    """
-
-    known: Known
-    taken: Set[str]
-    base: dict[str, list[str]] = field(default_factory=dict)
-    new: dict[str, str] = field(default_factory=dict)  # letter -> size
-    made: dict[Dimension, str] = field(default_factory=dict)  # of composite dimensions
-
-    def __post_init__(self) -> None:
-        for letter, size in self.known.letters.items():
-            if size not in self.known.parts:
-                self.base.setdefault(size, []).append(letter)
-
-    def fresh(self, dimension: Dimension, used: Set[str]) -> Letters:
-        """Letters of a dimension that nothing around has: the declared ones, then the first of them with primes."""
-        out: Letters = ()
-        for size in dimension:
-            out = (*out, self._one(size, {*used, *out}))
-        return out
-
-    def _one(self, size: str, used: Set[str]) -> str:
-        if size not in self.base:
-            self.base[size] = [self._named(size)]
-            self.new[self.base[size][0]] = size
-        letters = self.base[size]
-        primes = (letters[0] + "'" * n for n in range(1, len(used) + 2))
-        return next(x for x in (*letters, *primes) if x not in used)
-
-    def _named(self, size: str) -> str:
-        """A new letter: the end of the size's name, `k` for d_k, else the first that is free."""
-        end = size.rpartition("_")[2].lower()
-        options = ([end[0]] if end[:1].isalpha() else []) + list("defkabcmpquvwxyzgijlnorh")
-        names = {*self.taken, *self.new, *self.made.values(), *self.known.letters}
-        return next(x for x in (*options, *(a + b for a in options for b in options)) if x not in names)
-
-    def composite(self, dimension: Dimension) -> str:
-        """The letter of the set whose elements are the tuples of a dimension."""
-        if dimension in self.made:
-            return self.made[dimension]
-        if dimension in self.known.composites:
-            return self.known.composites[dimension]
-        self.made[dimension] = self._named("_".join(dimension))
-        return self.made[dimension]
-
-    def summed(self, dimension: Dimension) -> bool:
-        """Whether the letter of a dimension hangs above as that of columns: its class is summed without a Σ."""
-        return INDEX_CLASSES[self.known.classes.get(dimension[0], "feature")].summed
 
 
 @dataclass(frozen=True)
 class Writing:
-    """Writes the typed expression of one equation. `free` are the letters of its left side, `stack` says which letter
-    stands for one that is bound here, and `parts` gets equations of parts that need one of their own, with names that
-    begin with `name`. `guessed` gets what the text does not say. `above` are letters that hang above a number of the
-    text. `whole`: a line over a sequence without a domain means all of it, as papers mean it. `masks` are the symbols
-    that equations give by cases.
+    """Writes the typed expression of one equation. `free` are the letters of its left side, and `parts` gets equations
+    of parts that need one of their own, with names that begin with `name`. `guessed` gets what the text does not say.
+    `above` are letters that hang above a number of the text. `whole`: a line over a sequence without a domain means all
+    of it, as papers mean it. `masks` are the symbols that equations give by cases.
     """
 
     supply: Supply
     free: frozenset[str] = frozenset()
     name: str = ""
-    stack: Mapping[str, str] = field(default_factory=dict)
     parts: list[s.Relation] = field(default_factory=list)
     guessed: list[str] = field(default_factory=list)
     above: frozenset[str] = frozenset()
@@ -95,23 +48,28 @@ class Writing:
     masks: Mapping[Key, Mask] = field(default_factory=dict)
     read: set[Key] = field(default_factory=set)  # the masks that stand in what is written
 
+    def whole_side(self, node: y.Typed, row: Letters, column: Letters, used: frozenset[str]) -> s.Expression:
+        """The right side of an equation, which alone may be a direct sum."""
+        if isinstance(node, y.Joined) and not node.alike and not {*self._parts(node)} & {*row, *column}:
+            return self._summed(node, row, column, used)
+        return self.write(node, row, column, used)
+
     def write(self, node: y.Typed, row: Letters, column: Letters, used: frozenset[str]) -> s.Expression:
         """The expression whose rows and columns have these letters; none where a side is 1."""
         match node:
             case y.Plain(expression):
-                return self._renamed(expression)
+                return expression
             case y.Ones(span=span):
                 return s.Number("1", span)
             case y.Leaf(symbol, stack, at, _, span):
-                given = tuple(None if x is None else self._renamed(x) for x in at)
-                found = self.shown(symbol, tuple(map(self._renamed, stack)), given, row, column, span)
+                found = self.shown(symbol, stack, at, row, column, span)
                 mask = self._mask(node)
                 self.read.update({symbol.key} & self.masks.keys())
                 return found if mask is None or mask.barred else s.Product(
                     (s.Number("1", span), s.Group("[", "]", (_within(mask.support, mask, row, column),), span), found),
                     ("", "", ""), span)
             case y.Raised(inner, power, _, span):
-                script = s.Script("upper", s.Group("{", "}", (self._renamed(power),), span), "", span)
+                script = s.Script("upper", s.Group("{", "}", (power,), span), "", span)
                 base = s.Group("(", ")", (self.write(inner, row, column, used),), span)
                 return s.Scripted(base, (), (script,), span)
             case y.Turned(inner):
@@ -125,7 +83,7 @@ class Writing:
             case y.Summed(binder, inner, _, span):
                 return s.Product((binder, enclosed(self.write(inner, row, column, used))), ("", ""), span)
             case y.Listed(letter, low, high, inner, _, span):
-                bounds = tuple(map(self._renamed, (low, places((letter,), span)[0], high)))
+                bounds = (low, places((letter,), span)[0], high)
                 between = s.Relation(bounds, ("<=", "<="), span)
                 return self._sum("prod", (letter,), self.write(inner, (), (), used | {letter}), span, between)
             case y.Folded(fold, inner, _, span):
@@ -135,9 +93,13 @@ class Writing:
                 condition = s.Group("[", "]", (_below(column, row, span),), span)
                 factors = (s.Number("1", span), condition, enclosed(self.write(inner, row, column, used)))
                 return s.Product(factors, ("", "", ""), span)
-            case y.Stacked(letter, inner, _):
-                inside = replace(self, stack={**self.stack, letter: column[0]})
-                return inside.write(inner, row, column[1:], used)
+            case y.Stacked(letter, inner, side):
+                one, rows, columns = _outer(side, row, column)
+                return self.write(y.substituted(inner, {letter: one}), rows, columns, used)
+            case y.Joined(alike=True):
+                return self._blocks(node, row, column, used)
+            case y.Joined():
+                return self._apart(node, row, column, "".join(node.shape.rows + node.shape.columns))
             case y.Diagonal(span=span):
                 raise stands_alone(span)
             case _:
@@ -181,8 +143,23 @@ class Writing:
         given = s.Group("(", ")", (*parts, *node.named), node.span)
         return s.Product((s.Word(node.marks[0], node.span), given), ("", ""), node.span)
 
+    def _at_letter(self, node: y.Lines, domain: s.Expression, used: frozenset[str]) -> s.Expression:
+        """A function of a number that runs at one of its letters."""
+        known = self.supply.known
+        inner = domain.items[0] if isinstance(domain, s.Group) and len(domain.items) == 1 else domain
+        if isinstance(inner, s.Word) and self.whole and self._sequence((known.letters.get(inner.text, ""),)):
+            size = known.letters[inner.text]
+            self.guessed.append(_all_of(node.function.text, size))
+            inner = s.Relation((inner, sized(size, node.span)), ("<=",), node.span)
+        content = inner if isinstance(inner, s.Group) and inner.open == "{" else braced(inner)
+        function = s.Scripted(node.function, (), (s.Script("lower", content, "", node.span),), node.span)
+        given = s.Group("(", ")", (self.write(node.inner, (), (), used), *node.named), node.span)
+        return s.Product((function, given), ("", ""), node.span)
+
     def _lines(self, node: y.Lines, row: Letters, column: Letters, used: frozenset[str]) -> s.Expression:
         """A function of lines at the letter of its side; one that makes a number of a line binds a letter for it."""
+        if node.inner.shape.number and node.side is None and node.domain is not None:
+            return self._at_letter(node, node.domain, used)
         if node.side is None:
             raise OpenReading(f"does `{node.function.text}` run along rows or columns?", node.span, helps=(
                 Help(f"`{node.function.text}(A) B` runs along what the product sums, and where rows and columns have "
@@ -192,7 +169,7 @@ class Writing:
         if node.guessed:
             self.guessed.append(f"`{node.function.text}` runs along what the product beside it sums")
         if not node.indexed and not self.free >= {*own}:
-            return self._apart(node, row, column)
+            return self._apart(node, row, column, node.function.text)
         if node.shape != node.inner.shape:
             own = self.supply.fresh(side, used)
             used |= {*own}
@@ -204,7 +181,7 @@ class Writing:
         function: s.Expression = node.function
         if node.indexed:
             other = row if node.side == "columns" else column
-            every = s.Relation((next(_words(own, node.span)), sized(side[0], node.span)), ("<=",), node.span)
+            every = s.Relation((next(spelled(own, node.span)), sized(side[0], node.span)), ("<=",), node.span)
             content = s.Group("{", "}", (every, *conditions), node.span) if conditions else (
                 self._domain(node, side, own[0], other))
             function = s.Scripted(node.function, (), (s.Script("lower", braced(content), "", node.span),), node.span)
@@ -243,9 +220,8 @@ class Writing:
             apart = self.whole or (across not in (ONE, side) and len(across) == 1 and self._sequence(across))
             apart = apart and len(side) == 1 and self._sequence(side)
             if apart:
-                name = node.function.text
-                self.guessed.append(f"`{name}` runs over all of {side[0]}, for nothing says over which part")
-            word = next(_words((own,), node.span))
+                self.guessed.append(_all_of(node.function.text, side[0]))
+            word = next(spelled((own,), node.span))
             return s.Relation((word, sized(side[0], node.span)), ("<=",), node.span) if apart else word
         names = [w.text for w in words((node.domain,)) if w.text in letters]
         if not names or letters[names[0]] != side[0]:
@@ -260,21 +236,52 @@ class Writing:
     def _sequence(self, side: Dimension) -> bool:
         return INDEX_CLASSES[self.supply.known.classes.get(side[0], "feature")].sequence
 
-    def _apart(self, node: y.Lines, row: Letters, column: Letters) -> s.Expression:
-        """A part under a name of its own, for its function takes the letter of its argument, which is bound here."""
-        stack = tuple(dict.fromkeys(x for x in y.letters(node, free=True) if x in self.supply.known.letters))
+    def _blocks(self, node: y.Joined, row: Letters, column: Letters, used: frozenset[str]) -> s.Expression:
+        """Matrices of one size, of which a letter tells which is meant: `1[a = 1] A + 1[a = 2] B`."""
+        one, rows, columns = _outer(node.side, row, column)
+        terms: list[s.Expression] = []
+        for n, part in enumerate(node.parts, 1):
+            chosen = s.Relation((next(spelled((one,), node.span)), s.Number(str(n), node.span)), ("=",), node.span)
+            inner = enclosed(self.write(part, rows, columns, used))
+            factors = inner.factors if isinstance(inner, s.Product) else (inner,)
+            operators = inner.operators if isinstance(inner, s.Product) else ("",)
+            condition = (s.Number("1", node.span), s.Group("[", "]", (chosen,), node.span))
+            terms.append(s.Product((*condition, *factors), ("", "", *operators), node.span))
+        return s.Sum(tuple(terms), ("+",) * len(terms), node.span)
+
+    def _summed(self, node: y.Joined, row: Letters, column: Letters, used: frozenset[str]) -> s.DirectSum:
+        """Matrices of different sizes, the whole right side of an equation: each has the letter of its own size."""
+        rows = node.side == "rows"
+        letters = self._parts(node)
+        parts = [self.write(x, (one,) if rows else row, column if rows else (one,), used | {one})
+                 for x, one in zip(node.parts, letters, strict=True)]
+        return s.DirectSum(tuple(parts), node.span)
+
+    def _parts(self, node: y.Joined) -> Letters:
+        """The letters of the parts of a direct sum."""
+        side = node.shape.rows if node.side == "rows" else node.shape.columns
+        return self.supply.parts(*side)
+
+    def _apart(self, node: y.Lines | y.Joined, row: Letters, column: Letters, called: str) -> s.Expression:
+        """A part under a name of its own: its function takes the letter of its argument, which is bound here, or it is
+        a direct sum.
+        """
+        known = {*self.supply.known.letters, *self.supply.new}
+        stack = tuple(dict.fromkeys(x for x in y.letters(node, free=True) if x in known))
         sides = tuple(x for x in (node.shape.rows, node.shape.columns) if x != ONE)
-        named = (_NTH[int(x)] if x.isdigit() else x for x in self.name + node.function.text if x.isalnum())
+        named = (_NTH[int(x)] if x.isdigit() else x for x in self.name + called if x.isalnum())
         label = "".join(named) + _NTH[len(self.parts)]
         name = Name("N", lower=(label,))
         symbol = Symbol(Key(name, len(stack)), sides, stack, node.span)
         own = places(stack, node.span)
-        r = self.supply.fresh(node.shape.rows, {*stack})
-        c = self.supply.fresh(node.shape.columns, {*stack, *r})
-        alone = replace(self, free=frozenset({*stack, *r, *c}), stack={})
-        right = alone.write(node, r, c, alone.free)
+        inside = set() if isinstance(node, y.Lines) else {*self._parts(node)}
+        r = self.supply.fresh(node.shape.rows, {*stack, *inside})
+        c = self.supply.fresh(node.shape.columns, {*stack, *r, *inside})
+        alone = replace(self, free=frozenset({*stack, *r, *c}))
+        right = alone._summed(node, r, c, alone.free) if isinstance(node, y.Joined) else (
+            alone.write(node, r, c, alone.free))
         self.parts.append(s.Relation((self.shown(symbol, own, (), r, c, node.span), right), ("=",), node.span))
-        return self.shown(symbol, tuple(map(self._renamed, own)), (), row, column, node.span)
+        return self.shown(symbol, own, (), row, column, node.span)
 
     def shown(self, symbol: Symbol, stack: tuple[s.Expression, ...], at: tuple[s.Expression | None, ...], row: Letters,
               column: Letters, span: Span) -> s.Expression:
@@ -305,8 +312,8 @@ class Writing:
                 (place.text,), span, alone) if isinstance(place, s.Word) else place
             (upper if above else lower).append(entry)
         scripts = [s.Script("prime", None, "'" * name.primes, span)] if name.primes else []
-        scripts += [_label("lower", x, span) for x in name.lower]
-        scripts += [_label("upper", x, span) for x in name.upper]
+        scripts += [label("lower", x, span) for x in name.lower]
+        scripts += [label("upper", x, span) for x in name.upper]
         scripts += [s.Script("lower", braced(*lower), "", span)] if lower else []
         scripts += [s.Script("upper", braced(*upper), "", span)] if upper else []
         word = s.Word(name.base, span, quoted=len(name.base) > 1)
@@ -316,31 +323,19 @@ class Writing:
         """A place of a stack in a slot."""
         return entered((node.text,), node.span, node.text in self.above) if isinstance(node, s.Word) else node
 
-    def _renamed(self, node: s.Expression) -> s.Expression:
-        return substituted(node, self.stack) if self.stack else node
 
 
-def _label(level: Literal["lower", "upper"], text: str, span: Span) -> s.Script:
-    """A label: in quotes where it could be letters."""
-    if text.islower():
-        return s.Script(level, s.Word(text, span, quoted=True), "", span)
-    return s.Script("label_lower" if level == "lower" else "label_upper", None, text, span)
 
 
-def braced(*items: s.Expression) -> s.Expression:
-    span = items[0].span
-    if not all(isinstance(x, s.Word | s.Scripted | s.Group) for x in items):
-        return s.Group("{", "}", items, span)
-    inner = items[0] if len(items) == 1 else s.Product(items, ("",) * len(items), span)
-    return s.Group("{", "}", (inner,), span)
+
+def _all_of(name: str, size: str) -> str:
+    """What is told of a function without a domain."""
+    return f"`{name}` runs over all of {size}, for nothing says over which part"
 
 
-def entered(letters: Letters, span: Span, alone: bool = False) -> s.Expression:
-    """What stands in a slot: a letter, or several in parentheses, or one that is `alone` and makes no pair."""
-    items = tuple(_words(letters, span))
-    if alone:
-        return s.Group("(", ")", items, span)
-    return items[0] if len(items) == 1 else s.Group("(", ")", (s.Product(items, ("",) * len(items), span),), span)
+def _outer(side: y.Side, row: Letters, column: Letters) -> tuple[str, Letters, Letters]:
+    """The outer letter of a side, and the letters of rows and columns without it."""
+    return (row[0], row[1:], column) if side == "rows" else (column[0], row, column[1:])
 
 
 def stands_alone(span: Span) -> NoShape:
@@ -349,29 +344,7 @@ def stands_alone(span: Span) -> NoShape:
         Help("multiply it with a matrix, whose rows or columns it scales"),))
 
 
-def places(letters: Letters, span: Span) -> tuple[s.Expression, ...]:
-    """Letters as places."""
-    return tuple(_words(letters, span))
 
-
-def _words(letters: Letters, span: Span) -> Iterator[s.Expression]:
-    """Letters as the parser gives them, with their primes as scripts."""
-    for letter in letters:
-        stem = letter.rstrip("'")
-        primes = letter[len(stem):]
-        yield s.Scripted(s.Word(stem, span), (), (s.Script("prime", None, primes, span),), span) if primes else s.Word(
-            stem, span)
-
-
-def sized(name: str, span: Span) -> s.Expression:
-    """A size as an expression: `d_k` is d with the label k."""
-    if name.isdigit():
-        return s.Number(name, span)
-    base, *labels = name.split("_")
-    if not labels:
-        return s.Word(base, span, quoted=len(base) > 1)
-    scripts = tuple(s.Script("lower", s.Word(x, span, quoted=len(x) > 1), "", span) for x in labels)
-    return s.Scripted(s.Word(base, span), (), scripts, span)
 
 
 def _below(column: Letters, row: Letters, span: Span) -> s.Relation:
@@ -383,10 +356,3 @@ def _within(condition: s.Expression, mask: Mask, row: Letters, column: Letters) 
     """A condition of a mask at the letters of a row and a column."""
     change = dict(zip(mask.letters, (*row, *column), strict=True))
     return substituted(condition, change)
-
-
-def substituted(node: s.Expression, change: Mapping[str, str]) -> s.Expression:
-    """The expression with some letters in place of others."""
-    if isinstance(node, s.Word) and node.text in change:
-        return next(_words((change[node.text],), node.span))
-    return mapped(node, lambda x: substituted(x, change), scripts=True)

@@ -97,6 +97,9 @@ def _named(node: s.Expression | None, listed: bool) -> Iterator[str]:
         case s.Sum(inner) | s.Relation(inner) | s.Logic(_, inner) | s.DirectSum(inner):
             for part in inner:
                 yield from _named(part, False)
+        case s.Matrix():
+            for part in node.written:
+                yield from _named(part, False)
         case s.Fraction(one, other) | s.Range(one, other):
             yield from (*_named(one, False), *_named(other, False))
         case s.Root(one):

@@ -238,6 +238,9 @@ def words(node: s.Expression | None) -> Iterator[s.Word]:
               | s.DirectSum(inner)):
             for part in inner:
                 yield from words(part)
+        case s.Matrix():
+            for part in node.written:
+                yield from words(part)
         case s.Fraction(one, other) | s.Range(one, other):
             yield from (*words(one), *words(other))
         case s.Root(one):

@@ -92,6 +92,8 @@ class Writer:
                 return self._chain(operands, [operator] * len(operands))
             case s.Group():
                 return self.group(node)
+            case s.Matrix():
+                return self._matrix(node)
             case s.Range(low, high):
                 return f"{self._tight(low)}..{self._tight(high)}"
             case s.Fraction():
@@ -202,6 +204,15 @@ class Writer:
             return self._product(s.Product((node,), ("",), node.span))
         inner = replace(self, pad=None)
         return f"\\frac{{{inner.text(bare(node.above))}}}{{{inner.text(bare(node.below))}}}"
+
+    def _matrix(self, node: s.Matrix) -> str:
+        """A matrix that is written out, with the dots of what is left out."""
+        dash = "- & " if node.form == "rows" else ""
+        rows = [" & ".join(r"\dots" if x is None else self.text(x) for x in row) for row in node.cells]
+        if node.form == "list":
+            return f"[{'; '.join(rows)}]".replace(" & ", ", ")
+        lines = (f"{dash}{x}{dash[::-1].rstrip()}" if x != r"\dots" else r"\vdots" for x in rows)
+        return r"\begin{bmatrix} " + r" \\ ".join(lines) + r" \end{bmatrix}"
 
     def _root(self, inner: s.Expression) -> str:
         """A square root; under the sign alone stands what needs no brackets there."""

@@ -1,0 +1,70 @@
+"""What stands in scripts: letters, labels, sizes and conditions as the parser gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+from einc.checking.matrices.shapes import mapped
+from einc.errors.report import Span
+from einc.syntax import tree as s
+
+Letters = tuple[str, ...]  # one for each size of a dimension
+
+
+def label(level: Literal["lower", "upper"], text: str, span: Span) -> s.Script:
+    """A label: in quotes where it could be letters."""
+    if text.islower():
+        return s.Script(level, s.Word(text, span, quoted=True), "", span)
+    return s.Script("label_lower" if level == "lower" else "label_upper", None, text, span)
+
+
+def braced(*items: s.Expression) -> s.Expression:
+    span = items[0].span
+    if not all(isinstance(x, s.Word | s.Scripted | s.Group) for x in items):
+        return s.Group("{", "}", items, span)
+    inner = items[0] if len(items) == 1 else s.Product(items, ("",) * len(items), span)
+    return s.Group("{", "}", (inner,), span)
+
+
+def entered(letters: Letters, span: Span, alone: bool = False) -> s.Expression:
+    """What stands in a slot: a letter, or several in parentheses, or one that is `alone` and makes no pair."""
+    items = tuple(spelled(letters, span))
+    if alone:
+        return s.Group("(", ")", items, span)
+    return items[0] if len(items) == 1 else s.Group("(", ")", (s.Product(items, ("",) * len(items), span),), span)
+
+
+def places(letters: Letters, span: Span) -> tuple[s.Expression, ...]:
+    """Letters as places."""
+    return tuple(spelled(letters, span))
+
+
+def spelled(letters: Letters, span: Span) -> Iterator[s.Expression]:
+    """Letters as the parser gives them, with their primes as scripts."""
+    for letter in letters:
+        stem = letter.rstrip("'")
+        primes = letter[len(stem):]
+        yield s.Scripted(s.Word(stem, span), (), (s.Script("prime", None, primes, span),), span) if primes else s.Word(
+            stem, span)
+
+
+def sized(name: str, span: Span) -> s.Expression:
+    """A size as an expression: `d_k` is d with the label k."""
+    if name.isdigit():
+        return s.Number(name, span)
+    if "+" in name:
+        terms = tuple(sized(x, span) for x in name.split("+"))
+        return s.Sum(terms, ("+",) * len(terms), span)
+    base, *labels = name.split("_")
+    if not labels:
+        return s.Word(base, span, quoted=len(base) > 1)
+    scripts = tuple(s.Script("lower", s.Word(x, span, quoted=len(x) > 1), "", span) for x in labels)
+    return s.Scripted(s.Word(base, span), (), scripts, span)
+
+
+def substituted(node: s.Expression, change: Mapping[str, str]) -> s.Expression:
+    """The expression with some letters in place of others."""
+    if isinstance(node, s.Word) and node.text in change:
+        return next(spelled((change[node.text],), node.span))
+    return mapped(node, lambda x: substituted(x, change), scripts=True)

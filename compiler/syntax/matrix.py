@@ -1,0 +1,110 @@
+r"""Words -> words: a matrix that is written out, `\begin{bmatrix} a & b \\ c & d \end{bmatrix}` and `[a; b]`, in
+brackets with a mark before each further cell and row.
+
+A row of dashes around one name, `- & q_1 & -`, is a row of that name. Rows that hold dots alone stand for those that
+are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from einc.errors.problems import Unexpected
+from einc.errors.report import Help, Report, Source, Span
+from einc.syntax.brackets import Word
+from einc.syntax.cases import closed, cut
+
+_KINDS = r"\s*\{(?:[bp]?matrix|smallmatrix|array)\}"
+BEGIN = re.compile(rf"\\begin{_KINDS}(?:(?<=array}})\s*\{{[lcr|\s]*\}})?")
+END = re.compile(rf"\\end{_KINDS}")
+_OPENERS, _CLOSERS = ("LPAR", "LSQB", "LBRACE"), ("RPAR", "RSQB", "RBRACE")
+
+
+def marked(found: list[Word], source: Source, report: Report) -> list[Word]:
+    """The words with every matrix as a list in square brackets whose cells and rows have marks between them; an empty
+    cell is reported.
+    """
+    return _listed(_environments(found, source, report))
+
+
+def _environments(found: list[Word], source: Source, report: Report) -> list[Word]:
+    """The words with every environment of a matrix in square brackets."""
+    out: list[Word] = []
+    at = 0
+    while at < len(found):
+        end = _end(found, at) if found[at].type == "MATRIX_" else None
+        if end is None:
+            out.append(found[at])
+            at += 1
+            continue
+        inner = [w for w in _environments(found[at + 1 : end], source, report) if w.type != "NEWLINE"]
+        rows = [(x, _cells(x)) for x in map(closed, cut(inner, "ROW")) if x]
+        first, last = found[at], found[end]
+        if not rows or any(not words for _, cells in rows for words in cells):
+            report.add(Unexpected("a cell of this matrix is empty", Span(source, first.start, last.end), helps=(
+                Help("write what stands in it, such as `0`"),)))
+            rows = []
+        out += [replace(first, type="LSQB", value="["), *_bracketed(rows), replace(last, type="RSQB", value="]")]
+        at = end + 1
+    return out
+
+
+def _end(found: list[Word], at: int) -> int | None:
+    """The place of the word that closes the matrix that begins at a place."""
+    depth = 0
+    for n in range(at, len(found)):
+        depth += (found[n].type == "MATRIX_") - (found[n].type == "ENDMATRIX")
+        if depth == 0:
+            return n
+    return None
+
+
+def _cells(row: list[Word]) -> list[list[Word]]:
+    """The cells of a row: what stands between dashes is one, and of dots alone one is kept."""
+    cells = [closed(x) for x in cut(row, "CELL")]
+    kept = [x for x in cells if not _dash(x)]
+    some = [x for x in kept if x]
+    if some and all(_dots(x) for x in some):
+        return [some[0]]
+    if len(kept) < len(cells) and len(some) == 1:
+        return some
+    return cells
+
+
+def _bracketed(rows: list[tuple[list[Word], list[list[Word]]]]) -> list[Word]:
+    """The words of the rows with a mark before each further cell and row; one between rows of dashes says so."""
+    lines = any(len(cells) == 1 and not _dots(cells[0]) and _dash(cut(row, "CELL")[0]) for row, cells in rows)
+    out: list[Word] = []
+    for n, (_, cells) in enumerate(rows):
+        for k, words in enumerate(cells):
+            place = words[0].start
+            if k:
+                out.append(Word("CELL", "&", place, place))
+            elif n:
+                out.append(Word("BREAK", "-" if lines else "\\\\", place, place))
+            out += words
+    return out
+
+
+def _dash(words: list[Word]) -> bool:
+    return len(words) > 0 and all(w.type == "SIGN" and w.value == "-" for w in words)
+
+
+def _dots(words: list[Word]) -> bool:
+    return len(words) == 1 and words[0].type == "DOTS"
+
+
+def _listed(found: list[Word]) -> list[Word]:
+    """The words with the semicolons of a list in square brackets as marks between rows; not those of a condition."""
+    out: list[Word] = []
+    inside: list[bool] = []
+    for n, word in enumerate(found):
+        if word.type in _OPENERS:
+            inside.append(word.type == "LSQB" and (n == 0 or found[n - 1].value != "1"))
+        elif word.type in _CLOSERS:
+            inside = inside[:-1]
+        elif word.value == ";" and inside and inside[-1]:
+            word = replace(word, type="BREAK")
+        out.append(word)
+    return out

@@ -1,0 +1,111 @@
+"""Matrices that are written out: blocks, listings with dots, rows between dashes; as torch reads them, or asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from test_matrices import HEAD, given_to
+from torch import Tensor
+
+import einc
+from einc.driver import pipeline
+from einc.errors.report import Report, Source
+
+CASES: dict[str, tuple[str, Callable[..., Tensor]]] = {
+    "columns below each other": (
+        "vector a : d_k\nvector b : d_v\nmatrix W : d × (d_k + d_v)\noutput y = W [a; b]",
+        lambda a, b, W: W @ torch.cat([a, b])),
+    "columns of one size below each other": (
+        "vector a, b : d\nmatrix W : d_k × 2 d\noutput y = W [a; b]", lambda a, b, W: W @ torch.cat([a, b])),
+    "an inner product of two parts": (
+        "vector a, c : d_k\nvector b, e : d_v\nq = [a; b]\nk = [c; e]\noutput y = q^⊤ k",
+        lambda a, c, b, e: a @ c + b @ e),
+    "matrices side by side": (
+        r"matrix A : T × d_k" "\n" r"matrix B : T × d_v" "\n" r"matrix W : (d_k + d_v) × d" "\n"
+        r"output Y = \begin{bmatrix} A & B \end{bmatrix} W",
+        lambda A, B, W: torch.cat([A, B], -1) @ W),
+    "matrices below each other": (
+        "matrix A : d_k × d\nmatrix B : d_v × d\nmatrix W : T × (d_k + d_v)\n"
+        r"output Y = W \begin{bmatrix} A \\ B \end{bmatrix}", lambda A, B, W: W @ torch.cat([A, B])),
+    "blocks in rows and columns": (
+        "matrix A, B, C, D : d × d_k\nmatrix W : T × 2 d\n"
+        r"output Y = W \begin{pmatrix} A & B \\ C & D \end{pmatrix}",
+        lambda A, B, C, D, W: W @ torch.cat([torch.cat([A, B], -1), torch.cat([C, D], -1)])),
+    "numbers": (
+        "input w\nvector x : 2\n"
+        r"output y = \begin{pmatrix} \cos(w) & -\sin(w) \\ \sin(w) & \cos(w) \end{pmatrix} x",
+        lambda x, w: torch.stack([x[0] * w.cos() - x[1] * w.sin(), x[0] * w.sin() + x[1] * w.cos()])),
+    "columns of a listing": (
+        "vector q_i : d_k\nmatrix W : d × h d_k\noutput y = W [q_1; q_2; …; q_h]", lambda q, W: W @ q.flatten()),
+    "heads side by side": (
+        "matrix X : T × d\nmatrix W_i : d × d_k\nmatrix U : h d_k × d\n"
+        r"output Y = \begin{bmatrix} X W_1 & \dots & X W_h \end{bmatrix} U",
+        lambda X, W, U: torch.cat(list(X @ W), -1) @ U),
+    "rows between dashes": (
+        "vector x_i : d\nmatrix W : d × d_k\n"
+        r"output Y = \begin{bmatrix} - & x_1 & - \\ & \vdots & \\ - & x_h & - \end{bmatrix} W", lambda x, W: x @ W),
+    "entries by their general term": (
+        "vector x_i : d\nvector z_q : d\nmatrix V : n × d\n"
+        r"output Y = \left[\begin{array}{ccc} x_1^⊤ z_1 & \dots & x_1^⊤ z_n \\ \vdots & \ddots & \vdots \\"
+        r" x_h^⊤ z_1 & \cdots & x_h^⊤ z_n \end{array}\right] V", lambda x, z, V: x @ z.mT @ V),
+    "numbers of a listing": (
+        "input a_i\nmatrix V : h × d\n" r"output y = \begin{bmatrix} a_1 & \dots & a_h \end{bmatrix} V",
+        lambda a, V: (a @ V)),
+    "a listing that counts": (
+        "matrix V : h × d\n"
+        r"output y = \begin{bmatrix} \frac{1}{1} & \frac{1}{2} & \dots & \frac{1}{h} \end{bmatrix} V",
+        lambda V: (1 / torch.arange(1, 4).double()) @ V),
+    "the same letter in two listings": (
+        "vector x_i, z_i : d\nmatrix V : h × d\n"
+        r"output Y = \begin{bmatrix} x_1^⊤ z_1 & \dots & x_1^⊤ z_h \\ \vdots & \ddots & \vdots \\"
+        r" x_h^⊤ z_1 & \dots & x_h^⊤ z_h \end{bmatrix} V", lambda x, z, V: x @ z.mT @ V),
+    "two matrices that are concatenated": (
+        "matrix A, B : T × d\nmatrix W : 2 d × d_k\noutput Y = Concat(A, B) W",
+        lambda A, B, W: torch.cat([A, B], -1) @ W),
+    "columns that are concatenated": (
+        "vector a : d_k\nvector b : d_v\nmatrix W : d × (d_k + d_v)\noutput y = W Concat(a, b)",
+        lambda a, b, W: W @ torch.cat([a, b])),
+    "what is no sum after a sum": (
+        "vector a, b : d\nmatrix W : d_k × 2 d\noutput y = W [a + b; a - b]",
+        lambda a, b, W: W @ torch.cat([a + b, a - b])),
+    "softmax inside of a listing": (
+        "matrix X : T × d\nmatrix W_i : d × d_k\nmatrix U : h d_k × d\n"
+        r"output Y = \begin{bmatrix} softmax_{s ≤ t}(X X^⊤) X W_1 & \dots & softmax_{s ≤ t}(X X^⊤) X W_h"
+        r" \end{bmatrix} U",
+        lambda X, W, U: torch.cat(list((X @ X.mT).masked_fill(torch.ones(5, 5).triu(1).bool(), -torch.inf).softmax(
+            -1) @ X @ W), -1) @ U),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_written_out_is_what_torch_makes_of_it(name: str) -> None:
+    text, torchs = CASES[name]
+    given = given_to(text)
+    got = einc.compile(HEAD + text + "\n")(**given)
+    torch.testing.assert_close(got, torchs(**given), rtol=1e-12, atol=1e-12)
+
+
+REFUSED: dict[str, tuple[str, str, str]] = {
+    "rows or columns": ("matrix A, B : T × d\nmatrix W : 2 d × d\noutput Y = [A; B] W", "E0232", "below or beside"),
+    "what the dots are": ("vector x_i : d\noutput Y = [x_1; x_3; …; x_h]", "E0232", "where the dots are"),
+    "steps of two": ("vector x : d\noutput y = [0; 2; …; d]", "E0232", "where the dots are"),
+    "two places": (r"matrix W : T × d" "\n" r"output y = [W_{1 1}; …; W_{T d}]", "E0232", "where the dots are"),
+    "sides that differ": ("matrix A : T × d\nmatrix B : n × d\n" r"output Y = \begin{bmatrix} A & B \end{bmatrix}",
+                          "E0231", "beside each other"),
+    "an empty cell": ("matrix A : T × d\n" r"output Y = \begin{bmatrix} A & \\ A & A \end{bmatrix}", "E0103", "empty"),
+    "a sum of positions": ("matrix A : T × d\nmatrix B : n × d\n"
+                           r"output Y = \begin{bmatrix} A \\ B \end{bmatrix}", "E0230", "one after another"),
+    "index notation": ("input x_t^i\noutput y_t = [x_t^i; x_t^i]", "E0109", "a matrix that is written out"),
+    "up to a letter": ("vector x_t : d\noutput y_t = [x_1; …; x_t]", "E0232", "where the dots are"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_open_is_asked(name: str) -> None:
+    text, code, said = REFUSED[name]
+    report = Report()
+    assert pipeline.check(Source("m.ein", HEAD + text + "\n"), report) is None
+    assert (report.errors[0].code, said in report.errors[0].message) == (code, True), [
+        (p.code, p.message) for p in report.errors]
