@@ -251,6 +251,8 @@ HEAD = "index t, s : time(T)\nindex d : feature(D)\ninput X_{t d}, Y_{d}, Y_{t d
     ("tensor Z\noutput W = exp(Z)", "E0210", "which sizes"),
     ("tensor Z_t : D\noutput W_{t d} = X_{t d}", "E0210", "no name of a tensor"),
     ("tensor A : T × D\ntensor B : D × T\noutput Z = A + B", "E0231", "runs over"),
+    ('output Z = einsum("td->td", X)[2]', "E0233", "takes a part"),
+    ("tensor A : T × D\noutput Z = 2 exp(A)[1]", "E0233", "takes a part"),
 ])
 def test_what_cannot_be_read_is_refused_at_its_place(text: str, code: str, said: str) -> None:
     report = Report()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 
 import pytest
 import torch
-from test_matrices import HEAD, given_to
+from test_matrices import HEAD, SIZES, given_to
 from torch import Tensor
 
 import einc
@@ -98,6 +99,10 @@ REFUSED: dict[str, tuple[str, str, str]] = {
     "a sum of positions": ("matrix A : T × d\nmatrix B : n × d\n"
                            r"output Y = \begin{bmatrix} A \\ B \end{bmatrix}", "E0230", "one after another"),
     "index notation": ("input x_t^i\noutput y_t = [x_t^i; x_t^i]", "E0109", "a matrix that is written out"),
+    "a letter that counts from 0": (
+        "index z : head(0..g-1)\ninput a_z\nmatrix V : g × d\noutput y = [a_1; …; a_g]ᵀ V",
+        "E0232", "where the dots are"),
+    "a column and a matrix in a list": ("matrix A : d × d\nvector b : d\noutput Y = [b; A]", "E0232", "below or"),
     "up to a letter": ("vector x_t : d\noutput y_t = [x_1; …; x_t]", "E0232", "where the dots are"),
 }
 
@@ -109,3 +114,27 @@ def test_what_is_open_is_asked(name: str) -> None:
     assert pipeline.check(Source("m.ein", HEAD + text + "\n"), report) is None
     assert (report.errors[0].code, said in report.errors[0].message) == (code, True), [
         (p.code, p.message) for p in report.errors]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_drawn_blocks_are_what_torch_concatenates(seed: int) -> None:
+    """Grids of equal parts, and rows or columns of parts of different sizes, behind a matrix and before another."""
+    draw = Random(seed)
+    grid = draw.random() < 0.5
+    high = draw.randint(1, 3) if grid else 1
+    wide = draw.randint(1 if high > 1 else 2, 3)
+    sizes = ["d"] * wide if grid else draw.sample(["d_k", "d_v", "d_ff", "d"], wide)
+    names = [["ABCDEFGHK"[3 * n + k] for k in range(wide)] for n in range(high)]
+    turned = draw.random() < 0.5  # the parts of different sizes stand below each other
+    lines = [f"matrix {x} : d × {size}" for row in names for x, size in zip(row, sizes, strict=True)]
+    inner = f"{wide} d" if grid and wide > 1 else "d" if grid else f"({' + '.join(sizes)})"
+    cells = r" \\ ".join(" & ".join(row) for row in names)
+    if turned and not grid:
+        cells = r" \\ ".join(f"{x}^⊤" for x in names[0])
+    written = rf"\begin{{bmatrix}} {cells} \end{{bmatrix}}"
+    back = "^⊤" if turned and not grid else ""
+    text = "\n".join((*lines, f"matrix W : {inner} × n", f"output Y = {written}{back} W"))
+    given = given_to(text)
+    whole = torch.cat([torch.cat([given[x] for x in row], -1) for row in names])
+    assert whole.shape == (high * SIZES["d"], sum(SIZES[x] for x in sizes))
+    torch.testing.assert_close(einc.compile(HEAD + text + "\n")(**given), whole @ given["W"], rtol=1e-12, atol=1e-12)

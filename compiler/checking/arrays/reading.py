@@ -90,6 +90,10 @@ class Reader:
             raise OpenReading(
                 f"do the axes of `{parts[later][1].span.text}` meet those of what stands before it?", span, helps=(
                     Help('say it: `einsum("…,…->…", A, B)`, or `A * B` entry by entry'),))
+        for before, (mark, node, _) in zip(values, parts[1:], strict=False):
+            if mark == "" and before.axes and isinstance(node, s.Group) and node.open == "[":
+                raise BadPattern(f"`{node.span.text}` takes a part of an array, which is not read here", node.span,
+                                 helps=(Help("write the part with its letters, or parentheses for a factor"),))
         if len(values) == 1:
             return values[0]
         return entrywise(self.naming.sets, values, span, lambda nodes: product(nodes, marks, span))
