@@ -7,5 +7,6 @@ that each later error points at it.
 May import: errors, ir, syntax, and names of checking.declarations.
 
 `shapes` says what dimensions and symbols are, `known` what a text declares, `typed` what an expression is. `typing`
-gives each expression its shape, `writing` its indices, and `elaborate` does both for a text.
+gives each expression its shape, `writing` its indices, and `elaborate` does both for a text. `laid` reads matrices that
+are written out, `supply` has the letters of sizes, and `slots` writes what stands in scripts.
 """
