@@ -252,6 +252,9 @@ HEAD = "index t, s : time(T)\nindex d : feature(D)\ninput X_{t d}, Y_{d}, Y_{t d
     ("tensor Z_t : D\noutput W_{t d} = X_{t d}", "E0210", "no name of a tensor"),
     ("tensor A : T × D\ntensor B : D × T\noutput Z = A + B", "E0231", "runs over"),
     ('output Z = einsum("td->td", X)[2]', "E0233", "takes a part"),
+    ('output Z = reduce(X, "t d -> t", "sum", "mean")', "E0233", "stands behind"),
+    ('output Z = rearrange(X, "t d -> d t", X)', "E0233", "stands behind"),
+    ("tensor A : T × D\ntensor A : D × T\noutput Z = 2 A", "E0231", "two shapes"),
     ("tensor A : T × D\noutput Z = 2 exp(A)[1]", "E0233", "takes a part"),
 ])
 def test_what_cannot_be_read_is_refused_at_its_place(text: str, code: str, said: str) -> None:

@@ -64,7 +64,11 @@ def called(name: s.Expression, group: s.Expression) -> Call | None:
         raise BadPattern(error.message, string.span, helps=tuple(map(Help, (*error.ways, _example(name.text).text)))
                          ) from error
     at = plain.index(string)
-    how = [x.text for x in plain[at + 1:] if isinstance(x, s.Word) and x.quoted]
+    after_string = plain[at + 1 :]
+    how = [x.text for x in after_string if isinstance(x, s.Word) and x.quoted]
+    if len(how) < len(after_string) or len(how) > (name.text == "reduce"):
+        last = after_string[-1].span
+        raise BadPattern(f"`{last.text}` stands behind what `{name.text}` takes", last, helps=(_example(name.text),))
     call = Call(name.text, tuple(plain[:at]), (before,), after, how[0] if how else "", sizes, span, string.span)
     return _counted(_sound(call))
 

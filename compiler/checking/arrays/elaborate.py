@@ -15,11 +15,11 @@ from einc.checking.arrays.values import Value, indexed, opened
 from einc.checking.declarations.names import Name, left_of, size_name
 from einc.checking.matrices.known import Known, known
 from einc.checking.matrices.lines import index, names, taken
-from einc.checking.matrices.shapes import Symbol, dimensions, mapped, words
+from einc.checking.matrices.shapes import Dimension, Symbol, dimensions, mapped, words
 from einc.checking.matrices.supply import Supply
 from einc.checking.matrices.uses import declared, split
 from einc.errors.problems import BadDeclaration, BadPattern, NoShape, ShapesDiffer
-from einc.errors.report import Help, Problem, Report, Span
+from einc.errors.report import Help, Label, Problem, Report, Span
 from einc.syntax import tree as s
 
 TENSOR = "tensor"
@@ -52,6 +52,7 @@ class _Work:
     report: Report
     values: dict[int, Value | dict[Span, Value]] = field(default_factory=dict)
     arrays: dict[Name, tuple[s.Expression, tuple[int, ...]]] = field(default_factory=dict)  # those of `tensor` lines
+    shapes: dict[Name, tuple[tuple[Dimension, ...], Span]] = field(default_factory=dict)  # of the same
     lost: frozenset[str] = frozenset()
     naming: Naming = field(init=False)
     reader: Reader = field(init=False)
@@ -101,6 +102,10 @@ class _Work:
                 if use is None or use.places:
                     raise BadDeclaration(f"`{clause.span.text}` is no name of a tensor", clause.span, helps=(
                         Help("write it as in `tensor x : B × L × d`"),))
+                before = self.shapes.setdefault(use.name, (sides, clause.span))
+                if before[0] != sides:
+                    raise ShapesDiffer(f"`{clause.span.text}` has two shapes", clause.span, "",
+                                       Label(before[1], "declared here"), helps=(Help("give one of them a label"),))
                 sets = self.naming.sets
                 axes = tuple(sets.composite(tuple(sets.sized(x, clause.span) for x in side), clause.span)
                              for side in sides)
