@@ -47,6 +47,9 @@ CASES: dict[str, tuple[str, Callable[..., Tensor]]] = {
     "rows between dashes": (
         "vector x_i : d\nmatrix W : d × d_k\n"
         r"output Y = \begin{bmatrix} - & x_1 & - \\ & \vdots & \\ - & x_h & - \end{bmatrix} W", lambda x, W: x @ W),
+    "rows between dashes times a column": (
+        "vector x_i : d\nvector v : d\n"
+        r"output y = \begin{bmatrix} - & x_1 & - \\ & \vdots & \\ - & x_h & - \end{bmatrix} v", lambda x, v: x @ v),
     "entries by their general term": (
         "vector x_i : d\nvector z_q : d\nmatrix V : n × d\n"
         r"output Y = \left[\begin{array}{ccc} x_1^⊤ z_1 & \dots & x_1^⊤ z_n \\ \vdots & \ddots & \vdots \\"
