@@ -8,6 +8,8 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 
 from einc.checking.declarations.names import head, left_of
+from einc.checking.matrices.factors import BOLD
+from einc.documents.facts import bare
 from einc.errors.report import Span
 from einc.syntax import tree as s
 
@@ -56,6 +58,48 @@ class Needs:
     def _names(self) -> dict[int, tuple[str, ...]]:
         """The names in each equation that holds."""
         return {at: tuple(dict.fromkeys(_words(line))) for lines in self._defining.values() for at, line in lines}
+
+
+def needed(mine: Iterable[s.Statement], others: Iterable[s.Statement], sizes: Container[str]) -> list[s.Statement]:
+    """Those of other equations that some lines need, and what these need, in their order; and those without a name.
+    Bare names of `sizes` are of no tensor.
+    """
+    lines = tuple(others)
+    defining: dict[str, list[int]] = {}
+    for at, line in enumerate(lines):
+        named = head(left_of(line.clauses[0].body)) if _equation(line) else None
+        defining.setdefault("" if named is None else named[0].base, []).append(at)
+    found: set[int] = set()
+    known: set[str] = set()
+    stack = ["", *(name for line in mine for name in _tensors(line, sizes))]
+    while stack:
+        name = stack.pop()
+        if name not in known:
+            known.add(name)
+            more = [at for at in defining.get(name, ()) if at not in found]
+            found |= {*more}
+            stack += [x for at in more for x in _tensors(lines[at], sizes)]
+    return [lines[at] for at in sorted(found)]
+
+
+def _tensors(line: s.Statement, sizes: Container[str]) -> Iterator[str]:
+    """Every name of a line that may be of a tensor, and the letters of each, for `QK` may be a product: no sizes, and
+    no letters and labels that stand alone in a script.
+    """
+    stack: list[object] = [line.clauses, line.tail, line.block]
+    while stack:
+        match stack.pop():
+            case (s.Word() | s.Scripted()) as node if bare(node.span.text) in sizes:
+                continue
+            case s.Word(text, span) as word:
+                yield text
+                yield from text if len(text) > 1 and (not word.quoted or BOLD.match(span.text)) else ()
+            case s.Script(content=s.Word()) | s.Script(content=s.Group(items=(s.Word(),))):
+                continue
+            case tuple() as nodes:
+                stack += nodes
+            case node if is_dataclass(node):
+                stack += [getattr(node, f.name) for f in fields(node) if f.name != "span"]
 
 
 def _equation(line: s.Statement) -> bool:

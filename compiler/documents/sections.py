@@ -20,6 +20,8 @@ from einc.documents.blocks import placed
 from einc.documents.document import Document
 from einc.documents.equations import Said
 from einc.documents.facts import shaped as names_of_shapes
+from einc.documents.facts import sizes as names_of_sizes
+from einc.documents.needs import needed
 from einc.documents.sentences import index_lines
 from einc.errors.problems import NoSuchSection
 from einc.errors.report import Help, Span
@@ -30,6 +32,7 @@ from einc.syntax.spelling import SHAPED
 SIDE_OWN, SIDE, OWN_DISPLAY, DISPLAY, OWN_INLINE, INLINE, OWN_FACT, FACT = range(7, s.LEAST - 1, -1)
 _EQUALS = re.compile(r":?=|≔|←|\\leftarrow|\\gets|\\equiv|\\coloneqq")
 _NUMBER = re.compile(r"^[0-9]+(?:\.[0-9]+)*\.?\s+")
+_GIVEN = (*SHAPED, "input", "weight")  # the lines that declare a tensor
 _UNSAFE = re.compile(r"[^a-z0-9]+")
 
 
@@ -55,6 +58,11 @@ class Paper:
     def shaped(self) -> frozenset[str]:
         """The names that the words of the document give a shape."""
         return names_of_shapes(self.document)
+
+    @cached_property
+    def sizes(self) -> frozenset[str]:
+        """The bare names that the text writes as sizes."""
+        return names_of_sizes(self.document)
 
     @cached_property
     def homes(self) -> dict[int, tuple[s.Statement, ...]]:
@@ -100,7 +108,7 @@ class Paper:
         that is not read.
         """
         declared = {shapes.named(c.span.text) for line in lines for c in line.clauses
-                    if line.keyword in (*SHAPED, "input", "weight")}
+                    if line.keyword in _GIVEN}
         declared |= {x for said in unread for side in _EQUALS.split(said.span.text)[:-1] for x in shapes.defined(side)}
         said = [(x.formula.section, x.statement) for x in self.said
                 if x.fact == shapes.FACT and x.statement is not None and x.span not in without]
@@ -117,7 +125,7 @@ class Paper:
                   and (x.statement is None or x.span in without)]
         mine = {_unread(x) for x in unread if x.formula.section == section}
         rounds = any(line.keyword == "for" for line in home)
-        others = self._others(section, without, mine | named if rounds else mine)
+        others = needed((*home, *own), self._others(section, without, mine | named if rounds else mine), self.sizes)
         # A letter that the section itself defines as a tensor is no index there.
         lines = _unlike([*home, *(_as(x, SIDE) for x in self.lines if x.keyword not in ("section", "claim")),
                          *self._words(section)], named)
@@ -134,11 +142,13 @@ class Paper:
 
     def _others(self, section: int, without: Container[Span], named: set[str]) -> list[s.Statement]:
         """The equations of other sections; not those of rounds, whose names are their
-        own, and none of what is `named`."""
+        own, and none of what is `named` or what the section's own lines of the side file declare."""
         apart = {n for n, lines in self.homes.items() if any(line.keyword == "for" for line in lines)}
         found = (_ranked(x, section) for n in self.sections if n != section and n not in apart
                  for x in self.own(n) if x.span not in without)
-        return [x for x in found if written(x) not in named]
+        taken = {shapes.named(c.span.text) for line in self.homes.get(section, ()) if line.keyword in _GIVEN
+                 for c in line.clauses}
+        return [x for x in found if written(x) not in named and not taken & _symbols(x)]
 
     def _words(self, section: int) -> list[s.Statement]:
         """The index lines of the text, those of the section first."""
@@ -169,6 +179,11 @@ def _unread(said: Said) -> str:
 def written(line: s.Statement) -> str:
     """The left side of an equation as it is written."""
     return "".join(left_of(line.clauses[0].body).span.text.split())
+
+
+def _symbols(line: s.Statement) -> frozenset[str]:
+    """The symbols that an equation may define."""
+    return shapes.defined(left_of(line.clauses[0].body).span.text)
 
 
 def _ranked(said: Said, section: int) -> s.Statement:

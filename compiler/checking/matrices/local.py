@@ -4,18 +4,20 @@ of `L_{ij}`, what `Σ_{j=1}^{N}` counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from einc.checking.declarations.names import head, left_of, size_name
 from einc.checking.matrices.factors import binds, bound
 from einc.checking.matrices.known import Known
-from einc.checking.matrices.lines import index
+from einc.checking.matrices.lines import index, taken
 from einc.checking.matrices.shapes import Key, Symbol, is_name, mapped, parts, words
 from einc.checking.matrices.slots import substituted
 from einc.checking.matrices.uses import declared, split
 from einc.errors.report import Problem, Span
 from einc.syntax import tree as s
+
+_LETTERS = ("i", "j", "n", "p", "u", "w", *(a + b for a in "ijnpuw" for b in "abcdefghklmoqrstvxyz"))
 
 
 @dataclass(frozen=True)
@@ -39,13 +41,14 @@ def localised(statements: Iterable[s.Statement],
     lines = tuple(statements)
     text = _Text(known, dict(_symbols(lines, known)))
     found = {id(line): _letters(line, text) for line in lines if line.rank is not None}
-    letters = dict(known.letters)
+    letters, used = dict(known.letters), {*taken(lines), *text.sizes}
     out: list[s.Statement] = []
     for line in lines:
         change: dict[str, str] = {}
         for letter, size in found.get(id(line), {}).items():
             if letters.setdefault(letter, size) != size:
-                change[letter] = _other(letter, size, letters, text)
+                own = {w.text for w in words(c.body for c in line.clauses)} | {*change.values()}
+                change[letter] = _other(size, letters, own, used)
                 letters[change[letter]] = size
         out.append(line if not change else replace(line, clauses=tuple(
             replace(c, body=_renamed(c.body, change)) for c in line.clauses)))
@@ -136,10 +139,13 @@ def _placed(body: s.Expression, free: set[str], text: _Text) -> Iterator[tuple[s
                 yield from ((w.text, size) for w in words((place,)) if w.text in free and size)
 
 
-def _other(letter: str, size: str, letters: Mapping[str, str], text: _Text) -> str:
-    """Another name for a letter: one that counts this size, else the letter with a prime."""
-    primes = (letter + "'" * n for n in range(1, len(letters) + 2))
-    return next(x for x in primes if x not in letters and x not in text.sizes)
+def _other(size: str, letters: Mapping[str, str], own: Container[str], used: Container[str]) -> str:
+    """Another name for a letter: one that counts this size and that the equation does not have of its `own`, else a
+    letter that the text does not use.
+    """
+    same = (x for x, counted in letters.items() if counted == size and x not in own and x in _LETTERS)
+    free = (x for x in _LETTERS if x not in letters and x not in own and x not in used)
+    return next(same, None) or next(free)
 
 
 def _renamed(node: s.Expression, change: Mapping[str, str]) -> s.Expression:
