@@ -50,4 +50,4 @@ ROWS = (r"K \equiv \underbrace{\begin{bmatrix} - & k_1 & - \\ - & \dots & - \\ -
     (r"q = \underbrace{\begin{bmatrix} - & q & - \end{bmatrix}}_{2 \times d}", False),
 ])
 def test_rows_written_out_say_a_shape(text: str, read: bool) -> None:
-    assert listings.rows(text) is read
+    assert bool(listings.rows(text)) is read

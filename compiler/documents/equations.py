@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 from einc.checking.declarations.names import head, index_name, left_of
 from einc.checking.matrices.functions import at_rows, parameters
-from einc.checking.matrices.shapes import parts
+from einc.checking.matrices.factors import binds
+from einc.checking.matrices.shapes import parts, words
 from einc.documents import code, listings, shapes
 from einc.documents.apart import parts as parts_of
 from einc.documents.blocks import updates
@@ -34,6 +35,7 @@ class Said:
     `statement` is the equation alone, with its restrictions and local definitions; `indices` the letters that it says
     run over a range, which is the last operand of the statement's relation. `problem` says why it cannot be read.
     `fact` is the kind of an equation that is no formula; it has a statement where an equation may read what it names.
+    Of two expressions that are said to be equal, of which none is a name, `sides` are equations that name both.
     """
 
     formula: Formula
@@ -43,6 +45,8 @@ class Said:
     problem: Problem | None = None
     skip: str = ""
     fact: str = ""
+    rows: tuple[listings.Rows, ...] = ()  # what a display lists of matrices
+    sides: tuple[s.Statement, ...] = ()  # two equations for one new name, of what is said to be equal
 
 
 def said(document: Document, functions: frozenset[str], indices: Iterable[str],
@@ -161,12 +165,27 @@ def _formula(document: Document, formula: Formula, functions: frozenset[str], kn
     if not formula.display and not number and not _SAYS.search(span.text):
         return
     if _read(document, formula, functions)[1].errors:
+        found: list[Said] = []
         for piece in parts_of(document.source.text, formula):
             holes = merged([*formula.holes, *piece.holes])
             part = replace(formula, span=Span(document.source, piece.start, piece.end), holes=holes)
-            yield from (replace(x, formula=formula) for x in _equations(document, part, functions, known))
+            found += (replace(x, formula=formula) for x in _equations(document, part, functions, known))
+        yield from _again(found)
     else:
         yield from _equations(document, formula, functions, known)
+
+
+def _again(found: list[Said]) -> Iterator[Said]:
+    """The equations of one display: where a function has a second definition, the two are said to be equal."""
+    first: dict[str, s.Statement] = {}
+    for x in found:
+        line = x.statement
+        if line is None or x.fact or not _function(line) or (before := first.setdefault(_left(x), line)) is line:
+            yield x
+        else:
+            one, other = before.clauses[0].body, line.clauses[0].body
+            assert isinstance(one, s.Relation) and isinstance(other, s.Relation)
+            yield replace(x, statement=None, sides=_sides(line, one.operands[-1], other.operands[-1]))
 
 
 def _equations(document: Document, formula: Formula, functions: frozenset[str], known: _Known) -> Iterator[Said]:
@@ -178,8 +197,8 @@ def _equations(document: Document, formula: Formula, functions: frozenset[str], 
         lines = (shapes.line(c.body, s.Number("1", c.span), c.span) for x in found for c in x.clauses)
         yield from (Said(formula, x.span, x, fact=shapes.FACT) for x in lines if x is not None)
         return
-    if report.errors and formula.display and listings.rows(span.text):
-        yield Said(formula, _trimmed(span), fact="rows written out")
+    if formula.display and (listed := listings.rows(span.text)):
+        yield Said(formula, _trimmed(span), fact="rows written out", rows=listed)
     elif report.errors or not found:
         # A macro that is not mathematics of indices says more than the brackets that it leaves open.
         problem = min(report.sorted(), key=lambda p: not isinstance(p, UnknownMacro)) if report.errors else None
@@ -246,8 +265,9 @@ def _statement(formula: Formula, statement: s.Statement, known: _Known, end: int
         yield Said(formula, lead[0].span.to(lead[-1].span), problem=_nothing(lead[0].span.to(lead[-1].span)))
     ends = (*(group[0].span.start for group in groups[1:]), end)
     for group, last in zip(groups, ends, strict=False):
-        if formula.display and listings.rows(statement.span.source.text[group[0].span.start : last].rstrip(" ,")):
-            yield Said(formula, group[0].span.to(group[-1].span), fact="rows written out")
+        text = statement.span.source.text[group[0].span.start : last].rstrip(" ,")
+        if formula.display and (listed := listings.rows(text)):
+            yield Said(formula, group[0].span.to(group[-1].span), fact="rows written out", rows=listed)
         else:
             yield from _chain(formula, statement, group, known)
 
@@ -285,20 +305,53 @@ def _chain(formula: Formula, statement: s.Statement, group: list[s.Clause], know
         yield from _facts(formula, statement, first, kind)
         return
     function = formula.display and _function(replace(statement, clauses=(first,)))
-    if head(first.body.operands[0]) is None and not function:
-        span = first.body.operands[0].span
-        yield Said(formula, first.span, problem=BadDeclaration(f"`{span.text}` is no name of a tensor", span, helps=(
-            Help("a tensor is a name with indices: what it depends on stands in its scripts"),)))
-        return
     left, operators = first.body.operands[0], first.body.operators
     chained = len(operators) > 1 and all(o in ("=", ":=") for o in operators)
+    if head(left) is None and not function:
+        for right in first.body.operands[1:] if chained else (None,):
+            yield _identity(formula, statement, first, left, right)
+        return
     rights = first.body.operands[1:] if chained else (None,)
-    for right in rights:
+    for n, right in enumerate(rights):
+        if function and n > 0 and right is not None:
+            yield _identity(formula, statement, first, first.body.operands[1], right)
+            continue
         body = first.body if right is None else s.Relation((left, right), ("=",), left.span.to(right.span))
         clause = replace(first, body=body, span=body.span, after="")
         last = rest[-1].span if rest and right in (None, rights[-1]) else body.span
         span = body.span.to(last)
         yield Said(formula, span, replace(statement, clauses=(clause, *rest), span=span))
+
+
+def _identity(formula: Formula, statement: s.Statement, clause: s.Clause, left: s.Expression,
+              right: s.Expression | None) -> Said:
+    """What says that two expressions are equal, of which the left one is no name."""
+    assert isinstance(clause.body, s.Relation)
+    other = clause.body.operands[1] if right is None else right
+    span = left.span.to(other.span)
+    if not formula.display or len(clause.body.operands) > 2 and right is None:
+        return Said(formula, clause.span, problem=BadDeclaration(f"`{left.span.text}` is no name of a tensor", left.span,
+                    helps=(Help("a tensor is a name with indices: what it depends on stands in its scripts"),)))
+    return Said(formula, span, sides=_sides(statement, left, other))
+
+
+def _sides(statement: s.Statement, left: s.Expression, right: s.Expression) -> tuple[s.Statement, ...]:
+    """Equations of two expressions for one name."""
+    name = _new_name(left)
+    return tuple(replace(statement, span=x.span, clauses=(s.Clause(
+        s.Relation((name, x), ("=",), x.span), None, x.span),)) for x in (left, right))
+
+
+def _new_name(node: s.Expression) -> s.Expression:
+    """A name for an expression, with the small letters in its scripts that no big operator in it binds."""
+    bound = {w.text for x in parts(node) if binds(x) for w in words(k.content for k in scripts(x) if k.content)}
+    found = dict.fromkeys(w.text for x in parts(node) for k in scripts(x) if k.content is not None
+                          for w in words((k.content,)) if len(w.text) == 1 and w.text.islower() and not w.quoted)
+    base = s.Word("sides", node.span, quoted=True)
+    free = tuple(s.Word(x, node.span) for x in found if x not in bound)
+    if not free:
+        return base
+    return s.Scripted(base, (), (s.Script("lower", s.Group("{", "}", free, node.span), "", node.span),), node.span)
 
 
 def _function(line: s.Statement) -> bool:

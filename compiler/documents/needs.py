@@ -9,9 +9,14 @@ from functools import cached_property
 
 from einc.checking.declarations.names import head, left_of
 from einc.checking.matrices.factors import BOLD
+from einc.checking.matrices.shapes import TRANSPOSE
 from einc.documents.facts import bare
 from einc.errors.report import Span
+from einc.ir.primitives import PRIMITIVES
 from einc.syntax import tree as s
+from einc.syntax.spelling import is_fold
+
+ASKED = 8  # the rank of what is compared, above that of every equation of a paper
 
 
 @dataclass(frozen=True)
@@ -35,8 +40,9 @@ class Needs:
                     if at not in found:
                         found[at] = line
                         stack += self._names[at]
-        statements = (*self._always[0], *asked, *(found[at] for at in sorted(found)))
-        return replace(self.tree, statements=statements, own=())
+        first = (replace(line, rank=ASKED) for line in asked)
+        statements = (*self._always[0], *first, *(found[at] for at in sorted(found)))
+        return replace(self.tree, statements=statements, own=(ASKED,))
 
     @cached_property
     def _always(self) -> tuple[tuple[s.Statement, ...], tuple[str, ...]]:
@@ -60,29 +66,69 @@ class Needs:
         return {at: tuple(dict.fromkeys(_words(line))) for lines in self._defining.values() for at, line in lines}
 
 
-def needed(mine: Iterable[s.Statement], others: Iterable[s.Statement], sizes: Container[str]) -> list[s.Statement]:
+def needed(mine: Iterable[s.Statement], others: Iterable[s.Statement], sizes: Container[str],
+           rows: Container[str] = ()) -> list[s.Statement]:
     """Those of other equations that some lines need, and what these need, in their order; and those without a name.
-    Bare names of `sizes` are of no tensor.
+    Of what one of the lines defines, the other equations are kept, and not what they need: they do not hold. Bare names
+    of `sizes` are of no tensor, and letters of `rows` name rows of what is given.
     """
-    lines = tuple(others)
+    own, lines = tuple(mine), tuple(others)
+    defined = {_Symbol.of(left) for line in own if line.keyword == "" and (left := _left(line)) is not None}
     defining: dict[str, list[int]] = {}
     for at, line in enumerate(lines):
-        named = head(left_of(line.clauses[0].body)) if _equation(line) else None
-        defining.setdefault("" if named is None else named[0].base, []).append(at)
+        defining.setdefault(_Symbol.of(left).base if (left := _left(line)) is not None else "", []).append(at)
+    stack = [_Symbol(""), *(x for line in own for x in _symbols(line, sizes))]
+    known: set[_Symbol] = set()
     found: set[int] = set()
-    known: set[str] = set()
-    stack = ["", *(name for line in mine for name in _tensors(line, sizes))]
+    followed: set[int] = set()
     while stack:
-        name = stack.pop()
-        if name not in known:
-            known.add(name)
-            more = [at for at in defining.get(name, ()) if at not in found]
-            found |= {*more}
-            stack += [x for at in more for x in _tensors(lines[at], sizes)]
+        symbol = stack.pop()
+        if symbol not in known and not (symbol.base in rows and symbol.scripts):
+            known.add(symbol)
+            found |= {*defining.get(symbol.base, ())}
+            more = {*defining.get(symbol.base, ())} - followed if symbol not in defined else set()
+            followed |= more
+            stack += [x for at in more for x in _symbols(lines[at], sizes)]
     return [lines[at] for at in sorted(found)]
 
 
-def _tensors(line: s.Statement, sizes: Container[str]) -> Iterator[str]:
+@dataclass(frozen=True)
+class _Symbol:
+    """What tells one tensor from another before its letters are known: its name, and how many places stand in its scripts."""
+
+    base: str
+    dress: tuple[object, ...] = ()
+    scripts: int = 0
+
+    @classmethod
+    def of(cls, node: s.Expression) -> _Symbol:
+        """The symbol of a name; transposes are no part of it."""
+        found = head(node)
+        assert found is not None
+        name, scripts = found
+        upper = tuple(x for x in name.upper if x != "T")
+        hung = [x.content for x in scripts if x.content is not None]
+        return cls(name.base, (name.accents, name.primes, name.lower, upper), sum(map(_places, hung)))
+
+
+def _places(node: s.Expression) -> int:
+    """How many letters, numbers and sums of them stand in a script, without transposes."""
+    match node:
+        case s.Word(text, quoted=quoted):
+            return len(text) if text.islower() and not quoted else int(text not in ("T", TRANSPOSE))
+        case s.Product(factors=inner) | s.Group(items=inner):
+            return sum(map(_places, inner))
+    return 1
+
+
+def _left(line: s.Statement) -> s.Expression | None:
+    """The name that an equation defines, that of a function too; None where it has none."""
+    left = left_of(line.clauses[0].body)
+    name = left.factors[0] if isinstance(left, s.Product) else left
+    return name if head(name) is not None else None
+
+
+def _symbols(line: s.Statement, sizes: Container[str]) -> Iterator[_Symbol]:
     """Every name of a line that may be of a tensor, and the letters of each, for `QK` may be a product: no sizes, and
     no letters and labels that stand alone in a script.
     """
@@ -91,15 +137,26 @@ def _tensors(line: s.Statement, sizes: Container[str]) -> Iterator[str]:
         match stack.pop():
             case (s.Word() | s.Scripted()) as node if bare(node.span.text) in sizes:
                 continue
-            case s.Word(text, span) as word:
-                yield text
-                yield from text if len(text) > 1 and (not word.quoted or BOLD.match(span.text)) else ()
+            case s.Scripted(s.Word() as word, _, scripts) as node:
+                yield _Symbol.of(node)
+                yield from (_Symbol.of(replace(node, base=x) if n else x) for n, x in enumerate(_letters(word)))
+                stack += scripts
+            case s.Word() as word:
+                yield _Symbol.of(word)
+                yield from map(_Symbol.of, _letters(word))
             case s.Script(content=s.Word()) | s.Script(content=s.Group(items=(s.Word(),))):
                 continue
             case tuple() as nodes:
                 stack += nodes
             case node if is_dataclass(node):
                 stack += [getattr(node, f.name) for f in fields(node) if f.name != "span"]
+
+
+def _letters(word: s.Word) -> Iterator[s.Word]:
+    """The letters of a word where they may be a product; the last of them has its scripts."""
+    function = word.text in PRIMITIVES or is_fold(word.text)
+    if len(word.text) > 1 and not function and (not word.quoted or BOLD.match(word.span.text)):
+        yield from (replace(word, text=x) for x in word.text)
 
 
 def _equation(line: s.Statement) -> bool:

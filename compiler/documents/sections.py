@@ -49,10 +49,25 @@ class Paper:
 
     @cached_property
     def sections(self) -> tuple[int, ...]:
-        """The sections that say an equation of their own, in the order of the file."""
+        """The sections that say an equation of their own, or that two expressions are equal, in the order of the file."""
         found = {x.formula.section: None for x in self.said
-                 if x.statement is not None and not (x.indices or x.fact)}
+                 if x.sides or (x.statement is not None and not (x.indices or x.fact))}
         return tuple(found)
+
+    @cached_property
+    def _first(self) -> dict[str, int]:
+        """The place of the first display that defines a symbol or lists its rows, by the symbol."""
+        out: dict[str, int] = {}
+        for x in self.said:
+            if x.formula.display and not (x.skip or x.indices or (x.fact and not x.rows)):
+                for name in (_names(x) if not x.rows else {y.whole for y in x.rows}):
+                    out.setdefault(name, x.formula.span.start)
+        return out
+
+    def _holds(self, said: Said, name: str, section: int) -> bool:
+        """Whether what a display says of a symbol is meant in a section: it is the section's own, or the first."""
+        start = said.formula.span.start
+        return said.formula.section == section or self._first.get(name, start) >= start
 
     @cached_property
     def shaped(self) -> frozenset[str]:
@@ -109,7 +124,7 @@ class Paper:
         """
         declared = {shapes.named(c.span.text) for line in lines for c in line.clauses
                     if line.keyword in _GIVEN}
-        declared |= {x for said in unread for side in _EQUALS.split(said.span.text)[:-1] for x in shapes.defined(side)}
+        declared |= {x for said in unread for x in _names(said) if self._holds(said, x, section)}
         said = [(x.formula.section, x.statement) for x in self.said
                 if x.fact == shapes.FACT and x.statement is not None and x.span not in without]
         around = self.document.around(section)
@@ -125,7 +140,9 @@ class Paper:
                   and (x.statement is None or x.span in without)]
         mine = {_unread(x) for x in unread if x.formula.section == section}
         rounds = any(line.keyword == "for" for line in home)
-        others = needed((*home, *own), self._others(section, without, mine | named if rounds else mine), self.sizes)
+        listed = self._rows(section, (*home, *own))
+        others = needed((*home, *own), self._others(section, without, mine | named if rounds else mine), self.sizes,
+                        listed)
         # A letter that the section itself defines as a tensor is no index there.
         lines = _unlike([*home, *(_as(x, SIDE) for x in self.lines if x.keyword not in ("section", "claim")),
                          *self._words(section)], named)
@@ -138,17 +155,41 @@ class Paper:
         return s.SyntaxTree(self.document.source, statements, self.lost, ranks, self.name(section),
                             frozenset(map(_unread, unread)) - {""}, self.shaped,
                             axes=tuple(sorted(axes(self.document, self.functions, section).items())),
-                            lines=tuple(sorted(lines_of(self.document, section).items())))
+                            lines=tuple(sorted(lines_of(self.document, section).items())),
+                            rows=tuple(sorted(listed.items())))
+
+    def _rows(self, section: int, lines: Iterable[s.Statement]) -> dict[str, str]:
+        """The letters of rows that the text lists, with those of their matrices: what the section and those around it
+        list goes before others, which have to agree. None of what is given in the section or what its `lines` define.
+        """
+        taken = {found[0].base for line in lines if line.keyword in ("", *_GIVEN) for c in line.clauses
+                 if (found := head(left_of(c.body))) is not None and (found[1] or line.keyword != "")}
+        taken |= self._given(section)
+        around = self.document.around(section)
+        listed = [(x.formula.section, pair) for x in self.said for rows in x.rows if (pair := rows.alias) is not None]
+        out: dict[str, str] = {}
+        for row in {row for _, (row, _) in listed} - taken:
+            found = [(at, whole) for at, (name, whole) in listed if name == row and name != whole]
+            own = next((mine for at in around if (mine := {w for n, w in found if n == at})), {w for _, w in found})
+            out |= {row: next(iter(own))} if len(own) == 1 else {}
+        return out
 
     def _others(self, section: int, without: Container[Span], named: set[str]) -> list[s.Statement]:
         """The equations of other sections; not those of rounds, whose names are their
-        own, and none of what is `named` or what the section's own lines of the side file declare."""
+        own, and none of what is `named`, nor of what the section takes as given: what it says a shape of itself, or its own
+        lines of the side file declare."""
         apart = {n for n, lines in self.homes.items() if any(line.keyword == "for" for line in lines)}
         found = (_ranked(x, section) for n in self.sections if n != section and n not in apart
                  for x in self.own(n) if x.span not in without)
-        taken = {shapes.named(c.span.text) for line in self.homes.get(section, ()) if line.keyword in _GIVEN
-                 for c in line.clauses}
+        taken = self._given(section)
         return [x for x in found if written(x) not in named and not taken & _symbols(x)]
+
+    def _given(self, section: int) -> frozenset[str]:
+        """The symbols of which a section says a shape itself, or which its own lines of the side file declare."""
+        lines = [x.statement for x in self.said if x.fact == shapes.FACT and x.statement is not None
+                 and x.formula.section == section]
+        lines += [line for line in self.homes.get(section, ()) if line.keyword in _GIVEN]
+        return frozenset(shapes.named(c.span.text) for line in lines for c in line.clauses)
 
     def _words(self, section: int) -> list[s.Statement]:
         """The index lines of the text, those of the section first."""
@@ -166,6 +207,12 @@ def _titles(title: str) -> tuple[str, ...]:
     """A title with and without its number."""
     folded = title.casefold()
     return folded, _NUMBER.sub("", folded)
+
+
+def _names(said: Said) -> frozenset[str]:
+    """The symbols that a display may define."""
+    sides = _EQUALS.split(said.span.text)[:-1]
+    return frozenset().union(*map(shapes.defined, sides))
 
 
 def _unread(said: Said) -> str:

@@ -14,9 +14,10 @@ from einc.checking.matrices.foreign import in_indices, no_name
 from einc.checking.matrices.functions import Function, chosen, defined, names_in
 from einc.checking.matrices.known import Known, known
 from einc.checking.matrices.lines import index, names, placed, taken
-from einc.checking.matrices.local import localised
+from einc.checking.matrices.local import localised, sizes
 from einc.checking.matrices.masks import Mask
 from einc.checking.matrices.reading import Reader, Side
+from einc.checking.matrices.rows import renamed
 from einc.checking.matrices.shapes import (
     Dimension,
     Key,
@@ -55,7 +56,9 @@ def elaborated(tree: s.SyntaxTree, prelude: Iterable[s.Statement], report: Repor
     tree = positional(tree, lines, report)
     if not any(line.keyword in _KEYWORDS for line in tree.statements):
         return Elaborated(replace(tree, statements=tuple(in_indices(tree.statements, report))))
-    tree = replace(tree, statements=apart(tree.statements, known(lines, tree).functions))
+    given = known(lines, tree)
+    parted = apart(tree.statements, given.functions, {x for pair in tree.rows for x in pair})
+    tree = replace(tree, statements=renamed(parted, dict(tree.rows), given, sizes(parted, given)))
     found, given, letters = localised(tree.statements, known(lines, tree))
     functions, statements, out = defined(found, given.letters)
     work = _Work(replace(given, defined=chosen(statements, functions)), statements, report, functions,
@@ -98,7 +101,7 @@ class _Work:
     faults: dict[int, Problem] = field(default_factory=dict)  # of equations, by their identity
     inlined: frozenset[Span] = frozenset()
     unread: frozenset[str] = frozenset()  # what equations of other sections define that are not read
-    elsewhere: frozenset[Name] = frozenset()  # what only the words of other sections give a shape
+    elsewhere: frozenset[Key] = frozenset()  # what only the words of other sections give a shape
     used: set[Key | None] = field(default_factory=set)  # what stands in equations of matrices
 
     @cached_property
@@ -113,7 +116,7 @@ class _Work:
             for symbol in declared(line, self.known.letters):
                 if line.rank == s.LEAST and symbol.key in self.mine:
                     continue
-                self.elsewhere |= {symbol.key.name} if line.rank == s.LEAST else frozenset()
+                self.elsewhere |= {symbol.key} if line.rank == s.LEAST else frozenset()
                 before = self.symbols.get(symbol.key)
                 if before is not None and before.sides != symbol.sides:
                     raise ShapesDiffer(f"`{symbol.span.text}` has two shapes", symbol.span, "",
@@ -301,7 +304,7 @@ class _Work:
             return
         _, function = self.functions[id(line)]
         for name in function.parameters:
-            if name in self.elsewhere:
+            if Key(name, 0) in self.elsewhere:
                 raise NoShape(f"nothing in this section says which shape `{name.python}` has", line.clauses[0].span)
         given = (self.symbols[Key(name, 0)] for name in function.parameters if Key(name, 0) in self.symbols)
         if strange := function.strange(self.symbols, {x for symbol in given for side in symbol.sides for x in side}):

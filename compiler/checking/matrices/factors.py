@@ -53,17 +53,18 @@ def renamed(node: s.Expression, old: str, new: str) -> s.Expression | None:
     return replace(node, scripts=scripts) if found == 1 else None
 
 
-def apart(statements: Iterable[s.Statement], functions: Container[str]) -> tuple[s.Statement, ...]:
+def apart(statements: Iterable[s.Statement], functions: Container[str],
+          letters: Iterable[str] = ()) -> tuple[s.Statement, ...]:
     """The lines of a paper with letters side by side as products: `QK^⊤` of Q and K, where `QK` is no name of its own
     and none of the `functions`, `iG` of a letter and a size, and `h d_v` of a shape `hd_v × d`. In a spec a run of
-    letters is one name.
+    letters is one name. `letters` are names that no line declares.
     """
     lines = tuple(statements)
     bodies = [c.body for line in lines for c in line.clauses]
     sizes = {found[0].base for line in lines for c in line.tail for x in parts(c.body)
              if is_name(x) and (found := head(x)) is not None and len(found[0].base) == 1}
     lefts = (x.factors[0] if isinstance(x, s.Product) else x for x in map(left_of, bodies))
-    names = sizes | {found[0].base for x in lefts if (found := head(x)) is not None}
+    names = sizes | {found[0].base for x in lefts if (found := head(x)) is not None} | {*letters}
     return tuple(line if line.rank is None else replace(
         line, clauses=tuple(replace(c, body=_apart(c.body, names, functions)) for c in line.clauses),
         tail=tuple(replace(c, body=_apart(c.body, sizes, functions)) for c in line.tail)) for line in lines)

@@ -33,6 +33,11 @@ class _Text:
         return frozenset((*self.known.classes, *(x for y in self.symbols.values() for side in y.sides for x in side)))
 
 
+def sizes(statements: Iterable[s.Statement], known: Known) -> frozenset[str]:
+    """The sizes of the shapes and letters of a text."""
+    return _Text(known, dict(_symbols(statements, known))).sizes
+
+
 def localised(statements: Iterable[s.Statement],
               known: Known) -> tuple[tuple[s.Statement, ...], Known, dict[Span, str]]:
     """The lines of a paper with an index line for each such letter, what is known with them, and which equations read

@@ -7,6 +7,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
+from typing import assert_never
 
 from einc.checking.declarations.names import index_name, left_of
 from einc.checking.declarations.scope import Account as Became
@@ -142,9 +143,29 @@ class _Account:
         if problem is not None:
             return self._skipped(plain, problem.message, problem)
         assert section is not None
+        if said.sides:
+            return self._equal(plain, said)
         if any(said.span in x.became.inlined for x in self.sections.values()):
             return replace(plain, status="definition", reason="read where other equations use it")
         return self._read(plain, said, section)
+
+    def _equal(self, plain: Entry, said: Said) -> Entry:
+        """Whether two expressions are equal, as an equation without a name on its left says."""
+        one, other = said.sides
+        verdict, wrong = self._compared(said, _named(one, "given"), _named(other, "restated"), (one, other))
+        match verdict:
+            case Proved():
+                return replace(plain, status="fact", reason="both sides are proved equal")
+            case _ if wrong is not None:
+                return self._skipped(plain, wrong.message, wrong)
+            case Refuted():
+                message, notes = "its two sides differ", example(verdict)
+            case Open():
+                message, notes = "nothing here is defined, and its sides are not proved equal", ()
+            case _:
+                assert_never(verdict)
+        return self._skipped(plain, message, NotRestated(message, plain.span, notes=notes, helps=(
+            Help("give what it defines a name: `NAME = …`"),)))
 
     def _skipped(self, plain: Entry, reason: str, *problems: Problem) -> Entry:
         """Left out; a display that its author has not marked so is a problem of the document."""
@@ -284,11 +305,14 @@ class _Account:
         asked = s.Statement("output", False, (s.Clause(left, None, left.span),), (_all(left.span),), left.span)
         return self._compared(said, asked, _named(other.statement, "restated"))
 
-    def _compared(self, said: Said, one: s.Statement, other: s.Statement) -> tuple[Verdict, Problem | None]:
+    def _compared(self, said: Said, one: s.Statement, other: s.Statement,
+                  blamed: tuple[s.Statement, ...] = ()) -> tuple[Verdict, Problem | None]:
+        """Whether two equations of a section are the same; what is wrong with the other, or with those to be blamed."""
         number, report = said.formula.section, Report()
         program, _ = pipeline.check_tree(self.sections[number].needs.of((one, other)), report, proved=False)
         if program is None or len(program.outputs) != 2:
-            wrong = (p for p in report.errors if p.span is not None and _inside(p.span, other.span))
+            wrong = (p for p in report.errors if p.span is not None and any(
+                _inside(p.span, x.span) for x in blamed or (other,)))
             return Open("it cannot be read there", 0), next(wrong, None)
         (_, held), (_, again) = program.outputs
         if not _as_wide(program, held, again):
