@@ -24,6 +24,14 @@ from einc.syntax import tree as s
 from einc.syntax.parse import parse_formula
 
 _EQUALS = ("=", ":=", "<-")
+
+
+def nothing(span: Span, why: str = "") -> Problem:
+    """What is wrong with a display that has no equation, and as a value cannot be read: `why` is its problem."""
+    return BadDeclaration("there is no equation in it", span, notes=(f"as a value it is not read: {why}",) if why else (),
+                          helps=(Help("an equation is written `NAME = …`"),))
+
+
 # What an inline formula has that says something; others are names in a sentence.
 _SAYS = re.compile(r"=|←|≔|≡|∈|\\equiv|\\leftarrow|\\gets|\\coloneqq|\\in(?![A-Za-z])")
 
@@ -46,6 +54,7 @@ class Said:
     skip: str = ""
     fact: str = ""
     rows: tuple[listings.Rows, ...] = ()  # what a display lists of matrices
+    unnamed: bool = False  # a value to which the display gives no name
     sides: tuple[s.Statement, ...] = ()  # two equations for one new name, of what is said to be equal
 
 
@@ -61,6 +70,7 @@ def said(document: Document, functions: frozenset[str], indices: Iterable[str],
     states = {(x.formula.section, _left(x)) for x in found if x.statement is not None and updates(x.statement)}
     states |= {(x.formula.section, _left(x)) for x in found for y in found
                if x.fact == "a value" and x.formula.section == y.formula.section and not y.fact and _begins(x, y)}
+    found = list(_numbered(found))
     return tuple(_single([replace(x, statement=None) if x.fact and (x.formula.section, _left(x)) not in states
                           and _no_definition(x, known) else x for x in found]))
 
@@ -170,12 +180,12 @@ def _formula(document: Document, formula: Formula, functions: frozenset[str], kn
             holes = merged([*formula.holes, *piece.holes])
             part = replace(formula, span=Span(document.source, piece.start, piece.end), holes=holes)
             found += (replace(x, formula=formula) for x in _equations(document, part, functions, known))
-        yield from _again(found)
+        yield from _again(found, known)
     else:
         yield from _equations(document, formula, functions, known)
 
 
-def _again(found: list[Said]) -> Iterator[Said]:
+def _again(found: list[Said], known: _Known) -> Iterator[Said]:
     """The equations of one display: where a function has a second definition, the two are said to be equal."""
     first: dict[str, s.Statement] = {}
     for x in found:
@@ -185,7 +195,7 @@ def _again(found: list[Said]) -> Iterator[Said]:
         else:
             one, other = before.clauses[0].body, line.clauses[0].body
             assert isinstance(one, s.Relation) and isinstance(other, s.Relation)
-            yield replace(x, statement=None, sides=_sides(line, one.operands[-1], other.operands[-1]))
+            yield replace(x, statement=None, sides=_sides(line, one.operands[-1], other.operands[-1], known))
 
 
 def _equations(document: Document, formula: Formula, functions: frozenset[str], known: _Known) -> Iterator[Said]:
@@ -227,8 +237,7 @@ def _read(document: Document, formula: Formula, functions: frozenset[str]) -> tu
 
 
 def _nothing(span: Span) -> Problem:
-    return BadDeclaration("there is no equation in it", _trimmed(span),
-                          helps=(Help("an equation is written `NAME = …`"),))
+    return nothing(_trimmed(span))
 
 
 def _trimmed(span: Span) -> Span:
@@ -262,7 +271,7 @@ def _statement(formula: Formula, statement: s.Statement, known: _Known, end: int
         else:
             lead.append(clause)
     if lead and not groups and formula.display:
-        yield Said(formula, lead[0].span.to(lead[-1].span), problem=_nothing(lead[0].span.to(lead[-1].span)))
+        yield _unnamed(formula, statement, lead, known)
     ends = (*(group[0].span.start for group in groups[1:]), end)
     for group, last in zip(groups, ends, strict=False):
         text = statement.span.source.text[group[0].span.start : last].rstrip(" ,")
@@ -270,6 +279,34 @@ def _statement(formula: Formula, statement: s.Statement, known: _Known, end: int
             yield Said(formula, group[0].span.to(group[-1].span), fact="rows written out", rows=listed)
         else:
             yield from _chain(formula, statement, group, known)
+
+
+def _unnamed(formula: Formula, statement: s.Statement, clauses: list[s.Clause], known: _Known) -> Said:
+    """What a display is that has no equation: an expression is the value of a name that `_numbered` gives it."""
+    span = clauses[0].span.to(clauses[-1].span)
+    only = clauses[0].body
+    if len(clauses) > 1 or isinstance(only, s.Relation | s.Range | s.Logic) or head(only) is not None:
+        return Said(formula, span, problem=_nothing(span))
+    clause = replace(clauses[0], body=s.Relation((_new_name(only, known, "value"), only), ("=",), only.span))
+    return Said(formula, span, replace(statement, clauses=(clause,), span=span), unnamed=True)
+
+
+def _numbered(found: Iterable[Said]) -> Iterator[Said]:
+    """The equations, the values without a name as `value_1`, `value_2` and so on."""
+    count = 0
+    for x in found:
+        if not x.unnamed or x.statement is None:
+            yield x
+            continue
+        count += 1
+        clause = x.statement.clauses[0]
+        assert isinstance(clause.body, s.Relation)
+        left, right = clause.body.operands
+        number = s.Script("label_lower", None, str(count), left.span)
+        name = replace(left, scripts=(number, *left.scripts)) if isinstance(left, s.Scripted) else s.Scripted(
+            left, (), (number,), left.span)
+        body = replace(clause.body, operands=(name, right))
+        yield replace(x, statement=replace(x.statement, clauses=(replace(clause, body=body),)))
 
 
 def _counts(clause: s.Clause) -> bool:
@@ -309,12 +346,12 @@ def _chain(formula: Formula, statement: s.Statement, group: list[s.Clause], know
     chained = len(operators) > 1 and all(o in ("=", ":=") for o in operators)
     if head(left) is None and not function:
         for right in first.body.operands[1:] if chained else (None,):
-            yield _identity(formula, statement, first, left, right)
+            yield _identity(formula, statement, first, (left, right), known)
         return
     rights = first.body.operands[1:] if chained else (None,)
     for n, right in enumerate(rights):
         if function and n > 0 and right is not None:
-            yield _identity(formula, statement, first, first.body.operands[1], right)
+            yield _identity(formula, statement, first, (first.body.operands[1], right), known)
             continue
         body = first.body if right is None else s.Relation((left, right), ("=",), left.span.to(right.span))
         clause = replace(first, body=body, span=body.span, after="")
@@ -323,32 +360,38 @@ def _chain(formula: Formula, statement: s.Statement, group: list[s.Clause], know
         yield Said(formula, span, replace(statement, clauses=(clause, *rest), span=span))
 
 
-def _identity(formula: Formula, statement: s.Statement, clause: s.Clause, left: s.Expression,
-              right: s.Expression | None) -> Said:
-    """What says that two expressions are equal, of which the left one is no name."""
+def _identity(formula: Formula, statement: s.Statement, clause: s.Clause,
+              pair: tuple[s.Expression, s.Expression | None], known: _Known) -> Said:
+    """What says that two expressions are equal, of which the left one is no name; the other is the right side of the
+    clause where the pair has none.
+    """
     assert isinstance(clause.body, s.Relation)
+    left, right = pair
     other = clause.body.operands[1] if right is None else right
     span = left.span.to(other.span)
     if not formula.display or len(clause.body.operands) > 2 and right is None:
         return Said(formula, clause.span, problem=BadDeclaration(f"`{left.span.text}` is no name of a tensor", left.span,
                     helps=(Help("a tensor is a name with indices: what it depends on stands in its scripts"),)))
-    return Said(formula, span, sides=_sides(statement, left, other))
+    return Said(formula, span, sides=_sides(statement, left, other, known))
 
 
-def _sides(statement: s.Statement, left: s.Expression, right: s.Expression) -> tuple[s.Statement, ...]:
+def _sides(statement: s.Statement, left: s.Expression, right: s.Expression,
+           known: _Known) -> tuple[s.Statement, ...]:
     """Equations of two expressions for one name."""
-    name = _new_name(left)
+    name = _new_name(left, known)
     return tuple(replace(statement, span=x.span, clauses=(s.Clause(
         s.Relation((name, x), ("=",), x.span), None, x.span),)) for x in (left, right))
 
 
-def _new_name(node: s.Expression) -> s.Expression:
-    """A name for an expression, with the small letters in its scripts that no big operator in it binds."""
+def _new_name(node: s.Expression, known: _Known, name: str = "sides") -> s.Expression:
+    """A name for an expression, with the small letters in its scripts that are no sizes and that no big operator in it
+    binds.
+    """
     bound = {w.text for x in parts(node) if binds(x) for w in words(k.content for k in scripts(x) if k.content)}
     found = dict.fromkeys(w.text for x in parts(node) for k in scripts(x) if k.content is not None
                           for w in words((k.content,)) if len(w.text) == 1 and w.text.islower() and not w.quoted)
-    base = s.Word("sides", node.span, quoted=True)
-    free = tuple(s.Word(x, node.span) for x in found if x not in bound)
+    base = s.Word(name, node.span, quoted=True)
+    free = tuple(s.Word(x, node.span) for x in found if x not in bound and (x in known.indices or x not in known.sizes))
     if not free:
         return base
     return s.Scripted(base, (), (s.Script("lower", s.Group("{", "}", free, node.span), "", node.span),), node.span)

@@ -3,7 +3,7 @@ another at the price of these alone."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 
@@ -92,6 +92,19 @@ def needed(mine: Iterable[s.Statement], others: Iterable[s.Statement], sizes: Co
     return [lines[at] for at in sorted(found)]
 
 
+def reads(lines: Iterable[s.Statement], shape: s.Statement, rows: Mapping[str, str]) -> bool:
+    """Whether lines may read a symbol of a shape line: its name with as many places, or a letter of its rows with one
+    more.
+    """
+    wanted = _Symbol.of(shape.clauses[0].body)
+    for symbol in (x for line in lines for x in _symbols(line, ())):
+        if symbol.base == wanted.base and symbol.scripts >= wanted.scripts:
+            return True
+        if rows.get(symbol.base) == wanted.base and symbol.scripts > wanted.scripts:
+            return True
+    return False
+
+
 @dataclass(frozen=True)
 class _Symbol:
     """What tells one tensor from another before its letters are known: its name, and how many places stand in its scripts."""
@@ -132,7 +145,7 @@ def _symbols(line: s.Statement, sizes: Container[str]) -> Iterator[_Symbol]:
     """Every name of a line that may be of a tensor, and the letters of each, for `QK` may be a product: no sizes, and
     no letters and labels that stand alone in a script.
     """
-    stack: list[object] = [line.clauses, line.tail, line.block]
+    stack: list[object] = [line.clauses, line.block]
     while stack:
         match stack.pop():
             case (s.Word() | s.Scripted()) as node if bare(node.span.text) in sizes:

@@ -21,7 +21,7 @@ from einc.documents.document import Document
 from einc.documents.equations import Said
 from einc.documents.facts import shaped as names_of_shapes
 from einc.documents.facts import sizes as names_of_sizes
-from einc.documents.needs import needed
+from einc.documents.needs import needed, reads
 from einc.documents.sentences import index_lines
 from einc.errors.problems import NoSuchSection
 from einc.errors.report import Help, Span
@@ -150,12 +150,15 @@ class Paper:
         outputs = [line for line in outputs if line in home] or outputs
         rest = [line for line in lines if line.keyword not in ("for", "output")]
         blocks = placed([line for line in lines if line.keyword == "for"], own)
-        statements = (*rest, *self._shapes(section, rest, unread, without), *outputs, *blocks, *others)
+        said = self._shapes(section, rest, unread, without)
+        said = [x for x in said if x.rank != FACT or reads((*own, *home, *others), x, listed)]
+        statements = (*rest, *said, *outputs, *blocks, *others)
         ranks = (OWN_DISPLAY if any(x.rank == OWN_DISPLAY for x in own) else OWN_INLINE,)
         return s.SyntaxTree(self.document.source, statements, self.lost, ranks, self.name(section),
                             frozenset(map(_unread, unread)) - {""}, self.shaped,
                             axes=tuple(sorted(axes(self.document, self.functions, section).items())),
-                            lines=tuple(sorted(lines_of(self.document, section).items())),
+                            lines=tuple(sorted(({x: frozenset({"row"}) for x in listed.values()}
+                                                | lines_of(self.document, section)).items())),
                             rows=tuple(sorted(listed.items())))
 
     def _rows(self, section: int, lines: Iterable[s.Statement]) -> dict[str, str]:
@@ -180,7 +183,7 @@ class Paper:
         lines of the side file declare."""
         apart = {n for n, lines in self.homes.items() if any(line.keyword == "for" for line in lines)}
         found = (_ranked(x, section) for n in self.sections if n != section and n not in apart
-                 for x in self.own(n) if x.span not in without)
+                 for x in self.own(n) if x.span not in without and not x.unnamed)
         taken = self._given(section)
         return [x for x in found if written(x) not in named and not taken & _symbols(x)]
 
@@ -238,6 +241,9 @@ def _ranked(said: Said, section: int) -> s.Statement:
     own, other = ((OWN_FACT, FACT) if said.fact else (OWN_DISPLAY, DISPLAY) if said.formula.display
                   else (OWN_INLINE, INLINE))
     rank = own if said.formula.section == section else other
+    if said.unnamed:  # nothing says that it is of one position, so it may read all of them
+        span = said.statement.span
+        return replace(said.statement, rank=rank, keyword="output", tail=(s.Clause(s.Word("all", span), None, span),))
     return replace(said.statement, rank=rank)
 
 

@@ -18,6 +18,8 @@ from einc.syntax.cases import closed, cut
 _KINDS = r"\s*\{(?:[bp]?matrix|smallmatrix|array)\}"
 BEGIN = re.compile(rf"\\begin{_KINDS}(?:(?<=array}})\s*\{{[lcr|\s]*\}})?")
 END = re.compile(rf"\\end{_KINDS}")
+_SPREAD, _WIDE = re.compile(r"\\(?:l?dots)(?![A-Za-z])|…"), re.compile(r"\\q?quad(?![A-Za-z])|\\ ")
+_APART = ("CELL", "BREAK", "COMMA", "REL", "IN", "AND", "OR", "WITH")  # in no list with dots alone
 _OPENERS, _CLOSERS = ("LPAR", "LSQB", "LBRACE"), ("RPAR", "RSQB", "RBRACE")
 
 
@@ -25,7 +27,7 @@ def marked(found: list[Word], source: Source, report: Report) -> list[Word]:
     """The words with every matrix as a list in square brackets whose cells and rows have marks between them; an empty
     cell is reported.
     """
-    return _listed(_environments(found, source, report))
+    return _listed(_environments(found, source, report), source)
 
 
 def _environments(found: list[Word], source: Source, report: Report) -> list[Word]:
@@ -95,16 +97,54 @@ def _dots(words: list[Word]) -> bool:
     return len(words) == 1 and words[0].type == "DOTS"
 
 
-def _listed(found: list[Word]) -> list[Word]:
-    """The words with the semicolons of a list in square brackets as marks between rows; not those of a condition."""
+def _listed(found: list[Word], source: Source) -> list[Word]:
+    """The words with the semicolons of a list in square brackets as marks between rows, and with marks between the
+    cells of one with dots, `[x_1 \\ … \\ x_n]`; not those of a condition.
+    """
     out: list[Word] = []
     inside: list[bool] = []
+    marks = _marks(found, source)
     for n, word in enumerate(found):
+        if n in marks:
+            out.append(Word("CELL", "&", word.start, word.start))
         if word.type in _OPENERS:
-            inside.append(word.type == "LSQB" and (n == 0 or found[n - 1].value != "1"))
+            inside.append(_is_list(found, n))
         elif word.type in _CLOSERS:
             inside = inside[:-1]
         elif word.value == ";" and inside and inside[-1]:
             word = replace(word, type="BREAK")
         out.append(word)
     return out
+
+
+def _is_list(found: list[Word], at: int) -> bool:
+    """Whether a bracket is a square one, and not that of a condition, `1[…]`."""
+    return found[at].type == "LSQB" and (at == 0 or found[at - 1].value != "1")
+
+
+def _marks(found: list[Word], source: Source) -> set[int]:
+    """Before which words a mark between cells stands: around the dots of each list in square brackets that has no
+    other marks, and where a wide space stands in it.
+    """
+    out: set[int] = set()
+    open_: list[list[int]] = []  # of each bracket the places of its own words, its opener first
+    for n, word in enumerate(found):
+        if word.type in _OPENERS:
+            if open_:
+                open_[-1].append(n)
+            open_.append([n])
+        elif word.type in _CLOSERS and open_:
+            out |= _between(found, open_.pop(), source)
+        elif open_:
+            open_[-1].append(n)
+    return out
+
+
+def _between(found: list[Word], places: list[int], source: Source) -> set[int]:
+    """The places of the marks in one bracket, of which `places` are the words, its opener first."""
+    first, *inner = places
+    dots = [n for n in inner if found[n].type == "DOTS" and _SPREAD.match(source.text, found[n].start)]
+    if not dots or not _is_list(found, first) or any(found[n].type in _APART for n in inner):
+        return set()
+    wide = {n for n in inner[1:] if _WIDE.search(source.text, found[n - 1].end, found[n].start)}
+    return wide | {*dots} | {n + 1 for n in dots}

@@ -32,6 +32,26 @@ def at_sides(known: Known, symbol: Symbol, given: tuple[s.Expression, ...]) -> t
     return tuple(given[0] if x else None for x in fits) if sum(fits) == 1 else None
 
 
+def stacked(known: Known, symbol: Symbol, given: tuple[s.Expression, ...]) -> tuple[s.Expression, ...] | None:
+    """The places of a name, those of the symbol's stack first, where the sizes that letters count tell which these are,
+    `Q_t^{(i)}` of `Q^{(i)}`; None where none of them may be one of the stack.
+    """
+    rest = list(given)
+    out: list[s.Expression] = []
+    for letter in symbol.stack:
+        size = known.letters.get(letter)
+        at = next((n for n, x in enumerate(rest) if _may(x, size, known)), None)
+        if at is None:
+            return None
+        out.append(rest.pop(at))
+    return (*out, *rest)
+
+
+def _may(place: s.Expression, size: str | None, known: Known) -> bool:
+    """Whether a place may be one of a letter that counts a size: its own letter counts that, or nobody knows what."""
+    return not isinstance(place, s.Word) or size is None or known.letters.get(place.text, size) == size
+
+
 @dataclass(frozen=True)
 class Part:
     """Places inside a symbol, `L_{ij}`, where an equation defines its entries or rows."""

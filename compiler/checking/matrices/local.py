@@ -135,7 +135,10 @@ def _placed(body: s.Expression, free: set[str], text: _Text) -> Iterator[tuple[s
         for symbol in text.symbols.values():
             if use is None or symbol.key.name != use.name:
                 continue
-            sides = symbol.sides if len(use.places) == symbol.key.letters + len(symbol.sides) else ()
+            beside = len(use.places) - symbol.key.letters
+            sides = symbol.sides if beside == len(symbol.sides) else ()
+            if beside == 1 and len(symbol.sides) == 2 and text.known.lines.get(use.name.python) == {"row"}:
+                sides = symbol.sides[:1]
             if not sides and len(use.places) != symbol.key.letters:
                 continue
             counted = (*(text.known.letters.get(x, "") for x in symbol.stack),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 
 from einc.checking.declarations.names import head, size_name
 from einc.checking.matrices.known import Known
 from einc.checking.matrices.shapes import TRANSPOSE, mapped
+from einc.checking.matrices.uses import entries
 from einc.syntax import tree as s
 
 
@@ -35,18 +36,8 @@ def _counts(node: s.Scripted, known: Known, sizes: Set[str]) -> bool:
     named = head(node)
     if named is None or named[0].accents or named[0].primes or named[0].upper not in ((), (TRANSPOSE,), ("T",)):
         return False
-    items = [x for k in node.scripts if k.content is not None for x in _items(k.content)]
+    items = [x for k in node.scripts if k.content is not None for x in entries(k.content)]
     return bool(items) and all(map(lambda x: _place(x, known, sizes), items))
-
-
-def _items(content: s.Expression) -> Iterator[s.Expression]:
-    """The entries of a script."""
-    match content:
-        case s.Group("{" | "(", _, items):
-            for item in items:
-                yield from _items(item)
-        case _:
-            yield content
 
 
 def _place(node: s.Expression, known: Known, sizes: Set[str]) -> bool:

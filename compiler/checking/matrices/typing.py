@@ -11,7 +11,7 @@ from einc.checking.declarations.names import Name, head, size_name
 from einc.checking.matrices import typed as y
 from einc.checking.matrices.along import along, at_letter, shown
 from einc.checking.matrices.applied import MATRIX, combined, lying, ones, ones_of, unambiguous
-from einc.checking.matrices.entries import a_list, at_sides, listed, orders
+from einc.checking.matrices.entries import a_list, at_sides, listed, orders, stacked
 from einc.checking.matrices.factors import binds, bound
 from einc.checking.matrices.known import Applied, Known
 from einc.checking.matrices.laid import Laid
@@ -30,7 +30,7 @@ from einc.checking.matrices.shapes import (
     words,
 )
 from einc.checking.matrices.told import letters, shown_name, turned_help
-from einc.checking.matrices.uses import Use, keyed, split, turned, unraised
+from einc.checking.matrices.uses import Use, fitting, keyed, split, turned, unraised
 from einc.errors.problems import NoShape, OpenReading, ShapesDiffer
 from einc.errors.report import Help, Label, Problem, Span
 from einc.syntax import tree as s
@@ -136,15 +136,14 @@ class Typing:
         for name in (use.name, turned(use.name)):
             if name is None:
                 continue
-            key = keyed(replace(use, name=name), (*self.symbols, *self.waiting))
-            if key is None:
-                continue
-            if key in self.waiting:
-                raise Waiting(key)
-            leaf = self._leaf(self.symbols[key], use.places, span)
-            if leaf is not None:
-                flipped = use.turned != (name != use.name)
-                return y.Turned(leaf, leaf.shape.turned, span) if flipped else leaf
+            for key in fitting(replace(use, name=name), (*self.symbols, *self.waiting)):
+                if key in self.waiting:
+                    raise Waiting(key)
+                places = stacked(self.known, self.symbols[key], use.places)
+                leaf = self._leaf(self.symbols[key], places, span) if places is not None else None
+                if leaf is not None:
+                    flipped = use.turned != (name != use.name)
+                    return y.Turned(leaf, leaf.shape.turned, span) if flipped else leaf
         return None
 
     def _leaf(self, symbol: Symbol, given: tuple[s.Expression, ...], span: Span) -> y.Leaf | y.Diagonal | None:
@@ -267,7 +266,7 @@ class Typing:
         if named is not None and named.name in self.known.defined and isinstance(given, s.Group) and given.open == "(":
             applied = self._applied(named.name, node, given)
             return self._marked(applied, after.scripts, after) if isinstance(after, s.Scripted) else applied, at + 2
-        if found is None or not isinstance(given, s.Group) or given.open != "(" or (
+        if found is None or not isinstance(given, s.Group) or given.open not in ("(", "[") or (
                 found[0].base not in self.known.functions and found[0].base not in MATRIX):
             return self.of(node), at + 1
         called = self._call(node, found[0].base, given)

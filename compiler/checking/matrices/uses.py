@@ -55,8 +55,13 @@ def unraised(node: s.Expression) -> s.Expression | None:
 
 def keyed(use: Use, keys: Iterable[Key]) -> Key | None:
     """The symbol of which a name is: the one of its name that has most letters, of which none is left over."""
-    found = [k for k in keys if k.name == use.name and k.letters <= len(use.places)]
-    return max(found, key=lambda k: k.letters, default=None)
+    return next(iter(fitting(use, keys)), None)
+
+
+def fitting(use: Use, keys: Iterable[Key]) -> list[Key]:
+    """The symbols of which a name may be, those first that have most letters."""
+    found = {k for k in keys if k.name == use.name and k.letters <= len(use.places)}
+    return sorted(found, key=lambda k: -k.letters)
 
 
 def split(node: s.Expression, letters: Container[str]) -> Use | None:
@@ -73,7 +78,7 @@ def split(node: s.Expression, letters: Container[str]) -> Use | None:
     for script in scripts:
         if script.content is None:
             return None
-        for item in _items(script.content):
+        for item in entries(script.content):
             text = _word(item)
             if text is None:
                 power = script.kind == "upper" and not _bracketed(script.content)
@@ -92,17 +97,17 @@ def split(node: s.Expression, letters: Container[str]) -> Use | None:
     return Use(made, tuple(stack), turned)
 
 
-def _items(content: s.Expression) -> Iterator[s.Expression]:
+def entries(content: s.Expression) -> Iterator[s.Expression]:
     """The entries of a script: of a list, and of letters side by side."""
     match content:
         case s.Group("{", "}", items):
             for item in items:
-                yield from _items(item)
+                yield from entries(item)
         case s.Group("(", ")", (only,)):
             yield only
         case s.Product(factors, operators) if not any(operators) and not _applied(factors):
             for factor in factors:
-                yield from _items(factor)
+                yield from entries(factor)
         case _:
             yield content
 

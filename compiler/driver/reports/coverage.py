@@ -12,7 +12,7 @@ from typing import assert_never
 from einc.checking.declarations.names import index_name, left_of
 from einc.checking.declarations.scope import Account as Became
 from einc.documents.coverage import LEVELS, Account, Entry, Inferred, Made, Sure
-from einc.documents.equations import Said
+from einc.documents.equations import Said, nothing
 from einc.documents.needs import Needs
 from einc.documents.ranges import unlike
 from einc.documents.sections import Paper
@@ -141,6 +141,7 @@ class _Account:
         if isinstance(problem, Circular) and self._identity(said):
             return replace(plain, status="definition", reason="it holds of every tensor: upper and lower are one")
         if problem is not None:
+            problem = nothing(said.span, problem.message) if said.unnamed else problem
             return self._skipped(plain, problem.message, problem)
         assert section is not None
         if said.sides:
