@@ -62,7 +62,11 @@ class Macro:
 
 @dataclass(frozen=True)
 class Document:
-    """A paper, its pieces in the order of the file, and what of it could not be read."""
+    """A paper, its pieces in the order of the file, and what of it could not be read.
+
+    `algorithms` are displays that are sections of their own, numbered behind the headings, and `parents` the sections
+    in which they stand.
+    """
 
     source: Source
     headings: tuple[Heading, ...]
@@ -70,13 +74,21 @@ class Document:
     fences: tuple[Fence, ...] = ()
     macros: Macros = NONE
     problems: tuple[Problem, ...] = ()
+    algorithms: tuple[Heading, ...] = ()
+    parents: tuple[int, ...] = ()
 
     def title(self, section: int) -> str:
         """The words of a section's heading, "" before the first."""
-        return self.headings[section].title if section >= 0 else ""
+        return (*self.headings, *self.algorithms)[section].title if section >= 0 else ""
+
+    def parent(self, section: int) -> int | None:
+        """The section in which an algorithm stands; None for another section."""
+        return self.parents[section - len(self.headings)] if section >= len(self.headings) else None
 
     def around(self, section: int) -> tuple[int, ...]:
         """A section, those in which it stands from the inside out, and what comes before the first heading."""
+        if (parent := self.parent(section)) is not None:
+            return (section, *self.around(parent))
         found = [section]
         for at in range(section - 1, -1, -1):
             if self.headings[at].level < self.headings[found[-1]].level:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from einc.checking.declarations.names import head, index_name, left_of
 from einc.checking.matrices.functions import at_rows, parameters
 from einc.checking.matrices.factors import binds
-from einc.checking.matrices.shapes import parts, words
-from einc.documents import code, listings, shapes
+from einc.checking.matrices.shapes import mapped, parts, words
+from einc.documents import algorithms, code, listings, shapes
 from einc.documents.apart import parts as parts_of
 from einc.documents.blocks import updates
 from einc.documents.braces import braces
@@ -20,7 +20,9 @@ from einc.documents.pieces import merged
 from einc.documents.rows import FACT, rows
 from einc.errors.problems import BadDeclaration, UnknownMacro
 from einc.errors.report import Help, Problem, Report, Span
+from einc.ir.primitives import PRIMITIVES
 from einc.syntax import tree as s
+from einc.syntax.macros import standard
 from einc.syntax.parse import parse_formula
 
 _EQUALS = ("=", ":=", "<-")
@@ -64,7 +66,7 @@ def said(document: Document, functions: frozenset[str], indices: Iterable[str],
     the declared ones.
     """
     known = _Known(frozenset(indices), sizes(document), frozenset(tensors))
-    document = replace(document, macros=document.macros.renewed())
+    document = replace(document, macros=standard(document.macros))
     found = [x for formula in document.formulas for x in _formula(document, formula, functions, known)]
     found += _words(document, found, functions)
     states = {(x.formula.section, _left(x)) for x in found if x.statement is not None and updates(x.statement)}
@@ -233,7 +235,23 @@ def _read(document: Document, formula: Formula, functions: frozenset[str]) -> tu
     """The statements of a formula, or of a part of one, and what is wrong with it."""
     report, within = Report(), (formula.span.start, formula.span.end)
     holes = tuple(x for x in formula.holes if within[0] <= x[0] < within[1])
-    return parse_formula(document.source, report, functions, within, holes, document.macros), report
+    found = parse_formula(document.source, report, functions, within, holes, document.macros)
+    return [_spelled(line, functions | PRIMITIVES.keys()) for line in found], report
+
+
+def _spelled(line: s.Statement, functions: frozenset[str]) -> s.Statement:
+    """The line with upright names of functions as the language spells them, `relu` of `\\text{ReLU}`."""
+    def name(node: s.Expression) -> s.Expression:
+        """The expression with each such name in its place."""
+        if not isinstance(node, s.Product):
+            return mapped(node, name)
+        after = zip(node.factors, (*node.factors[1:], None), (*node.operators[1:], ""), strict=True)
+        return replace(node, factors=tuple(
+            replace(x, text=x.text.lower()) if isinstance(x, s.Word) and x.quoted and not mark and isinstance(
+                given, s.Group) and x.text not in functions and x.text.lower() in functions else name(x)
+            for x, given, mark in after))
+
+    return replace(line, clauses=tuple(replace(c, body=name(c.body)) for c in line.clauses))
 
 
 def _nothing(span: Span) -> Problem:
@@ -270,7 +288,10 @@ def _statement(formula: Formula, statement: s.Statement, known: _Known, end: int
             groups[-1].append(clause)
         else:
             lead.append(clause)
-    if lead and not groups and formula.display:
+    whole = lead[0].span.to(lead[-1].span) if lead else statement.span
+    if lead and not groups and formula.display and (kind := algorithms.kind(whole.text)):
+        yield _step(formula, whole, kind)
+    elif lead and not groups and formula.display:
         yield _unnamed(formula, statement, lead, known)
     ends = (*(group[0].span.start for group in groups[1:]), end)
     for group, last in zip(groups, ends, strict=False):
@@ -279,6 +300,15 @@ def _statement(formula: Formula, statement: s.Statement, known: _Known, end: int
             yield Said(formula, group[0].span.to(group[-1].span), fact="rows written out", rows=listed)
         else:
             yield from _chain(formula, statement, group, known)
+
+
+def _step(formula: Formula, span: Span, kind: str) -> Said:
+    """What a line of an algorithm says: what the letter of its loop counts, or what it returns."""
+    over = algorithms.rounds(span)
+    if over is None:
+        return Said(formula, span, fact=kind)
+    line = s.Statement("", False, (s.Clause(over, None, over.span),), (), over.span)
+    return Said(formula, span, line, over.operands[:1])
 
 
 def _unnamed(formula: Formula, statement: s.Statement, clauses: list[s.Clause], known: _Known) -> Said:
@@ -344,7 +374,8 @@ def _chain(formula: Formula, statement: s.Statement, group: list[s.Clause], know
     function = formula.display and _function(replace(statement, clauses=(first,)))
     left, operators = first.body.operands[0], first.body.operators
     chained = len(operators) > 1 and all(o in ("=", ":=") for o in operators)
-    if head(left) is None and not function:
+    named = head(left)
+    if (named is None or shapes.several(left, named[0].base)) and not function:
         for right in first.body.operands[1:] if chained else (None,):
             yield _identity(formula, statement, first, (left, right), known)
         return

@@ -52,7 +52,8 @@ def fact(relation: s.Relation, known: Container[str], indices: Container[str], t
     """
     if any(o not in ("=", ":=") for o in relation.operators) or _value(relation.operands[0]):
         return ""
-    if any(bare(x.span.text).split("_")[0] in tensors for x in relation.operands):
+    names = (bare(x.span.text) for x in relation.operands if isinstance(x, s.Word | s.Scripted))
+    if any(x.split("_")[0] in tensors and x not in known for x in names):
         return ""
     value = _value(relation.operands[-1])
     said = _Said(known, indices, value, _family(relation))

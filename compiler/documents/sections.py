@@ -94,11 +94,12 @@ class Paper:
         Problem where that is not one."""
         text = name if isinstance(name, str) else name.text if isinstance(name, s.Word) else ""
         span = None if isinstance(name, str) else name.span
-        titles = [(n, title) for n in range(len(self.document.headings)) for title in _titles(self.document.title(n))]
+        titles = [(n, title) for n in range(len(self.document.headings) + len(self.document.algorithms)) for title in _titles(self.document.title(n))]
         wanted = text.casefold().strip()
         tests = (wanted.__eq__, lambda t: t.startswith(wanted), lambda t: wanted in t)
         for test in tests:
             found = list(dict.fromkeys(n for n, title in titles if wanted and test(title)))
+            found = [n for n in found if self.document.parent(n) is None] or found
             found = [n for n in found if n in self.sections] or found
             if len(found) == 1:
                 return found[0]
@@ -133,8 +134,8 @@ class Paper:
 
     def tree(self, section: int, without: Container[Span] = ()) -> s.SyntaxTree:
         """What holds in a section, `without` the equations that stand in some places."""
-        home = [_as(line, SIDE_OWN) for line in self.homes.get(section, ())]
         own = [_ranked(x, section) for x in self.own(section) if x.span not in without]
+        home = [_as(line, SIDE_OWN) for line in self._home(section, own)]
         named = {written(x) for x in own if x.rank not in (OWN_FACT, FACT)}
         unread = [x for x in self.said if x.formula.display and not (x.skip or x.indices or x.fact)
                   and (x.statement is None or x.span in without)]
@@ -161,6 +162,18 @@ class Paper:
                                                 | lines_of(self.document, section)).items())),
                             rows=tuple(sorted(listed.items())))
 
+    def _home(self, section: int, own: Iterable[s.Statement]) -> Iterator[s.Statement]:
+        """What the side file says of a section. Of an algorithm it is also what it says of the section around it, but
+        for what the algorithm's `own` equations define.
+        """
+        yield from self.homes.get(section, ())
+        parent = self.document.parent(section)
+        defined = frozenset().union(*map(_symbols, own)) if parent is not None else frozenset()
+        for line in self.homes.get(parent, ()) if parent is not None else ():
+            kept = tuple(c for c in line.clauses if shapes.named(left_of(c.body).span.text) not in defined)
+            if line.keyword != "output" and kept:
+                yield replace(line, clauses=kept) if line.keyword in _GIVEN else line
+
     def _rows(self, section: int, lines: Iterable[s.Statement]) -> dict[str, str]:
         """The letters of rows that the text lists, with those of their matrices: what the section and those around it
         list goes before others, which have to agree. None of what is given in the section or what its `lines` define.
@@ -178,10 +191,11 @@ class Paper:
         return out
 
     def _others(self, section: int, without: Container[Span], named: set[str]) -> list[s.Statement]:
-        """The equations of other sections; not those of rounds, whose names are their
+        """The equations of other sections; not those of rounds and algorithms, whose names are their
         own, and none of what is `named`, nor of what the section takes as given: what it says a shape of itself, or its own
         lines of the side file declare."""
         apart = {n for n, lines in self.homes.items() if any(line.keyword == "for" for line in lines)}
+        apart |= {*range(len(self.document.headings), len(self.document.headings) + len(self.document.algorithms))}
         found = (_ranked(x, section) for n in self.sections if n != section and n not in apart
                  for x in self.own(n) if x.span not in without and not x.unnamed)
         taken = self._given(section)

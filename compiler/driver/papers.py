@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from einc.checking.declarations.names import head, index_name
+from einc.documents.algorithms import placed
 from einc.documents.document import Document
 from einc.documents.equations import Said, said
 from einc.documents.naming import alone, find
@@ -47,7 +48,7 @@ def paper(source: Source, report: Report, side: Source | None = None, sources: S
     """
     if report.errors:
         return Paper(Document(source, (), ()), ())
-    document = read(source, beside(source.name, sources))
+    document = placed(read(source, beside(source.name, sources)))
     if (found := damage(document.source)):
         many = f"{len(found)} places have" if len(found) > 1 else "one place has"
         garbled = Damaged(f"the text was decoded as something that it is not: {many} letters like these", found[0],

@@ -65,6 +65,23 @@ def everywhere(meanings: Mapping[str, Meaning]) -> Macros:
 
 
 @dataclass(frozen=True)
+class _Standard:
+    """A macro that every author may use: it stands for its last argument."""
+
+    arguments: int
+    body: str
+    default: str | None = None
+
+
+_STANDARD = {"textcolor": _Standard(2, "#2"), "mathcolor": _Standard(2, "#2")}
+
+
+def standard(macros: Macros) -> Macros:
+    """The macros of a text, of which nothing is spent, with those that colour a formula where it defines none."""
+    return Macros({**everywhere(_STANDARD).lines, **macros.lines})
+
+
+@dataclass(frozen=True)
 class _Seen(Mapping[str, Meaning]):
     """The macros at one place, looked up one by one: a text may have many macros, and many places where they are used.
     """

@@ -23,7 +23,7 @@ from einc.syntax.texts import column
 _MASTER = re.compile(
     rf"""(?P<newline>\r?\n)|(?P<space>[^\S\n]+)|(?P<comment>\#[^\n]*)|(?P<empty>\{{\}})|(?P<display>\$\$)
     |\\(?P<text>text|mathrm|operatorname|mathbf|boldsymbol|mathbb|mathsf|textbf|textrm)\*?\s*
-        (?:\{{\s*(?P<label>[^{{}}\n]*?)\s*\}}|(?P<letter>[A-Za-z0-9]))
+        (?:\{{\s*(?P<label>[^{{}}\n]*?)\s*\}}|(?P<letter>(?<![A-Za-z])[A-Za-z]|[0-9]))
     |\\(?P<macro>(?:{sp.NUMBERED})(?![A-Za-z0-9])|[A-Za-z]+)|(?P<lineend>\\\\)|\\(?P<symbol>[^A-Za-z\n])
     |(?P<number>[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)
     |_(?P<low>[A-Za-z]{{2,}})|\^(?P<up>[A-Za-z]{{2,}})
@@ -198,8 +198,8 @@ class _Lexer:
     def _quoted(self, macro: str, label: str, start: int, end: int) -> None:
         if label == "with" and macro.startswith("text"):
             self.put("WITH", "with", start, end)
-        elif macro in ("mathbb", "mathbf") and label == "1":
-            self.put("NUMBER", "1", start, end)
+        elif macro in ("mathbb", "mathbf") and label in ("0", "1"):
+            self.put("NUMBER", label, start, end)
         elif (parts := _SUBSCRIPT.match(label)) is not None and not macro.startswith("text"):
             self.put("TEXT", parts[1], start, end)
             self.put("LOW", "_", end, end)

@@ -254,7 +254,8 @@ class _Work:
                 continue
             symbol = self.symbols.get(Key(replace(found.name, lower=found.name.lower[:-1]), 1))
             value = body.operands[-1]
-            if symbol is None or not isinstance(value, s.Number) or (value.text != "0" and symbol.sides):
+            nothing = isinstance(value, s.Number) and value.text == "0"
+            if symbol is None or any(words((value,))) or not (nothing or not symbol.sides):
                 continue
             row, column = self._letters(symbol, symbol.stack)
             place = s.Number(found.name.lower[-1], body.operands[0].span)

@@ -138,9 +138,10 @@ class Reader:
         return any(x is not None and keyed(x, [left.key]) is not None for x in found)
 
     def _assumed(self, left: Use, body: s.Relation) -> Iterator[Symbol]:
-        """What an equation that reads itself may define: a term of its right side that does not has its shape."""
-        right = body.operands[1]
-        for term in right.terms if isinstance(right, s.Sum) else ():
+        """What an equation that reads itself may define: a term of its right side that does not has its shape, or an
+        argument of a function of each entry.
+        """
+        for term in self._terms(body.operands[1]):
             if self._reads(term, left):
                 continue
             for side in _SIDES:
@@ -150,6 +151,16 @@ class Reader:
                     continue
                 yield _symbol(left, shape, body)
             return
+
+    def _terms(self, right: s.Expression) -> tuple[s.Expression, ...]:
+        """The parts of a right side that have the shape of the whole."""
+        match right:
+            case s.Sum(terms):
+                return terms
+            case s.Product((s.Word(name) | s.Scripted(s.Word(name)), s.Group(items=items))) if (
+                    applied := self.known.functions.get(name)) is not None and not applied.lines:
+                return items
+        return ()
 
     def _readings(self, line: s.Statement, left: Use, body: s.Relation, entrywise: bool,
                   faults: list[Problem]) -> Iterator[Reading]:

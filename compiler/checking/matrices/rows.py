@@ -8,7 +8,7 @@ from dataclasses import replace
 from einc.checking.declarations.names import head, size_name
 from einc.checking.matrices.known import Known
 from einc.checking.matrices.shapes import TRANSPOSE, mapped
-from einc.checking.matrices.uses import entries
+from einc.checking.matrices.uses import ROW, entries
 from einc.syntax import tree as s
 
 
@@ -24,7 +24,8 @@ def renamed(statements: Iterable[s.Statement], rows: Mapping[str, str], known: K
         """The expression with its rows under the names of their matrices."""
         if isinstance(node, s.Scripted) and isinstance(node.base, s.Word) and node.base.text in rows and _counts(
                 node, known, sizes):
-            return replace(node, base=replace(node.base, text=rows[node.base.text]))
+            scripts = tuple(replace(k, text=ROW) if k.kind == "lower" else k for k in node.scripts)
+            return replace(node, base=replace(node.base, text=rows[node.base.text]), scripts=scripts)
         return mapped(node, row)
 
     return tuple(line if line.rank is None or line.keyword not in ("", "output") else replace(

@@ -53,7 +53,7 @@ class Typing:
     def of(self, node: s.Expression) -> y.Typed:
         """The typed expression. Raises NoShape, ShapesDiffer, OpenReading or Waiting where it has no one reading."""
         match node:
-            case s.Number() if node.span.text.startswith("\\"):
+            case s.Number("1") if node.span.text.startswith("\\"):
                 raise ones_of(node.span)
             case s.Number() | s.Infinity():
                 return y.Plain(node, _NUMBER, node.span)

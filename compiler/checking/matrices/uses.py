@@ -12,6 +12,9 @@ from einc.errors.report import Help
 from einc.syntax import tree as s
 
 
+ROW = "row"  # the mark of a script that stands for a row
+
+
 @dataclass(frozen=True, slots=True)
 class Use:
     """A symbol where it stands: its name, what its scripts hold beside labels, and whether it is transposed."""
@@ -19,6 +22,7 @@ class Use:
     name: Name
     places: tuple[s.Expression, ...]
     turned: bool
+    row: bool = False  # whether one of its places is that of a row, for the text names it so
 
     @property
     def key(self) -> Key:
@@ -60,7 +64,7 @@ def keyed(use: Use, keys: Iterable[Key]) -> Key | None:
 
 def fitting(use: Use, keys: Iterable[Key]) -> list[Key]:
     """The symbols of which a name may be, those first that have most letters."""
-    found = {k for k in keys if k.name == use.name and k.letters <= len(use.places)}
+    found = {k for k in keys if k.name == use.name and k.letters <= len(use.places) - use.row}
     return sorted(found, key=lambda k: -k.letters)
 
 
@@ -94,7 +98,7 @@ def split(node: s.Expression, letters: Container[str]) -> Use | None:
             else:
                 (lower if script.kind == "lower" else upper).append(text)
     made = Name(name.base, name.accents, name.primes, tuple(lower), tuple(upper))
-    return Use(made, tuple(stack), turned)
+    return Use(made, tuple(stack), turned, any(x.text == ROW for x in scripts))
 
 
 def entries(content: s.Expression) -> Iterator[s.Expression]:
