@@ -67,23 +67,23 @@ class Needs:
 
 
 def needed(mine: Iterable[s.Statement], others: Iterable[s.Statement], sizes: Container[str],
-           rows: Container[str] = ()) -> list[s.Statement]:
+           rows: Container[str] = (), given: Container[Symbol] = ()) -> list[s.Statement]:
     """Those of other equations that some lines need, and what these need, in their order; and those without a name.
     Of what one of the lines defines, the other equations are kept, and not what they need: they do not hold. Bare names
-    of `sizes` are of no tensor, and letters of `rows` name rows of what is given.
+    of `sizes` are of no tensor, and letters of `rows` name rows of what is given. What is `given` needs no equation.
     """
     own, lines = tuple(mine), tuple(others)
-    defined = {_Symbol.of(left) for line in own if line.keyword == "" and (left := _left(line)) is not None}
+    defined = {Symbol.of(left) for line in own if line.keyword == "" and (left := _left(line)) is not None}
     defining: dict[str, list[int]] = {}
     for at, line in enumerate(lines):
-        defining.setdefault(_Symbol.of(left).base if (left := _left(line)) is not None else "", []).append(at)
-    stack = [_Symbol(""), *(x for line in own for x in _symbols(line, sizes))]
-    known: set[_Symbol] = set()
+        defining.setdefault(Symbol.of(left).base if (left := _left(line)) is not None else "", []).append(at)
+    stack = [Symbol(""), *(x for line in own for x in _symbols(line, sizes))]
+    known: set[Symbol] = set()
     found: set[int] = set()
     followed: set[int] = set()
     while stack:
         symbol = stack.pop()
-        if symbol not in known and not (symbol.base in rows and symbol.scripts):
+        if symbol not in known and symbol not in given and not (symbol.base in rows and symbol.scripts):
             known.add(symbol)
             found |= {*defining.get(symbol.base, ())}
             more = {*defining.get(symbol.base, ())} - followed if symbol not in defined else set()
@@ -96,7 +96,7 @@ def reads(lines: Iterable[s.Statement], shape: s.Statement, rows: Mapping[str, s
     """Whether lines may read a symbol of a shape line: its name with as many places, or a letter of its rows with one
     more.
     """
-    wanted = _Symbol.of(shape.clauses[0].body)
+    wanted = Symbol.of(shape.clauses[0].body)
     for symbol in (x for line in lines for x in _symbols(line, ())):
         if symbol.base == wanted.base and symbol.scripts >= wanted.scripts:
             return True
@@ -106,7 +106,7 @@ def reads(lines: Iterable[s.Statement], shape: s.Statement, rows: Mapping[str, s
 
 
 @dataclass(frozen=True)
-class _Symbol:
+class Symbol:
     """What tells one tensor from another before its letters are known: its name, and how many places stand in its scripts."""
 
     base: str
@@ -114,7 +114,7 @@ class _Symbol:
     scripts: int = 0
 
     @classmethod
-    def of(cls, node: s.Expression) -> _Symbol:
+    def of(cls, node: s.Expression) -> Symbol:
         """The symbol of a name; transposes are no part of it."""
         found = head(node)
         assert found is not None
@@ -141,7 +141,7 @@ def _left(line: s.Statement) -> s.Expression | None:
     return name if head(name) is not None else None
 
 
-def _symbols(line: s.Statement, sizes: Container[str]) -> Iterator[_Symbol]:
+def _symbols(line: s.Statement, sizes: Container[str]) -> Iterator[Symbol]:
     """Every name of a line that may be of a tensor, and the letters of each, for `QK` may be a product: no sizes, and
     no letters and labels that stand alone in a script.
     """
@@ -151,12 +151,12 @@ def _symbols(line: s.Statement, sizes: Container[str]) -> Iterator[_Symbol]:
             case (s.Word() | s.Scripted()) as node if bare(node.span.text) in sizes:
                 continue
             case s.Scripted(s.Word() as word, _, scripts) as node:
-                yield _Symbol.of(node)
-                yield from (_Symbol.of(replace(node, base=x) if n else x) for n, x in enumerate(_letters(word)))
+                yield Symbol.of(node)
+                yield from (Symbol.of(replace(node, base=x) if n else x) for n, x in enumerate(_letters(word)))
                 stack += scripts
             case s.Word() as word:
-                yield _Symbol.of(word)
-                yield from map(_Symbol.of, _letters(word))
+                yield Symbol.of(word)
+                yield from map(Symbol.of, _letters(word))
             case s.Script(content=s.Word()) | s.Script(content=s.Group(items=(s.Word(),))):
                 continue
             case tuple() as nodes:

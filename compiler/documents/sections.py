@@ -21,7 +21,7 @@ from einc.documents.document import Document
 from einc.documents.equations import Said
 from einc.documents.facts import shaped as names_of_shapes
 from einc.documents.facts import sizes as names_of_sizes
-from einc.documents.needs import needed, reads
+from einc.documents.needs import Symbol, needed, reads
 from einc.documents.sentences import index_lines
 from einc.errors.problems import NoSuchSection
 from einc.errors.report import Help, Span
@@ -142,8 +142,11 @@ class Paper:
         mine = {_unread(x) for x in unread if x.formula.section == section}
         rounds = any(line.keyword == "for" for line in home)
         listed = self._rows(section, (*home, *own))
+        given = {Symbol.of(c.body) for line in home if line.keyword in _GIVEN for c in line.clauses if head(c.body)}
+        shaped = (x.statement for x in self.said if x.fact == shapes.FACT and x.formula.section == section)
+        given |= {Symbol.of(x.clauses[0].body) for x in shaped if x is not None}
         others = needed((*home, *own), self._others(section, without, mine | named if rounds else mine), self.sizes,
-                        listed)
+                        listed, given)
         # A letter that the section itself defines as a tensor is no index there.
         lines = _unlike([*home, *(_as(x, SIDE) for x in self.lines if x.keyword not in ("section", "claim")),
                          *self._words(section)], named)
@@ -152,7 +155,8 @@ class Paper:
         rest = [line for line in lines if line.keyword not in ("for", "output")]
         blocks = placed([line for line in lines if line.keyword == "for"], own)
         said = self._shapes(section, rest, unread, without)
-        said = [x for x in said if x.rank != FACT or reads((*own, *home, *others), x, listed)]
+        said = [x for x in said if x.rank != FACT or (Symbol.of(x.clauses[0].body) not in given
+                                                      and reads((*own, *home, *others), x, listed))]
         statements = (*rest, *said, *outputs, *blocks, *others)
         ranks = (OWN_DISPLAY if any(x.rank == OWN_DISPLAY for x in own) else OWN_INLINE,)
         return s.SyntaxTree(self.document.source, statements, self.lost, ranks, self.name(section),
