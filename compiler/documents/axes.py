@@ -44,7 +44,7 @@ def axes(document: Document, functions: Iterable[str], section: int) -> dict[str
     called = re.compile(rf"(?<![A-Za-z])({'|'.join(map(re.escape, names))})(?![A-Za-z])", re.I) if names else None
     own: dict[str, set[str]] = {}
     other: dict[str, set[str]] = {}
-    for at, sentence in _sentences(document.source.text) if called is not None else ():
+    for at, sentence in _sentences(_prose(document)) if called is not None else ():
         found = list(called.finditer(sentence)) if called is not None else []
         said = _said(sentence, [x.end() for x in found])
         if not found and said and _NORMAL.search(sentence):
@@ -65,6 +65,17 @@ def _said(sentence: str, ends: Iterable[int]) -> set[str]:
     rest = _EACH.sub("", _WISE.sub("", sentence))
     open_ = _AXIS.search(sentence) or _LINE.search(rest) or (said and _DENIED.search(sentence))
     return said | ({"?"} if open_ else set())
+
+
+def _prose(document: Document) -> str:
+    """The text with blanks in place of its displays, whose words are of formulas."""
+    out: list[str] = []
+    at = 0
+    text = document.source.text
+    for formula in (x for x in document.formulas if x.display and x.span.start >= at):
+        out += [text[at : formula.span.start], " " * (formula.span.end - formula.span.start)]
+        at = formula.span.end
+    return "".join((*out, text[at:]))
 
 
 def _sentences(text: str) -> Iterator[tuple[int, str]]:

@@ -9,8 +9,8 @@ from functools import cached_property
 
 from einc.checking.declarations.names import head, left_of
 from einc.checking.matrices.factors import BOLD
-from einc.checking.matrices.shapes import TRANSPOSE
 from einc.documents.facts import bare
+from einc.documents.symbols import Symbol
 from einc.errors.report import Span
 from einc.ir.primitives import PRIMITIVES
 from einc.syntax import tree as s
@@ -103,35 +103,6 @@ def reads(lines: Iterable[s.Statement], shape: s.Statement, rows: Mapping[str, s
         if rows.get(symbol.base) == wanted.base and symbol.scripts > wanted.scripts:
             return True
     return False
-
-
-@dataclass(frozen=True)
-class Symbol:
-    """What tells one tensor from another before its letters are known: its name, and how many places stand in its scripts."""
-
-    base: str
-    dress: tuple[object, ...] = ()
-    scripts: int = 0
-
-    @classmethod
-    def of(cls, node: s.Expression) -> Symbol:
-        """The symbol of a name; transposes are no part of it."""
-        found = head(node)
-        assert found is not None
-        name, scripts = found
-        upper = tuple(x for x in name.upper if x != "T")
-        hung = [x.content for x in scripts if x.content is not None]
-        return cls(name.base, (name.accents, name.primes, name.lower, upper), sum(map(_places, hung)))
-
-
-def _places(node: s.Expression) -> int:
-    """How many letters, numbers and sums of them stand in a script, without transposes."""
-    match node:
-        case s.Word(text, quoted=quoted):
-            return len(text) if text.islower() and not quoted else int(text not in ("T", TRANSPOSE))
-        case s.Product(factors=inner) | s.Group(items=inner):
-            return sum(map(_places, inner))
-    return 1
 
 
 def _left(line: s.Statement) -> s.Expression | None:

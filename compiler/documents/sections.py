@@ -21,8 +21,9 @@ from einc.documents.document import Document
 from einc.documents.equations import Said
 from einc.documents.facts import shaped as names_of_shapes
 from einc.documents.facts import sizes as names_of_sizes
-from einc.documents.needs import Symbol, needed, reads
+from einc.documents.needs import needed, reads
 from einc.documents.sentences import index_lines
+from einc.documents.symbols import Symbol
 from einc.errors.problems import NoSuchSection
 from einc.errors.report import Help, Span
 from einc.syntax import tree as s
@@ -53,6 +54,13 @@ class Paper:
         found = {x.formula.section: None for x in self.said
                  if x.sides or (x.statement is not None and not (x.indices or x.fact))}
         return tuple(found)
+
+    @cached_property
+    def _letters(self) -> frozenset[str]:
+        """The letters that some line or some words of the text declare."""
+        lines = (*walk_lines(self.lines), *(line for _, line in index_lines(self.document, self.said)))
+        names = (index_name(c.body) for line in lines if line.keyword == "index" for c in line.clauses)
+        return frozenset(x for x in names if x is not None)
 
     @cached_property
     def _first(self) -> dict[str, int]:
@@ -129,7 +137,7 @@ class Paper:
         said = [(x.formula.section, x.statement) for x in self.said
                 if x.fact == shapes.FACT and x.statement is not None and x.span not in without]
         around = self.document.around(section)
-        found = shapes.chosen(said, around, declared)
+        found = shapes.chosen(said, around, declared, self._letters)
         return [replace(line, rank=OWN_FACT if at in around else FACT) for at, line in found]
 
     def tree(self, section: int, without: Container[Span] = ()) -> s.SyntaxTree:
@@ -261,7 +269,7 @@ def _ranked(said: Said, section: int) -> s.Statement:
     rank = own if said.formula.section == section else other
     if said.unnamed:  # nothing says that it is of one position, so it may read all of them
         span = said.statement.span
-        return replace(said.statement, rank=rank, keyword="output", tail=(s.Clause(s.Word("all", span), None, span),))
+        return replace(said.statement, rank=rank, tail=(s.Clause(s.Word("all", span), None, span),))
     return replace(said.statement, rank=rank)
 
 

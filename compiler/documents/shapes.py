@@ -9,6 +9,7 @@ from dataclasses import replace
 from einc.checking.declarations.names import head
 from einc.checking.matrices.factors import BOLD, enclosed
 from einc.checking.matrices.shapes import dimensions, mapped
+from einc.documents.symbols import Symbol, fixed
 from einc.errors.report import Problem, Span
 from einc.syntax import tree as s
 
@@ -94,18 +95,19 @@ def several(name: s.Expression, base: str) -> bool:
 
 
 def chosen(said: Iterable[tuple[int, s.Statement]], around: tuple[int, ...],
-           declared: Container[str]) -> list[tuple[int, s.Statement]]:
+           declared: Container[str], letters: Container[str]) -> list[tuple[int, s.Statement]]:
     """The shape lines that hold in a section with the sections that say them, of all that the text says: the section's
     own, else those of the sections `around` it from the inside out, else that on which the others agree, and none of a
-    symbol that is `declared`.
+    symbol that is `declared`. Symbols are the same that differ in `letters` alone.
     """
-    by_name: dict[str, list[tuple[int, s.Statement]]] = {}
+    by_symbol: dict[tuple[Symbol, tuple[str, ...]], list[tuple[int, s.Statement]]] = {}
     for at, one in said:
-        by_name.setdefault(written(one), []).append((at, one))
+        name = one.clauses[0].body
+        by_symbol.setdefault((Symbol.of(name), fixed(name, letters)), []).append((at, one))
     found: list[tuple[int, s.Statement]] = []
-    for name, all_of in by_name.items():
+    for all_of in by_symbol.values():
         own = next((mine for at in around if (mine := [x for x in all_of if x[0] == at])), all_of)
-        if name not in declared and len({sides(one) for _, one in own}) == 1:
+        if not any(written(one) in declared for _, one in own) and len({sides(one) for _, one in own}) == 1:
             found.append(own[0])
     return found
 

@@ -41,7 +41,7 @@ def _environments(found: list[Word], source: Source, report: Report) -> list[Wor
             at += 1
             continue
         inner = [w for w in _environments(found[at + 1 : end], source, report) if w.type != "NEWLINE"]
-        rows = [(x, _cells(x)) for x in map(closed, cut(inner, "ROW")) if x]
+        rows = _noted([(x, _cells(x)) for x in map(closed, cut(inner, "ROW")) if x])
         first, last = found[at], found[end]
         if not rows or any(not words for _, cells in rows for words in cells):
             report.add(Unexpected("a cell of this matrix is empty", Span(source, first.start, last.end), helps=(
@@ -50,6 +50,25 @@ def _environments(found: list[Word], source: Source, report: Report) -> list[Wor
         out += [replace(first, type="LSQB", value="["), *_bracketed(rows), replace(last, type="RSQB", value="]")]
         at = end + 1
     return out
+
+
+def _noted(rows: list[tuple[list[Word], list[list[Word]]]]) -> list[tuple[list[Word], list[list[Word]]]]:
+    """The rows without those that say the shapes of the cells above them, `T \\times d_k & & T \\times d_k`: no cell
+    of these stands below dots.
+    """
+    out = rows[:1]
+    for row in rows[1:]:
+        above, cells = out[-1][1], row[1]
+        below = len(above) == len(cells) and any(map(_dots, above)) and all(
+            not x if _dots(y) else _shape(x) for x, y in zip(cells, above, strict=True))
+        out += [] if below else [row]
+    return out
+
+
+def _shape(words: list[Word]) -> bool:
+    """Whether the words of a cell are a shape: names with a cross between two of them."""
+    return [w.value for w in words].count("*") == 1 and all(
+        w.type in ("OP", "WORD", "TEXT", "LOW", "NUMBER", "LBRACE", "RBRACE") for w in words)
 
 
 def _end(found: list[Word], at: int) -> int | None:

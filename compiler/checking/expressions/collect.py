@@ -109,10 +109,10 @@ def _defined(scope: Scope, found: Collected, statement: s.Statement, loop: Loop,
         else:
             _rank(found, replace(entry, rank=statement.rank))
         signatures.append(entry.left.signature)
-    if statement.keyword == "output":
-        for signature in signatures:
-            signature.total = (signature.total
-                               or any(isinstance(t.body, s.Word) and t.body.text == "all" for t in statement.tail))
+    whole = any(isinstance(t.body, s.Word) and t.body.text == "all" for t in statement.tail)
+    for signature in signatures:
+        signature.total = signature.total or whole
+        if statement.keyword == "output":
             if kept and signature not in found.outputs:
                 found.outputs.append(signature)
             elif not kept:
