@@ -20,6 +20,7 @@ _FOR = re.compile(
     rf"|(?P<b>[a-z])\s*(?:=|\\in)\s*\\?\{{?\s*1\s*,?\s*(?:\\[lc]?dots|…|\.\.\.?)\s*,?\s*(?P<B>[A-Z])\s*\\?\}}?)"
     rf"\s*(?:{_WORD.format('do')})?\s*:?[\s&]*")
 _RETURN = re.compile(rf"[\s&]*{_WORD.format('return')}.*", re.S)
+_BESIDE = re.compile(r"&\s*&")  # between algorithms that stand beside each other
 _TAG = re.compile(r"\\tag\*?\s*\{([^{}]*)\}|\\q?quad\s*\((\d{1,4}[a-z]?)\)\s*\Z")
 ROUNDS, RETURNS = "rounds", "what it returns"  # the kinds of facts that its lines are
 
@@ -40,12 +41,13 @@ def placed(document: Document) -> Document:
 
 def kind(text: str) -> str:
     """The kind of fact that a line of an algorithm is; "" of what is none."""
-    return ROUNDS if _FOR.fullmatch(text) else RETURNS if _RETURN.fullmatch(text) else ""
+    lines = _BESIDE.split(text)
+    return ROUNDS if all(map(_FOR.fullmatch, lines)) else RETURNS if _RETURN.fullmatch(text) else ""
 
 
 def rounds(span: Span) -> s.Relation | None:
     """What the line of a loop says that its letter counts, `i = 1..N`; None for what is no such line."""
-    found = _FOR.fullmatch(span.text)
+    found = _FOR.fullmatch(_BESIDE.split(span.text)[0])
     if found is None:
         return None
     letter, size = ("a", "A") if found["a"] is not None else ("b", "B")
@@ -57,7 +59,7 @@ def rounds(span: Span) -> s.Relation | None:
 def _begins(text: str) -> bool:
     """Whether some row of a display is the line of a loop."""
     inner = re.sub(r"\\(?:begin|end)\{(?:aligned|alignedat|gathered|split)\}", "", text)
-    return any(_FOR.fullmatch(row) for row in re.split(r"\\\\", inner))
+    return any(kind(row) == ROUNDS for row in re.split(r"\\\\", inner))
 
 
 def _title(document: Document, span: Span, section: int) -> str:

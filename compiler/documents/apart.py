@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from einc.documents.document import Formula, Holes
 
-_MARKS = re.compile(r"\\begin\s*\{(?P<begin>[a-z*]+)\}|\\end\s*\{(?P<end>[a-z*]+)\}|(?P<cut>\\\\|\\q?quad(?![A-Za-z]))"
+_MARKS = re.compile(r"\\begin\s*\{(?P<begin>[a-z*]+)\}|\\end\s*\{(?P<end>[a-z*]+)\}|(?P<cut>\\\\|\\q?quad(?![A-Za-z]))|(?P<align>&)"
                     r"|\\.|(?P<open>[{(\[])|(?P<close>[})\]])", re.S)
 _LAYOUT = ("aligned", "alignedat", "gathered", "split")
 _BLANK = rf"(?:[\s&]|\\[,;:! ]|\\(?:begin|end)\{{(?:{'|'.join(_LAYOUT)})\}}|\\q?quad(?![A-Za-z])|\\\\)*"
@@ -63,6 +63,11 @@ def parts(text: str, formula: Formula) -> list[Piece]:
     return out
 
 
+def columns(text: str, formula: Formula) -> bool:
+    """Whether a display has equations beside each other, in columns of an alignment."""
+    return any(text.startswith("&", at) for at in _cuts(text, formula.span.start, formula.span.end))
+
+
 def _outside(text: str) -> str:
     """What stands in no brackets, words as a comma."""
     text = _WORDS.sub(",", text)
@@ -73,12 +78,17 @@ def _outside(text: str) -> str:
 
 def _cuts(text: str, start: int, end: int) -> Iterator[int]:
     """The places of line ends and wide spaces that stand in no brackets and no environment but one of layout."""
-    depth = 0
+    depth = aligned = 0
     for found in _MARKS.finditer(text, start, end):
         match found.lastgroup:
+            case "align" if depth <= 0:
+                aligned += 1
+                if aligned % 2 == 0:  # marks for alignment stand inside of columns and between them by turns
+                    yield found.start()
             case "begin" | "end" if found[found.lastgroup] not in _LAYOUT:
                 depth += 1 if found.lastgroup == "begin" else -1
             case "open" | "close":
                 depth += 1 if found.lastgroup == "open" else -1
             case "cut" if depth <= 0:
+                aligned = 0 if found[0] == r"\\" else aligned
                 yield found.start()

@@ -11,6 +11,7 @@ from einc.checking.matrices.functions import at_rows, parameters
 from einc.checking.matrices.factors import binds
 from einc.checking.matrices.shapes import mapped, parts, words
 from einc.documents import algorithms, code, listings, shapes
+from einc.documents.apart import columns
 from einc.documents.apart import parts as parts_of
 from einc.documents.blocks import updates
 from einc.documents.braces import braces
@@ -176,7 +177,8 @@ def _formula(document: Document, formula: Formula, functions: frozenset[str], kn
     number = not formula.display and shapes.number(document.source.text, span.start)
     if not formula.display and not number and not _SAYS.search(span.text):
         return
-    if _read(document, formula, functions)[1].errors:
+    beside = formula.display and columns(document.source.text, formula)
+    if beside or _read(document, formula, functions)[1].errors:
         found: list[Said] = []
         for piece in parts_of(document.source.text, formula):
             holes = merged([*formula.holes, *piece.holes])

@@ -87,6 +87,17 @@ def unambiguous(a: y.Typed, b: y.Typed, sign: str) -> None:
             Help("write the product without a sign, and `\\odot` for that of entries"),))
 
 
+def inner(a: y.Typed, b: y.Typed) -> tuple[y.Typed, y.Typed]:
+    """Two factors with a dot between them: of two columns or two rows the one that makes it the inner product lies
+    across.
+    """
+    if a.shape != b.shape or a.shape.number or ONE not in (a.shape.rows, a.shape.columns):
+        return a, b
+    if a.shape.columns == ONE:
+        return y.Turned(a, a.shape.turned, a.span), b
+    return a, y.Turned(b, b.shape.turned, b.span)
+
+
 def combined(kind: str, parts: tuple[y.Typed, ...], marks: tuple[str, ...], span: Span) -> s.Expression:
     """The sum or product of numbers that index notation writes."""
     nodes = tuple(x.expression for x in parts if isinstance(x, y.Plain))

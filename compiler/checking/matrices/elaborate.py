@@ -54,7 +54,7 @@ def elaborated(tree: s.SyntaxTree, prelude: Iterable[s.Statement], report: Repor
     """
     lines = tuple(prelude)
     tree = positional(tree, lines, report)
-    if not any(line.keyword in _KEYWORDS for line in tree.statements):
+    if not any(line.keyword in _KEYWORDS or _laid_out(line) for line in tree.statements):
         return Elaborated(replace(tree, statements=tuple(in_indices(tree.statements, report))))
     given = known(lines, tree)
     parted = apart(tree.statements, given.functions, {x for pair in tree.rows for x in pair})
@@ -73,6 +73,12 @@ def elaborated(tree: s.SyntaxTree, prelude: Iterable[s.Statement], report: Repor
     made = replace(tree, statements=(*work.new_indices(), *kept), lost=tree.lost | work.lost,
                    unknown=tree.unknown | work.unread)
     return Elaborated(made, work.guessed, work.inlined)
+
+
+def _laid_out(line: s.Statement) -> bool:
+    """Whether a matrix that is written out stands in an equation of a paper for a name without letters."""
+    found = split(left_of(line.clauses[0].body), ()) if line.rank is not None else None
+    return found is not None and not found.places and any(isinstance(x, s.Matrix) for c in line.clauses for x in parts(c.body))
 
 
 @dataclass

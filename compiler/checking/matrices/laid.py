@@ -11,7 +11,7 @@ from einc.checking.declarations.names import size_name
 from einc.checking.matrices import typed as y
 from einc.checking.matrices.along import shown
 from einc.checking.matrices.known import Known
-from einc.checking.matrices.shapes import ONE, Dimension, Shape, plain, told
+from einc.checking.matrices.shapes import ONE, Dimension, Shape, mapped, plain, told
 from einc.errors.problems import NoShape, OpenReading, ShapesDiffer
 from einc.errors.report import Help, Span
 from einc.ir.indices import INDEX_CLASSES
@@ -156,14 +156,18 @@ class Laid:
         letter = f"i@{self.span.start}{side[0]}{len(before)}"
         for at, first in enumerate(before):
             made = _general(first.cells, last.cells, letter) if first.counts == last.counts else None
-            size = None if made is None else _counted(made[1])
+            count = None if made is None else _counted(made[1])
+            if made is None or count is None:
+                continue
+            start, size = count
             between = [_general(first.cells, x.cells, letter) for x in before[at + 1 :]]
-            steps = [None if x is None else _counted(x[1]) for x in between]
-            if made is None or size is None or steps != [str(n) for n in range(2, len(steps) + 2)]:
+            steps = [None if x is None else x[1] for x in between]
+            if steps != [frozenset({(str(start), str(n + start))}) for n in range(1, len(steps) + 1)]:
                 continue
             if size in self.known.letters or size in self.known.shifted:
                 break
-            return [*before[:at], _Term(made[0], (_Count(letter, size, side), *first.counts))]
+            term = made[0] if start == 1 else tuple(_before(x, letter) for x in made[0])
+            return [*before[:at], _Term(term, (_Count(letter, size, side), *first.counts))]
         raise _open(self.span)
 
 
@@ -177,9 +181,24 @@ def _open(span: Span) -> OpenReading:
 Ends = frozenset[tuple[str, str]]  # what stands where two expressions differ
 
 
-def _counted(ends: Ends) -> str | None:
-    """What is counted up to, where the one place at which two expressions differ has 1 in the first of them."""
-    return next((last for first, last in ends if first == "1" and last), None) if len(ends) == 1 else None
+def _counted(ends: Ends) -> tuple[int, str] | None:
+    """Where the one place at which two expressions differ begins to count, and the size that it counts: from 1 to T, or
+    from 0 to T − 1. None for others.
+    """
+    if len(ends) != 1:
+        return None
+    (first, last), = ends
+    if first == "0" and last.endswith("-1"):
+        return 0, last.removesuffix("-1")
+    return (1, last) if first == "1" and last and not last.endswith("-1") else None
+
+
+def _before(node: s.Expression, letter: str) -> s.Expression:
+    """The expression with what stands before a letter in its place, `i - 1` for i."""
+    if isinstance(node, s.Word) and node.text == letter:
+        less = s.Sum((node, s.Number("1", node.span)), ("+", "-"), node.span)
+        return s.Group("(", ")", (less,), node.span)
+    return mapped(node, lambda x: _before(x, letter), scripts=True)
 
 
 def _general(first: Any, last: Any, letter: str) -> tuple[Any, Ends] | None:
@@ -214,7 +233,10 @@ def _inside(first: Any, last: Any, letter: str) -> tuple[Any, Ends] | None:
 
 
 def _extent(node: s.Expression) -> str:
-    """The number or the size that an expression is, "" for another one."""
-    if isinstance(node, s.Group) and len(node.items) == 1:
-        return _extent(node.items[0])
+    """The number or the size that an expression is, `T-1` of one less than a size, "" for another one."""
+    match node:
+        case s.Group(items=(inner,)):
+            return _extent(inner)
+        case s.Sum((size, s.Number("1")), ("+", "-")) if size_name(size):
+            return f"{size_name(size)}-1"
     return node.text if isinstance(node, s.Number) else size_name(node) or ""

@@ -10,7 +10,7 @@ from typing import Literal
 from einc.checking.declarations.names import Name, head, size_name
 from einc.checking.matrices import typed as y
 from einc.checking.matrices.along import along, at_letter, shown
-from einc.checking.matrices.applied import MATRIX, combined, lying, ones, ones_of, unambiguous
+from einc.checking.matrices.applied import MATRIX, combined, inner, lying, ones, ones_of, unambiguous
 from einc.checking.matrices.entries import a_list, at_sides, listed, orders, stacked
 from einc.checking.matrices.factors import binds, bound
 from einc.checking.matrices.known import Applied, Known
@@ -239,7 +239,7 @@ class Typing:
                 out, divided = self._divided(out, one, place), True
             else:
                 unambiguous(out, one, operator)
-                out, divided = self._times(out, one, place), False
+                out, divided = self._times(*(inner(out, one) if operator == "*" else (out, one)), place), False
         assert out is not None
         return out
 
