@@ -69,11 +69,13 @@ class Needs:
 def needed(mine: Iterable[s.Statement], others: Iterable[s.Statement], sizes: Container[str],
            rows: Container[str] = (), given: Container[Symbol] = ()) -> list[s.Statement]:
     """Those of other equations that some lines need, and what these need, in their order; and those without a name.
-    Of what one of the lines defines, the other equations are kept, and not what they need: they do not hold. Bare names
+    Of what one of the lines defines before them, the other equations are kept, and not what they need. Bare names
     of `sizes` are of no tensor, and letters of `rows` name rows of what is given. What is `given` needs no equation.
     """
     own, lines = tuple(mine), tuple(others)
-    defined = {Symbol.of(left) for line in own if line.keyword == "" and (left := _left(line)) is not None}
+    highest = max((line.rank for line in lines if line.rank is not None), default=s.LEAST)
+    defined = {Symbol.of(left) for line in own if line.keyword == "" and (left := _left(line)) is not None
+               and line.rank is not None and line.rank > highest}
     defining: dict[str, list[int]] = {}
     for at, line in enumerate(lines):
         defining.setdefault(Symbol.of(left).base if (left := _left(line)) is not None else "", []).append(at)

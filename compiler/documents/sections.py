@@ -140,8 +140,10 @@ class Paper:
         found = shapes.chosen(said, around, declared, self._letters)
         return [replace(line, rank=OWN_FACT if at in around else FACT) for at, line in found]
 
-    def tree(self, section: int, without: Container[Span] = ()) -> s.SyntaxTree:
-        """What holds in a section, `without` the equations that stand in some places."""
+    def tree(self, section: int, without: Container[Span] = (), *, every: bool = False) -> s.SyntaxTree:
+        """What holds in a section, `without` the equations that stand in some places; with `every` equation of the other
+        sections, also those that the section does not need.
+        """
         own = [_ranked(x, section) for x in self.own(section) if x.span not in without]
         home = [_as(line, SIDE_OWN) for line in self._home(section, own)]
         named = {written(x) for x in own if x.rank not in (OWN_FACT, FACT)}
@@ -153,8 +155,8 @@ class Paper:
         given = {Symbol.of(c.body) for line in home if line.keyword in _GIVEN for c in line.clauses if head(c.body)}
         shaped = (x.statement for x in self.said if x.fact == shapes.FACT and x.formula.section == section)
         given |= {Symbol.of(x.clauses[0].body) for x in shaped if x is not None}
-        others = needed((*home, *own), self._others(section, without, mine | named if rounds else mine), self.sizes,
-                        listed, given)
+        others = self._others(section, without, mine | named if rounds else mine)
+        others = others if every else needed((*home, *own), others, self.sizes, listed, given)
         # A letter that the section itself defines as a tensor is no index there.
         lines = _unlike([*home, *(_as(x, SIDE) for x in self.lines if x.keyword not in ("section", "claim")),
                          *self._words(section)], named)

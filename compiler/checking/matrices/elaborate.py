@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from einc.checking.arrays.elaborate import positional
-from einc.checking.declarations.names import Name, left_of
+from einc.checking.declarations.names import Name, head, left_of
 from einc.checking.matrices.entries import hidden, part
 from einc.checking.matrices.factors import apart, binds, bound
 from einc.checking.matrices.foreign import in_indices, no_name
@@ -77,8 +77,8 @@ def elaborated(tree: s.SyntaxTree, prelude: Iterable[s.Statement], report: Repor
 
 def _laid_out(line: s.Statement) -> bool:
     """Whether a matrix that is written out stands in an equation of a paper for a name without letters."""
-    found = split(left_of(line.clauses[0].body), ()) if line.rank is not None else None
-    return found is not None and not found.places and any(isinstance(x, s.Matrix) for c in line.clauses for x in parts(c.body))
+    found = head(left_of(line.clauses[0].body)) if line.rank is not None else None
+    return found is not None and not found[1] and any(isinstance(x, s.Matrix) for c in line.clauses for x in parts(c.body))
 
 
 @dataclass

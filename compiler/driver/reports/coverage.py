@@ -304,13 +304,19 @@ class _Account:
         assert said.statement is not None and other.statement is not None
         left = left_of(said.statement.clauses[0].body)
         asked = s.Statement("output", False, (s.Clause(left, None, left.span),), (_all(left.span),), left.span)
-        return self._compared(said, asked, _named(other.statement, "restated"))
+        named = _named(other.statement, "restated")
+        found = self._compared(said, asked, named)
+        if isinstance(found[0], Proved) or other.formula.section == said.formula.section:
+            return found
+        section = self.sections[said.formula.section]  # what the other reads may be what this section does not need
+        every = self.paper.tree(section.number, section.broken.keys(), every=True)
+        return self._compared(said, asked, named, needs=Needs(every, section.became.passed))
 
     def _compared(self, said: Said, one: s.Statement, other: s.Statement,
-                  blamed: tuple[s.Statement, ...] = ()) -> tuple[Verdict, Problem | None]:
+                  blamed: tuple[s.Statement, ...] = (), needs: Needs | None = None) -> tuple[Verdict, Problem | None]:
         """Whether two equations of a section are the same; what is wrong with the other, or with those to be blamed."""
-        number, report = said.formula.section, Report()
-        program, _ = pipeline.check_tree(self.sections[number].needs.of((one, other)), report, proved=False)
+        needs, report = needs or self.sections[said.formula.section].needs, Report()
+        program, _ = pipeline.check_tree(needs.of((one, other)), report, proved=False)
         if program is None or len(program.outputs) != 2:
             wrong = (p for p in report.errors if p.span is not None and any(
                 _inside(p.span, x.span) for x in blamed or (other,)))
