@@ -1,5 +1,5 @@
-"""The notes on transformers with PyTorch, whose formulas are matrices, most of them written out: with the side file that
-says what their words leave open, what is compiled is what independent functions make of it, and how much is read whole.
+"""The notes on transformers with PyTorch, whose formulas are matrices, most of them written out: with the side file
+that says what their words leave open, what is compiled is what independent functions make of it, and how much is read.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def online(x: Given) -> dict[str, Tensor]:
 
 
 def one_query(x: Given) -> dict[str, Tensor]:
-    """`o` is attention of one query, `o'` the sum up to i relative to the reference of i, with what is given for both."""
+    """`o` is attention of one query, `o'` the sum up to i relative to the reference of i."""
     whole = torch.softmax(x["q"] @ x["K"].T, -1) @ x["V"]
     parts = [(torch.exp(x["x"][: i + 1] - x["m"][i]) / x["d_prime"][i]) @ x["V"][: i + 1] for i in range(len(x["x"]))]
     return {"o": whole, "o_prime": torch.stack(parts)}

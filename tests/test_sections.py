@@ -1,5 +1,5 @@
-"""What a section of a document takes from others, and displays that are no equations for a name: equal expressions, values
-without a name, names of rows, algorithms.
+"""What a section of a document takes from others, and displays that are no equations for a name: equal expressions,
+values without a name, names of rows, algorithms.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from einc.driver.reports.coverage import account, section_of
 from einc.errors.report import Report, Source
 from einc.meaning.interpret import interpret
 
-ROWS = (r"$$K \equiv \underbrace{\begin{bmatrix} - & k_1 & - \\ - & \dots & - \\ - & k_m & - \end{bmatrix}}_{m \times d}"
-        r" \quad V \equiv \underbrace{\begin{bmatrix} - & v_1 & - \\ - & \dots & - \\ - & v_m & - \end{bmatrix}}"
+ROWS = (r"$$K \equiv \underbrace{\begin{bmatrix} - & k_1 & - \\ - & \dots & - \\ - & k_m & - \end{bmatrix}}"
+        r"_{m \times d} \quad V \equiv "
+        r"\underbrace{\begin{bmatrix} - & v_1 & - \\ - & \dots & - \\ - & v_m & - \end{bmatrix}}"
         r"_{m \times d_v}$$")
 
 
@@ -175,8 +176,8 @@ def test_its_lines_say_what_is_counted_and_returned() -> None:
 
 
 def test_algorithms_may_stand_beside_each_other() -> None:
-    text = r"""$$\begin{aligned} o_0 &= 0 & s_0 &= 0 \\ \text{for } 1 \leq i \leq N \text{ do} & & \text{for } 1 \leq i \leq N
-    \text{ do} \\ o_i &= o_{i-1} + x_i & s_i &= s_{i-1} + x_i^2 \end{aligned}$$"""
+    text = r"""$$\begin{aligned} o_0 &= 0 & s_0 &= 0 \\ \text{for } 1 \leq i \leq N \text{ do} & &
+    \text{for } 1 \leq i \leq N \text{ do} \\ o_i &= o_{i-1} + x_i & s_i &= s_{i-1} + x_i^2 \end{aligned}$$"""
     x = np.random.default_rng(5).normal(size=6)
     found = returned(text, "index i : time(N)\ninput x_i\n", {"x": x}, N=6)
     np.testing.assert_allclose(found["o"], np.cumsum(x), rtol=1e-12)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from einc.checking.declarations.names import head, index_name, left_of
-from einc.checking.matrices.functions import at_rows, parameters
-from einc.checking.matrices.factors import binds
-from einc.checking.matrices.shapes import mapped, parts, words
+from einc.checking.matrices.shapes import mapped, parts
 from einc.documents import algorithms, code, listings, shapes
 from einc.documents.apart import columns
 from einc.documents.apart import parts as parts_of
@@ -19,6 +17,8 @@ from einc.documents.document import Document, Formula
 from einc.documents.facts import bare, fact, sizes
 from einc.documents.pieces import merged
 from einc.documents.rows import FACT, rows
+from einc.documents.said import Known, Said, left_text, scripts
+from einc.documents.unnamed import again, identity, is_function, nothing, numbered, value
 from einc.errors.problems import BadDeclaration, UnknownMacro
 from einc.errors.report import Help, Problem, Report, Span
 from einc.ir.primitives import PRIMITIVES
@@ -29,36 +29,8 @@ from einc.syntax.parse import parse_formula
 _EQUALS = ("=", ":=", "<-")
 
 
-def nothing(span: Span, why: str = "") -> Problem:
-    """What is wrong with a display that has no equation, and as a value cannot be read: `why` is its problem."""
-    return BadDeclaration("there is no equation in it", span, notes=(f"as a value it is not read: {why}",) if why else (),
-                          helps=(Help("an equation is written `NAME = …`"),))
-
-
 # What an inline formula has that says something; others are names in a sentence.
 _SAYS = re.compile(r"=|←|≔|≡|∈|\\equiv|\\leftarrow|\\gets|\\coloneqq|\\in(?![A-Za-z])")
-
-
-@dataclass(frozen=True)
-class Said:
-    """One equation of a document, or one definition of indices.
-
-    `statement` is the equation alone, with its restrictions and local definitions; `indices` the letters that it says
-    run over a range, which is the last operand of the statement's relation. `problem` says why it cannot be read.
-    `fact` is the kind of an equation that is no formula; it has a statement where an equation may read what it names.
-    Of two expressions that are said to be equal, of which none is a name, `sides` are equations that name both.
-    """
-
-    formula: Formula
-    span: Span
-    statement: s.Statement | None = None
-    indices: tuple[s.Expression, ...] = ()
-    problem: Problem | None = None
-    skip: str = ""
-    fact: str = ""
-    rows: tuple[listings.Rows, ...] = ()  # what a display lists of matrices
-    unnamed: bool = False  # a value to which the display gives no name
-    sides: tuple[s.Statement, ...] = ()  # two equations for one new name, of what is said to be equal
 
 
 def said(document: Document, functions: frozenset[str], indices: Iterable[str],
@@ -66,15 +38,15 @@ def said(document: Document, functions: frozenset[str], indices: Iterable[str],
     """Every equation in the order of the file. `functions` are names that a macro may spell, `indices` and `tensors`
     the declared ones.
     """
-    known = _Known(frozenset(indices), sizes(document), frozenset(tensors))
+    known = Known(frozenset(indices), sizes(document), frozenset(tensors))
     document = replace(document, macros=standard(document.macros))
     found = [x for formula in document.formulas for x in _formula(document, formula, functions, known)]
     found += _words(document, found, functions)
-    states = {(x.formula.section, _left(x)) for x in found if x.statement is not None and updates(x.statement)}
-    states |= {(x.formula.section, _left(x)) for x in found for y in found
+    states = {(x.formula.section, left_text(x)) for x in found if x.statement is not None and updates(x.statement)}
+    states |= {(x.formula.section, left_text(x)) for x in found for y in found
                if x.fact == "a value" and x.formula.section == y.formula.section and not y.fact and _begins(x, y)}
-    found = list(_numbered(found))
-    return tuple(_single([replace(x, statement=None) if x.fact and (x.formula.section, _left(x)) not in states
+    found = list(numbered(found))
+    return tuple(_single([replace(x, statement=None) if x.fact and (x.formula.section, left_text(x)) not in states
                           and _no_definition(x, known) else x for x in found]))
 
 
@@ -105,12 +77,12 @@ def _begins(value: Said, found: Said) -> bool:
     return any(letter for x in body.operands[1:] for letter in neighbours(x, named[0].base))
 
 
-def _no_definition(found: Said, known: _Known) -> bool:
+def _no_definition(found: Said, known: Known) -> bool:
     """Whether a fact defines nothing: a number in prose, an example, and what is said of a size or of a letter that
     counts something.
     """
     prose = found.fact == "a value" and not found.formula.display
-    return prose or _left(found) in known.indices or bare(_left(found)) in known.sizes
+    return prose or left_text(found) in known.indices or bare(left_text(found)) in known.sizes
 
 
 def _single(found: list[Said]) -> Iterator[Said]:
@@ -135,24 +107,7 @@ def _given(found: Said) -> tuple[str, object] | None:
         return None
     if found.fact == shapes.FACT:
         return shapes.written(found.statement), shapes.sides(found.statement)
-    return (_left(found), _right(found)) if found.fact == "a value" else None
-
-
-@dataclass(frozen=True)
-class _Known:
-    """What the text says before its equations are read: the declared letters, the bare names of sizes, and the declared
-    tensors.
-    """
-
-    indices: frozenset[str]
-    sizes: frozenset[str]
-    tensors: frozenset[str]
-
-
-def _left(found: Said) -> str:
-    """The left side of an equation without spaces, "" where it has none."""
-    body = found.statement.clauses[0].body if found.statement is not None else None
-    return "".join(body.operands[0].span.text.split()) if isinstance(body, s.Relation) else ""
+    return (left_text(found), _right(found)) if found.fact == "a value" else None
 
 
 def _right(found: Said) -> str:
@@ -160,7 +115,7 @@ def _right(found: Said) -> str:
     return "".join(body.operands[-1].span.text.split()) if isinstance(body, s.Relation) else ""
 
 
-def _formula(document: Document, formula: Formula, functions: frozenset[str], known: _Known) -> Iterator[Said]:
+def _formula(document: Document, formula: Formula, functions: frozenset[str], known: Known) -> Iterator[Said]:
     """The equations of one formula. One that is skipped or cannot be read gives an entry that says so; inline ones
     without a relation give none.
     """
@@ -184,25 +139,12 @@ def _formula(document: Document, formula: Formula, functions: frozenset[str], kn
             holes = merged([*formula.holes, *piece.holes])
             part = replace(formula, span=Span(document.source, piece.start, piece.end), holes=holes)
             found += (replace(x, formula=formula) for x in _equations(document, part, functions, known))
-        yield from _again(found, known)
+        yield from again(found, known)
     else:
         yield from _equations(document, formula, functions, known)
 
 
-def _again(found: list[Said], known: _Known) -> Iterator[Said]:
-    """The equations of one display: where a function has a second definition, the two are said to be equal."""
-    first: dict[str, s.Statement] = {}
-    for x in found:
-        line = x.statement
-        if line is None or x.fact or not _function(line) or (before := first.setdefault(_left(x), line)) is line:
-            yield x
-        else:
-            one, other = before.clauses[0].body, line.clauses[0].body
-            assert isinstance(one, s.Relation) and isinstance(other, s.Relation)
-            yield replace(x, statement=None, sides=_sides(line, one.operands[-1], other.operands[-1], known))
-
-
-def _equations(document: Document, formula: Formula, functions: frozenset[str], known: _Known) -> Iterator[Said]:
+def _equations(document: Document, formula: Formula, functions: frozenset[str], known: Known) -> Iterator[Said]:
     """The equations of a formula, or of a part of one."""
     span = formula.span
     number = not formula.display and shapes.number(document.source.text, span.start)
@@ -217,7 +159,7 @@ def _equations(document: Document, formula: Formula, functions: frozenset[str], 
         # A macro that is not mathematics of indices says more than the brackets that it leaves open.
         problem = min(report.sorted(), key=lambda p: not isinstance(p, UnknownMacro)) if report.errors else None
         if formula.display or "=" in span.text or "←" in span.text or "leftarrow" in span.text:
-            yield Said(formula, _trimmed(span), problem=problem or _nothing(span))
+            yield Said(formula, _trimmed(span), problem=problem or nothing(_trimmed(span)))
     else:
         ends = (*(x.span.start for x in found[1:]), span.end)
         for statement, end in zip(found, ends, strict=True):
@@ -256,16 +198,12 @@ def _spelled(line: s.Statement, functions: frozenset[str]) -> s.Statement:
     return replace(line, clauses=tuple(replace(c, body=name(c.body)) for c in line.clauses))
 
 
-def _nothing(span: Span) -> Problem:
-    return nothing(_trimmed(span))
-
-
 def _trimmed(span: Span) -> Span:
     text = span.text
     return Span(span.source, span.start + len(text) - len(text.lstrip()), span.start + len(text.rstrip()))
 
 
-def _statement(formula: Formula, statement: s.Statement, known: _Known, end: int) -> Iterator[Said]:
+def _statement(formula: Formula, statement: s.Statement, known: Known, end: int) -> Iterator[Said]:
     """The equations of a list that ends at a place; what follows one and is none belongs to it."""
     groups: list[list[s.Clause]] = []
     lead: list[s.Clause] = []  # names that a range or a shape after them is said of
@@ -294,7 +232,7 @@ def _statement(formula: Formula, statement: s.Statement, known: _Known, end: int
     if lead and not groups and formula.display and (kind := algorithms.kind(whole.text)):
         yield _step(formula, whole, kind)
     elif lead and not groups and formula.display:
-        yield _unnamed(formula, statement, lead, known)
+        yield value(formula, statement, lead, known)
     ends = (*(group[0].span.start for group in groups[1:]), end)
     for group, last in zip(groups, ends, strict=False):
         text = statement.span.source.text[group[0].span.start : last].rstrip(" ,")
@@ -311,34 +249,6 @@ def _step(formula: Formula, span: Span, kind: str) -> Said:
         return Said(formula, span, fact=kind)
     line = s.Statement("", False, (s.Clause(over, None, over.span),), (), over.span)
     return Said(formula, span, line, over.operands[:1])
-
-
-def _unnamed(formula: Formula, statement: s.Statement, clauses: list[s.Clause], known: _Known) -> Said:
-    """What a display is that has no equation: an expression is the value of a name that `_numbered` gives it."""
-    span = clauses[0].span.to(clauses[-1].span)
-    only = clauses[0].body
-    if len(clauses) > 1 or isinstance(only, s.Relation | s.Range | s.Logic) or head(only) is not None:
-        return Said(formula, span, problem=_nothing(span))
-    clause = replace(clauses[0], body=s.Relation((_new_name(only, known, "value"), only), ("=",), only.span))
-    return Said(formula, span, replace(statement, clauses=(clause,), span=span), unnamed=True)
-
-
-def _numbered(found: Iterable[Said]) -> Iterator[Said]:
-    """The equations, the values without a name as `value_1`, `value_2` and so on."""
-    count = 0
-    for x in found:
-        if not x.unnamed or x.statement is None:
-            yield x
-            continue
-        count += 1
-        clause = x.statement.clauses[0]
-        assert isinstance(clause.body, s.Relation)
-        left, right = clause.body.operands
-        number = s.Script("label_lower", None, str(count), left.span)
-        name = replace(left, scripts=(number, *left.scripts)) if isinstance(left, s.Scripted) else s.Scripted(
-            left, (), (number,), left.span)
-        body = replace(clause.body, operands=(name, right))
-        yield replace(x, statement=replace(x.statement, clauses=(replace(clause, body=body),)))
 
 
 def _counts(clause: s.Clause) -> bool:
@@ -366,73 +276,31 @@ def _applied(node: s.Expression) -> bool:
     return False
 
 
-def _chain(formula: Formula, statement: s.Statement, group: list[s.Clause], known: _Known) -> Iterator[Said]:
+def _chain(formula: Formula, statement: s.Statement, group: list[s.Clause], known: Known) -> Iterator[Said]:
     """`a = b = c` says a = b and a = c."""
     first, *rest = group
     assert isinstance(first.body, s.Relation)
     if not rest and (kind := fact(first.body, known.sizes, known.indices, known.tensors)):
         yield from _facts(formula, statement, first, kind)
         return
-    function = formula.display and _function(replace(statement, clauses=(first,)))
+    function = formula.display and is_function(replace(statement, clauses=(first,)))
     left, operators = first.body.operands[0], first.body.operators
     chained = len(operators) > 1 and all(o in ("=", ":=") for o in operators)
     named = head(left)
     if (named is None or shapes.several(left, named[0].base)) and not function:
         for right in first.body.operands[1:] if chained else (None,):
-            yield _identity(formula, statement, first, (left, right), known)
+            yield identity(formula, statement, first, (left, right), known)
         return
     rights = first.body.operands[1:] if chained else (None,)
     for n, right in enumerate(rights):
         if function and n > 0 and right is not None:
-            yield _identity(formula, statement, first, (first.body.operands[1], right), known)
+            yield identity(formula, statement, first, (first.body.operands[1], right), known)
             continue
         body = first.body if right is None else s.Relation((left, right), ("=",), left.span.to(right.span))
         clause = replace(first, body=body, span=body.span, after="")
         last = rest[-1].span if rest and right in (None, rights[-1]) else body.span
         span = body.span.to(last)
         yield Said(formula, span, replace(statement, clauses=(clause, *rest), span=span))
-
-
-def _identity(formula: Formula, statement: s.Statement, clause: s.Clause,
-              pair: tuple[s.Expression, s.Expression | None], known: _Known) -> Said:
-    """What says that two expressions are equal, of which the left one is no name; the other is the right side of the
-    clause where the pair has none.
-    """
-    assert isinstance(clause.body, s.Relation)
-    left, right = pair
-    other = clause.body.operands[1] if right is None else right
-    span = left.span.to(other.span)
-    if not formula.display or len(clause.body.operands) > 2 and right is None:
-        return Said(formula, clause.span, problem=BadDeclaration(f"`{left.span.text}` is no name of a tensor", left.span,
-                    helps=(Help("a tensor is a name with indices: what it depends on stands in its scripts"),)))
-    return Said(formula, span, sides=_sides(statement, left, other, known))
-
-
-def _sides(statement: s.Statement, left: s.Expression, right: s.Expression,
-           known: _Known) -> tuple[s.Statement, ...]:
-    """Equations of two expressions for one name."""
-    name = _new_name(left, known)
-    return tuple(replace(statement, span=x.span, clauses=(s.Clause(
-        s.Relation((name, x), ("=",), x.span), None, x.span),)) for x in (left, right))
-
-
-def _new_name(node: s.Expression, known: _Known, name: str = "sides") -> s.Expression:
-    """A name for an expression, with the small letters in its scripts that are no sizes and that no big operator in it
-    binds.
-    """
-    bound = {w.text for x in parts(node) if binds(x) for w in words(k.content for k in scripts(x) if k.content)}
-    found = dict.fromkeys(w.text for x in parts(node) for k in scripts(x) if k.content is not None
-                          for w in words((k.content,)) if len(w.text) == 1 and w.text.islower() and not w.quoted)
-    base = s.Word(name, node.span, quoted=True)
-    free = tuple(s.Word(x, node.span) for x in found if x not in bound and (x in known.indices or x not in known.sizes))
-    if not free:
-        return base
-    return s.Scripted(base, (), (s.Script("lower", s.Group("{", "}", free, node.span), "", node.span),), node.span)
-
-
-def _function(line: s.Statement) -> bool:
-    """Whether an equation may define a function: `F(Q, K) = …`, `g(i) = …`, or its values at rows, `F(X_n) = …`."""
-    return parameters(line) is not None or at_rows(line) is not None
 
 
 def _facts(formula: Formula, statement: s.Statement, clause: s.Clause, kind: str) -> Iterator[Said]:
@@ -444,11 +312,6 @@ def _facts(formula: Formula, statement: s.Statement, clause: s.Clause, kind: str
         body = s.Relation((name, last), ("=",), span)
         line = replace(statement, clauses=(replace(clause, body=body, span=span, after=""),), span=span)
         yield Said(formula, span, line if head(name) is not None else None, fact=kind)
-
-
-def scripts(node: s.Expression) -> tuple[s.Script, ...]:
-    """What hangs on a name."""
-    return node.scripts if isinstance(node, s.Scripted) else ()
 
 
 def neighbours(node: s.Expression, base: str = "") -> Iterator[str]:
@@ -476,7 +339,7 @@ def ranged(node: s.Expression) -> s.Range | None:
     return None
 
 
-def _indices(formula: Formula, clauses: list[s.Clause], known: _Known) -> Said:
+def _indices(formula: Formula, clauses: list[s.Clause], known: Known) -> Said:
     last = clauses[-1].body
     assert isinstance(last, s.Relation)
     span = clauses[0].span.to(clauses[-1].span)

@@ -18,7 +18,8 @@ _MATRIX = re.compile(
     rf"(?P<rows>(?:(?!\\begin|\\end).)*)\\end\s*{_KIND}(?:\s*\\right\s*[\])])?(?(brace)\s*\}})\s*_\s*"
     rf"\{{\s*(?:\\in\s*\\mathbb\s*\{{?R\}}?\s*\^\s*)?(?:(?P<part>[^{{}}:]*(?:\{{[^{{}}]*\}}[^{{}}:]*)*):)?"
     rf"(?P<shape>{_DEEP})\}}", re.S)
-_LEFT = re.compile(r"(?P<left>(?:(?!\\begin|\\underbrace|\\left)[^=])*?)\s*&?\s*(?:=|\\equiv(?![A-Za-z]))\s*&?\s*", re.S)
+_LEFT = re.compile(r"(?P<left>(?:(?!\\begin|\\underbrace|\\left)[^=])*?)\s*&?\s*"
+                   r"(?:=|\\equiv(?![A-Za-z]))\s*&?\s*", re.S)
 _BETWEEN = re.compile(
     r"(?:\s|\\\\|\\q?quad(?![A-Za-z])|\\[,;: ]|[,.]|\\(?:[lc]?dots)(?![A-Za-z])|\\(?:tag|label)\s*\{[^{}]*\}"
     r"|\(\d{1,4}[a-z]?\)|\\(?:begin|end)\{(?:aligned|alignedat|gathered|split)\})*", re.S)

@@ -11,8 +11,8 @@ from difflib import get_close_matches
 from typing import Literal
 
 from einc.documents.document import Document, Formula
-from einc.documents.equations import Said
 from einc.documents.pieces import outside
+from einc.documents.said import Said
 from einc.documents.sections import SIDE_OWN, Paper
 from einc.errors.problems import NoSuchSection
 from einc.errors.report import Help, Span

@@ -18,10 +18,10 @@ from einc.documents.axes import axes
 from einc.documents.axes import lines as lines_of
 from einc.documents.blocks import placed
 from einc.documents.document import Document
-from einc.documents.equations import Said
 from einc.documents.facts import shaped as names_of_shapes
 from einc.documents.facts import sizes as names_of_sizes
 from einc.documents.needs import needed, reads
+from einc.documents.said import Said
 from einc.documents.sentences import index_lines
 from einc.documents.symbols import Symbol
 from einc.errors.problems import NoSuchSection
@@ -50,7 +50,7 @@ class Paper:
 
     @cached_property
     def sections(self) -> tuple[int, ...]:
-        """The sections that say an equation of their own, or that two expressions are equal, in the order of the file."""
+        """The sections that say an equation of their own, or that two sides are equal, in the order of the file."""
         found = {x.formula.section: None for x in self.said
                  if x.sides or (x.statement is not None and not (x.indices or x.fact))}
         return tuple(found)
@@ -102,7 +102,8 @@ class Paper:
         Problem where that is not one."""
         text = name if isinstance(name, str) else name.text if isinstance(name, s.Word) else ""
         span = None if isinstance(name, str) else name.span
-        titles = [(n, title) for n in range(len(self.document.headings) + len(self.document.algorithms)) for title in _titles(self.document.title(n))]
+        many = len(self.document.headings) + len(self.document.algorithms)
+        titles = [(n, title) for n in range(many) for title in _titles(self.document.title(n))]
         wanted = text.casefold().strip()
         tests = (wanted.__eq__, lambda t: t.startswith(wanted), lambda t: wanted in t)
         for test in tests:
@@ -141,8 +142,8 @@ class Paper:
         return [replace(line, rank=OWN_FACT if at in around else FACT) for at, line in found]
 
     def tree(self, section: int, without: Container[Span] = (), *, every: bool = False) -> s.SyntaxTree:
-        """What holds in a section, `without` the equations that stand in some places; with `every` equation of the other
-        sections, also those that the section does not need.
+        """What holds in a section, `without` the equations that stand in some places; with `every` equation of the
+        other sections, also those that the section does not need.
         """
         own = [_ranked(x, section) for x in self.own(section) if x.span not in without]
         home = [_as(line, SIDE_OWN) for line in self._home(section, own)]
@@ -199,15 +200,16 @@ class Paper:
         listed = [(x.formula.section, pair) for x in self.said for rows in x.rows if (pair := rows.alias) is not None]
         out: dict[str, str] = {}
         for row in {row for _, (row, _) in listed} - taken:
-            found = [(at, whole) for at, (name, whole) in listed if name == row and name != whole]
-            own = next((mine for at in around if (mine := {w for n, w in found if n == at})), {w for _, w in found})
+            told = [(at, whole) for at, (name, whole) in listed if name == row and name != whole]
+            own = next((mine for at in around if (mine := {w for n, w in told if n == at})), {w for _, w in told})
             out |= {row: next(iter(own))} if len(own) == 1 else {}
         return out
 
     def _others(self, section: int, without: Container[Span], named: set[str]) -> list[s.Statement]:
-        """The equations of other sections; not those of rounds and algorithms, whose names are their
-        own, and none of what is `named`, nor of what the section takes as given: what it says a shape of itself, or its own
-        lines of the side file declare."""
+        """The equations of other sections; not those of rounds and algorithms, whose names are their own, and none of
+        what is `named`, nor of what the section takes as given: what it says a shape of itself, or its own lines of the
+        side file declare.
+        """
         apart = {n for n, lines in self.homes.items() if any(line.keyword == "for" for line in lines)}
         apart |= {*range(len(self.document.headings), len(self.document.headings) + len(self.document.algorithms))}
         found = (_ranked(x, section) for n in self.sections if n != section and n not in apart

@@ -9,7 +9,8 @@ from einc.checking.declarations.names import index_name, left_of
 from einc.checking.matrices.factors import renamed
 from einc.checking.matrices.shapes import DOTS, parts, plain, words
 from einc.documents.document import Document
-from einc.documents.equations import Said, neighbours, ranged, scripts
+from einc.documents.equations import neighbours, ranged
+from einc.documents.said import Said, scripts
 from einc.documents.shapes import FACT
 from einc.errors.report import Span
 from einc.ir.indices import CLASSES

@@ -12,7 +12,7 @@ from einc.syntax import tree as s
 
 @dataclass(frozen=True)
 class Symbol:
-    """What tells one tensor from another before its letters are known: its name, and how many places stand in its scripts."""
+    """What tells one tensor from another before its letters are known: its name, and how many places it has."""
 
     base: str
     dress: tuple[object, ...] = ()

@@ -7,9 +7,10 @@ from dataclasses import replace
 from einc.checking.declarations.names import head, index_name
 from einc.documents.algorithms import placed
 from einc.documents.document import Document
-from einc.documents.equations import Said, said
+from einc.documents.equations import said
 from einc.documents.naming import alone, find
 from einc.documents.reading import damage, read
+from einc.documents.said import Said
 from einc.documents.sections import Paper, defined, walk_lines
 from einc.driver.beside import beside
 from einc.driver.flow import check_tree, functions, syntax

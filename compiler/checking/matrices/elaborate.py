@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from einc.checking.arrays.elaborate import positional
-from einc.checking.declarations.names import Name, head, left_of
+from einc.checking.declarations.names import Name, left_of
 from einc.checking.matrices.entries import hidden, part
 from einc.checking.matrices.factors import apart, binds, bound
 from einc.checking.matrices.foreign import in_indices, no_name
 from einc.checking.matrices.functions import Function, chosen, defined, names_in
 from einc.checking.matrices.known import Known, known
-from einc.checking.matrices.lines import index, names, placed, taken
+from einc.checking.matrices.lines import index, laid_out, names, placed, taken
 from einc.checking.matrices.local import localised, sizes
 from einc.checking.matrices.masks import Mask
 from einc.checking.matrices.reading import Reader, Side
@@ -54,7 +54,7 @@ def elaborated(tree: s.SyntaxTree, prelude: Iterable[s.Statement], report: Repor
     """
     lines = tuple(prelude)
     tree = positional(tree, lines, report)
-    if not any(line.keyword in _KEYWORDS or _laid_out(line) for line in tree.statements):
+    if not any(line.keyword in _KEYWORDS or laid_out(line) for line in tree.statements):
         return Elaborated(replace(tree, statements=tuple(in_indices(tree.statements, report))))
     given = known(lines, tree)
     parted = apart(tree.statements, given.functions, {x for pair in tree.rows for x in pair})
@@ -73,12 +73,6 @@ def elaborated(tree: s.SyntaxTree, prelude: Iterable[s.Statement], report: Repor
     made = replace(tree, statements=(*work.new_indices(), *kept), lost=tree.lost | work.lost,
                    unknown=tree.unknown | work.unread)
     return Elaborated(made, work.guessed, work.inlined)
-
-
-def _laid_out(line: s.Statement) -> bool:
-    """Whether a matrix that is written out stands in an equation of a paper for a name without letters."""
-    found = head(left_of(line.clauses[0].body)) if line.rank is not None else None
-    return found is not None and not found[1] and any(isinstance(x, s.Matrix) for c in line.clauses for x in parts(c.body))
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from einc.checking.declarations.names import size_name
+from einc.checking.declarations.names import head, left_of, size_name
 from einc.checking.matrices.shapes import is_name, parts, power, within, words
 from einc.checking.matrices.slots import sized
 from einc.errors.report import Span
@@ -33,6 +33,13 @@ def taken(lines: Iterable[s.Statement]) -> frozenset[str]:
     hung = {id(w): size_name(x) is None for x in found if isinstance(x, s.Scripted)
             for w in words(k.content for k in x.scripts if k.content is not None)}
     return frozenset(x.text for x in found if isinstance(x, s.Word) and hung.get(id(x), True))
+
+
+def laid_out(line: s.Statement) -> bool:
+    """Whether a matrix that is written out stands in an equation of a paper for a name without letters."""
+    found = head(left_of(line.clauses[0].body)) if line.rank is not None else None
+    nodes = (x for c in line.clauses for x in parts(c.body)) if found is not None and not found[1] else ()
+    return any(isinstance(x, s.Matrix) for x in nodes)
 
 
 def names(node: s.Expression) -> Iterator[s.Expression]:

@@ -137,7 +137,7 @@ def _placed(body: s.Expression, free: set[str], text: _Text) -> Iterator[tuple[s
                 continue
             beside = len(use.places) - symbol.key.letters
             sides = symbol.sides if beside == len(symbol.sides) else ()
-            if beside == 1 and len(symbol.sides) == 2 and text.known.lines.get(use.name.python) == {"row"}:
+            if beside == 1 and len(symbol.sides) == 2 and text.known.lines.get(use.name.python, frozenset()) == {"row"}:
                 sides = symbol.sides[:1]
             if not sides and len(use.places) != symbol.key.letters:
                 continue

@@ -11,7 +11,6 @@ from einc.errors.problems import BadDeclaration
 from einc.errors.report import Help
 from einc.syntax import tree as s
 
-
 ROW = "row"  # the mark of a script that stands for a row
 
 

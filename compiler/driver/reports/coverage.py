@@ -12,12 +12,13 @@ from typing import assert_never
 from einc.checking.declarations.names import index_name, left_of
 from einc.checking.declarations.scope import Account as Became
 from einc.documents.coverage import LEVELS, Account, Entry, Inferred, Made, Sure
-from einc.documents.equations import Said, nothing
 from einc.documents.needs import Needs
 from einc.documents.ranges import unlike
+from einc.documents.said import Said
 from einc.documents.sections import Paper
 from einc.documents.sentences import index_lines
 from einc.documents.shapes import FACT as SHAPE
+from einc.documents.unnamed import nothing
 from einc.driver import back_ends, compiling, pipeline
 from einc.driver.options import Options
 from einc.driver.reports.recurrence import as_tex as recurrence_tex

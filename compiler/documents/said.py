@@ -1,0 +1,54 @@
+"""One equation of a document, or what it says instead."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from einc.documents import listings
+from einc.documents.document import Formula
+from einc.errors.report import Problem, Span
+from einc.syntax import tree as s
+
+
+@dataclass(frozen=True)
+class Said:
+    """One equation of a document, or one definition of indices.
+
+    `statement` is the equation alone, with its restrictions and local definitions; `indices` the letters that it says
+    run over a range, which is the last operand of the statement's relation. `problem` says why it cannot be read.
+    `fact` is the kind of an equation that is no formula; it has a statement where an equation may read what it names.
+    Of two expressions that are said to be equal, of which none is a name, `sides` are equations that name both.
+    """
+
+    formula: Formula
+    span: Span
+    statement: s.Statement | None = None
+    indices: tuple[s.Expression, ...] = ()
+    problem: Problem | None = None
+    skip: str = ""
+    fact: str = ""
+    rows: tuple[listings.Rows, ...] = ()  # what a display lists of matrices
+    unnamed: bool = False  # a value to which the display gives no name
+    sides: tuple[s.Statement, ...] = ()  # two equations for one new name, of what is said to be equal
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the text says before its equations are read: the declared letters, the bare names of sizes, and the declared
+    tensors.
+    """
+
+    indices: frozenset[str]
+    sizes: frozenset[str]
+    tensors: frozenset[str]
+
+
+def left_text(found: Said) -> str:
+    """The left side of an equation without spaces, "" where it has none."""
+    body = found.statement.clauses[0].body if found.statement is not None else None
+    return "".join(body.operands[0].span.text.split()) if isinstance(body, s.Relation) else ""
+
+
+def scripts(node: s.Expression) -> tuple[s.Script, ...]:
+    """What hangs on a name."""
+    return node.scripts if isinstance(node, s.Scripted) else ()
