@@ -15,6 +15,7 @@ from einc.documents.blocks import updates
 from einc.documents.braces import braces
 from einc.documents.document import Document, Formula
 from einc.documents.facts import bare, fact, sizes
+from einc.documents.families import members
 from einc.documents.pieces import merged
 from einc.documents.rows import FACT, rows
 from einc.errors.problems import BadDeclaration, UnknownMacro
@@ -222,6 +223,10 @@ def _statement(formula: Formula, statement: s.Statement, known: _Known, end: int
     groups: list[list[s.Clause]] = []
     lead: list[s.Clause] = []  # names that a range or a shape after them is said of
     for clause in statement.clauses:
+        if (family := members(clause.body)) is not None and ranged(family[1]) is not None:
+            member, over = (s.Clause(x, None, x.span) for x in family)
+            yield _indices(formula, [over], known)
+            yield from _chain(formula, statement, [member], known)
         if (sides := shapes.shape(clause.body)) is not None:
             clause, whole = shapes.without(clause), clause.span
             equated = isinstance(clause.body, s.Relation)
@@ -341,6 +346,8 @@ def ranged(node: s.Expression) -> s.Range | None:
         case s.Relation((_, s.Range() as over), ("in",)):
             return over
         case s.Relation((letter, s.Range(s.Number() | s.Word() | s.Sum()) as over), ("=",)) if index_name(letter):
+            return over
+        case s.Relation((_, s.Group("[", "]", (s.Range() as over,))), ("in",)):
             return over
         case s.Relation((_, s.Group("[", "]", ((s.Word() | s.Scripted()) as high,))), ("in",)):
             return s.Range(s.Number("1", high.span), high, high.span)

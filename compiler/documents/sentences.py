@@ -83,7 +83,9 @@ def _counted(node: s.Expression) -> s.Word | None:
 
 
 def _braced(node: s.Expression) -> bool:
-    return isinstance(node, s.Group) and node.open == "{"
+    """Whether it is a set of numbers, in braces or, where it is a range, in brackets."""
+    return isinstance(node, s.Group) and (node.open == "{" or (node.open == "[" and isinstance(
+        node.items[0], s.Range)))
 
 
 def _class(said: Said, names: list[s.Expression], temporal: set[str]) -> str:

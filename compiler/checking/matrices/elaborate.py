@@ -13,6 +13,7 @@ from einc.checking.matrices.factors import apart, binds, bound
 from einc.checking.matrices.foreign import in_indices, no_name
 from einc.checking.matrices.functions import Function, chosen, defined, names_in
 from einc.checking.matrices.known import Known, known
+from einc.checking.matrices.laid import listed_sizes
 from einc.checking.matrices.lines import index, names, placed, taken
 from einc.checking.matrices.local import localised
 from einc.checking.matrices.masks import Mask
@@ -56,7 +57,8 @@ def elaborated(tree: s.SyntaxTree, prelude: Iterable[s.Statement], report: Repor
     if not any(line.keyword in _KEYWORDS for line in tree.statements):
         return Elaborated(replace(tree, statements=tuple(in_indices(tree.statements, report))))
     tree = replace(tree, statements=apart(tree.statements, known(lines, tree).functions))
-    found, given, letters = localised(tree.statements, known(lines, tree))
+    said = listed_sizes(known(lines, tree), tree.statements)
+    found, given, letters = localised(tree.statements, said)
     functions, statements, out = defined(found, given.letters)
     work = _Work(replace(given, defined=chosen(statements, functions)), statements, report, functions,
                  Supply(given, taken(statements)), tree.own, out, guessed=letters)

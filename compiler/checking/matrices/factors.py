@@ -100,6 +100,27 @@ def _run(text: str, names: set[str]) -> bool:
     return len(text) > 1 and text not in names and not is_fold(text) and all(x in names for x in text)
 
 
+def applied(factors: tuple[s.Expression, ...], operators: tuple[str, ...], functions: Container[str],
+            letters: Container[str]) -> tuple[tuple[s.Expression, ...], tuple[str, ...]]:
+    """The factors with parentheses around what a function at the end of a product has without: `\\cos m θ_1`. That is
+    one factor, or numbers and letters that count something with one name in Greek; others may be factors of the whole.
+    """
+    for at, node in enumerate(factors[:-1]):
+        rest = factors[at + 1 :]
+        if not (isinstance(node, s.Word) and node.text in functions and node.span.text.startswith("\\")) or any(
+                operators[at + 1 :]) or isinstance(rest[0], s.Group):
+            continue
+        bases = [x.base if isinstance(x, s.Scripted) else x for x in rest]
+        named = [x for x, y in zip(rest, bases, strict=True) if not isinstance(y, s.Number) and not (
+            isinstance(x, s.Word) and x.text in letters)]
+        greek = [x for x in bases if isinstance(x, s.Word) and not x.text.isascii()]
+        if len(rest) == 1 or (len(named) == 1 and len(greek) == 1):
+            span = rest[0].span.to(rest[-1].span)
+            inner = s.Product(rest, ("",) * len(rest), span) if len(rest) > 1 else rest[0]
+            return (*factors[: at + 1], s.Group("(", ")", (inner,), span)), operators[: at + 2]
+    return factors, operators
+
+
 def script(node: s.Expression) -> tuple[s.Expression | None, s.Expression | None]:
     """What stands in the script of a function, and the domain in it: every condition there holds."""
     content = node.scripts[0].content if isinstance(node, s.Scripted) else None

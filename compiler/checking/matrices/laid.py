@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -10,8 +10,9 @@ from typing import Any
 from einc.checking.declarations.names import size_name
 from einc.checking.matrices import typed as y
 from einc.checking.matrices.along import shown
+from einc.checking.matrices.bands import Block, banded, divided, quotient
 from einc.checking.matrices.known import Known
-from einc.checking.matrices.shapes import ONE, Dimension, Shape, plain, told
+from einc.checking.matrices.shapes import DOTS, ONE, Dimension, Shape, parts, plain, told
 from einc.errors.problems import NoShape, OpenReading, ShapesDiffer
 from einc.errors.report import Help, Span
 from einc.ir.indices import INDEX_CLASSES
@@ -55,8 +56,24 @@ class Laid:
             return self.line(cells[0], "columns")
         if all(len(row) == 1 for row in cells):
             return self.line([row[0] for row in cells], "rows")
+        if (band := banded(cells)) is not None:
+            return self._band(*band)
         rows = [None if row == (None,) else self._row(row) for row in cells]
         return self._joined([self._of(x) for x in self._collapsed(rows, "rows")], "rows")
+
+    def _band(self, first: Block, between: Sequence[Block], last: Block) -> y.Typed:
+        """The matrix of blocks on its diagonal, which are counted from the first to the last."""
+        letter = f"i@{self.span.start}d"
+        made = _counting([first, *between, last], letter)
+        if made is None or made[1] in self.known.letters or made[1] in self.known.shifted:
+            raise _open(self.span)
+        known = replace(self.known, letters={**self.known.letters, letter: made[1]})
+        inner = replace(self, known=known).matrix(made[0])
+        rows, columns = inner.shape.rows, inner.shape.columns
+        if rows == columns == ONE:
+            vector = self.stacked(letter, made[1], inner, "rows")
+            return y.Diagonal(vector, False, Shape(vector.shape.rows, vector.shape.rows), self.span)
+        return y.Banded(letter, inner, Shape((made[1], *rows), (made[1], *columns)), self.span)
 
     def one(self, cell: s.Expression) -> y.Typed:
         """One typed expression."""
@@ -167,6 +184,38 @@ class Laid:
         raise _open(self.span)
 
 
+def listed_sizes(known: Known, statements: Iterable[s.Statement]) -> Known:
+    """What is known with what matrices that are written out say of sizes: those that a listing counts, whose letter is
+    the outer part of a side, and those that blocks on a diagonal divide.
+    """
+    bodies = [c.body for line in statements for c in line.clauses]
+    lines = [cells for body in bodies for node in parts(body) if isinstance(node, s.Matrix) for cells in _lines(node)]
+    lines += [cells for body in bodies for node in parts(body) if isinstance(node, s.Group) and node.open == "("
+              and (cells := dotted(node)).count(None) == 1]
+    found = (_general(cells[0], cells[n + 1], "") for cells in lines for n, x in enumerate(cells[:-1])
+             if x is None and n)
+    outer = {size for x in found if x is not None and (size := _counted(x[1])) is not None}
+    bands = (banded(x.cells) for body in bodies for x in parts(body) if isinstance(x, s.Matrix))
+    outer |= {made[1] for x in bands if x is not None and (made := _counting([x[0], *x[1], x[2]], "")) is not None}
+    return replace(known, parts={**divided(bodies), **known.parts}, outer=frozenset(outer))
+
+
+def _lines(node: s.Matrix) -> Iterator[Sequence[s.Expression | None]]:
+    """The rows and the columns of a matrix that is written out."""
+    yield from node.cells
+    wide = max(map(len, node.cells))
+    yield from ([None if row == (None,) else row[n] for row in node.cells] for n in range(wide)
+                if all(len(row) == wide or row == (None,) for row in node.cells))
+
+
+def dotted(given: s.Group) -> list[s.Expression | None]:
+    """What stands in parentheses, with None where there are dots."""
+    cells: list[s.Expression | None] = [*given.items[:1]]
+    for before, item in pairwise(given.items):
+        cells += [None, item] if DOTS.search(given.span.source.text, before.span.end, item.span.start) else [item]
+    return cells
+
+
 def _open(span: Span) -> OpenReading:
     """What is wrong with a listing whose general term its ends do not tell."""
     return OpenReading("what stands where the dots are?", span, helps=(
@@ -175,6 +224,19 @@ def _open(span: Span) -> OpenReading:
 
 
 Ends = frozenset[tuple[str, str]]  # what stands where two expressions differ
+
+
+def _counting(blocks: Sequence[Block], letter: str) -> tuple[Block, str] | None:
+    """The general term of blocks of which all but the last are counted from 1 on, and the size up to which the last
+    counts; None for others.
+    """
+    first, *rest = blocks
+    found = [_general(first, x, letter) for x in rest]
+    counts = [None if x is None else _counted(x[1]) for x in found]
+    last = found[-1]
+    if last is None or counts[-1] is None or counts[:-1] != [str(n) for n in range(2, len(rest) + 1)]:
+        return None
+    return last[0], counts[-1]
 
 
 def _counted(ends: Ends) -> str | None:
@@ -217,4 +279,4 @@ def _extent(node: s.Expression) -> str:
     """The number or the size that an expression is, "" for another one."""
     if isinstance(node, s.Group) and len(node.items) == 1:
         return _extent(node.items[0])
-    return node.text if isinstance(node, s.Number) else size_name(node) or ""
+    return node.text if isinstance(node, s.Number) else size_name(node) or quotient(node)

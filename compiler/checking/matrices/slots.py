@@ -56,6 +56,9 @@ def sized(name: str, span: Span) -> s.Expression:
     if "+" in name:
         terms = tuple(sized(x, span) for x in name.split("+"))
         return s.Sum(terms, ("+",) * len(terms), span)
+    if " / " in name:
+        above, _, below = name.partition(" / ")
+        return s.Product((sized(above, span), sized(below, span)), ("", "/"), span)
     base, *labels = name.split("_")
     if not labels:
         return s.Word(base, span, quoted=len(base) > 1)

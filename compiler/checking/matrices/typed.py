@@ -180,6 +180,18 @@ class Joined:
     span: Span
 
 
+@dataclass(frozen=True)
+class Banded:
+    """Matrices on the diagonal of one that is 0 elsewhere, one for each value of a letter, which is the outer part of
+    both sides.
+    """
+
+    letter: str
+    inner: Typed
+    shape: Shape
+    span: Span
+
+
 def letters(node: Typed, free: bool = False) -> Iterator[str]:
     """The words of an expression that may be letters of the text: those of stacks, numbers and big operators; `free`:
     without those that a big operator binds.
@@ -203,7 +215,7 @@ def letters(node: Typed, free: bool = False) -> Iterator[str]:
         case Listed(letter, low, high, inner):
             yield from (w.text for w in words((low, high)))
             yield from (x for x in letters(inner, free) if not free or x != letter)
-        case Stacked(letter, inner):
+        case Stacked(letter, inner) | Banded(letter, inner):
             yield from (x for x in letters(inner, free) if x != letter)
         case Ones():
             yield from ()
@@ -230,4 +242,4 @@ def _substituted(node: Any, change: Mapping[str, str]) -> Any:
 
 
 Typed = (Leaf | Plain | Ones | Raised | Turned | Times | Entries | Lines | Summed | Listed | Folded | Triangle
-         | Diagonal | Stacked | Joined)
+         | Diagonal | Stacked | Joined | Banded)

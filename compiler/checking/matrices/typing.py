@@ -12,7 +12,7 @@ from einc.checking.matrices import typed as y
 from einc.checking.matrices.along import along, at_letter, shown
 from einc.checking.matrices.applied import MATRIX, combined, lying, ones, ones_of, unambiguous
 from einc.checking.matrices.entries import a_list, at_sides, listed, orders
-from einc.checking.matrices.factors import binds, bound
+from einc.checking.matrices.factors import applied, binds, bound
 from einc.checking.matrices.known import Applied, Known
 from einc.checking.matrices.laid import Laid
 from einc.checking.matrices.shapes import (
@@ -224,6 +224,7 @@ class Typing:
             return self._entries("product", parts, ("", *("*" for _ in parts[1:])), span, alike=True)
         if (order := orders(factors)) - self.order:
             return replace(self, order=self.order | order)._product(factors, operators, span)
+        factors, operators = applied(factors, operators, self.known.functions, self.known.letters)
         out: y.Typed | None = None
         at, divided = 0, False
         while at < len(factors):

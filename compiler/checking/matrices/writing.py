@@ -96,6 +96,10 @@ class Writing:
             case y.Stacked(letter, inner, side):
                 one, rows, columns = _outer(side, row, column)
                 return self.write(y.substituted(inner, {letter: one}), rows, columns, used)
+            case y.Banded(letter, inner, _, span):
+                inside = enclosed(self.write(y.substituted(inner, {letter: row[0]}), row[1:], column[1:], used))
+                same = s.Relation((*spelled((row[0], column[0]), span),), ("=",), span)
+                return s.Product((s.Number("1", span), s.Group("[", "]", (same,), span), inside), ("", "", ""), span)
             case y.Joined(alike=True):
                 return self._blocks(node, row, column, used)
             case y.Joined():
