@@ -117,8 +117,14 @@ def applied(factors: tuple[s.Expression, ...], operators: tuple[str, ...], funct
         if len(rest) == 1 or (len(named) == 1 and len(greek) == 1):
             span = rest[0].span.to(rest[-1].span)
             inner = s.Product(rest, ("",) * len(rest), span) if len(rest) > 1 else rest[0]
-            return (*factors[: at + 1], s.Group("(", ")", (inner,), span)), operators[: at + 2]
+            bare = s.Group("{", "}", (inner,), span)
+            return (*factors[: at + 1], s.Group("(", ")", (bare,), span)), operators[: at + 2]
     return factors, operators
+
+
+def unapplied(node: s.Expression) -> NoShape:
+    """What is wrong with a function without parentheses."""
+    return NoShape(f"`{node.span.text}` is a function, and what it is applied to stands in parentheses", node.span)
 
 
 def script(node: s.Expression) -> tuple[s.Expression | None, s.Expression | None]:

@@ -12,7 +12,7 @@ from einc.checking.matrices import typed as y
 from einc.checking.matrices.along import along, at_letter, shown
 from einc.checking.matrices.applied import MATRIX, combined, lying, ones, ones_of, unambiguous
 from einc.checking.matrices.entries import a_list, at_sides, listed, orders
-from einc.checking.matrices.factors import applied, binds, bound
+from einc.checking.matrices.factors import applied, binds, bound, unapplied
 from einc.checking.matrices.known import Applied, Known
 from einc.checking.matrices.laid import Laid
 from einc.checking.matrices.shapes import (
@@ -90,7 +90,8 @@ class Typing:
         """A symbol, a size, a letter or a number of the text."""
         found = split(node, self.known.letters)
         text = node.text if isinstance(node, s.Word) else node.span.text
-        if (plain_name := unraised(node)) is not None and self._known(plain_name):
+        whole = split(plain_name, self.known.letters) if (plain_name := unraised(node)) is not None else None
+        if whole is not None and keyed(whole, (*self.symbols, *self.waiting)) is not None:
             if (raised := self._raised(node)) is None:
                 raise NoShape(f"`{text}` is a power of a matrix", node.span, helps=(_POWERS,))
             return raised
@@ -113,7 +114,7 @@ class Typing:
                 base is not None and (base[0].base in ("e", "π") or (base[0], bool(base[1])) in self.known.indexed)):
             return y.Plain(node, _NUMBER, node.span)
         if base is not None and base[0].base in self.known.functions:
-            raise NoShape(f"`{text}` is a function, and what it is applied to stands in parentheses", node.span)
+            raise unapplied(node)
         raise NoShape(f"nothing says which shape `{text}` has", node.span, helps=(
             Help(f"write it in a line of its own: `matrix {text} : … × …`, `vector {text} : …`"),
             Help(f"a number is `input {text}`")))
@@ -125,11 +126,6 @@ class Typing:
             raise OpenReading("is this of each entry, or the power series of a square matrix?", node.span, helps=(
                 Help(f"write `exp({raised.span.text.strip('{}')})` for each entry"),))
         return y.Plain(node, _NUMBER, node.span) if isinstance(inner, y.Plain) else self._called("exp", (inner,), node)
-
-    def _known(self, node: s.Expression) -> bool:
-        """Whether a name is of a symbol."""
-        found = split(node, self.known.letters)
-        return found is not None and keyed(found, (*self.symbols, *self.waiting)) is not None
 
     def _used(self, use: Use, span: Span) -> y.Typed | None:
         """A symbol where it stands, whole or at places of its sides; None where there is none such. Raises Waiting."""
@@ -370,6 +366,8 @@ class Typing:
         arguments = tuple(self.of(x) for x in given.items if not isinstance(x, s.Relation))
         if not arguments or applied is None:
             raise NoShape(f"`{name}` has no argument", span)
+        if isinstance(given.items[0], s.Group) and given.items[0].open == "{" and not arguments[0].shape.number:
+            raise unapplied(node)
         if not applied.lines:
             called = self._entries("call", arguments, (name,), span)
             return replace(called, named=named) if isinstance(called, y.Entries) else called
