@@ -130,6 +130,14 @@ $$ F(X_n) = X_n W $$""", "F", lambda X, W: X @ W),
     Text("labels that are arrows, accents over scripts", QKV + r"""
 $$ A_{\rightarrow} = Q K^\top, \qquad \widehat{B_{\leftrightarrow}} = A_{\rightarrow} V $$""",
          "B_hat_leftrightarrow", lambda Q, K, V: Q @ K.T @ V),
+    Text("shapes in words", r"""There are $n$ rows in $Q$, and the rows of $Q$ and $K$ have length $d$. There are still
+$m$ rows in $K$ and in $V$, and $V$ is as long: the rows of $V$ are all of dimension $e$.
+$$ S = Q K^\top V $$""".replace("are all of", "are of"), "S", lambda Q, K, V: Q @ K.T @ V),
+    Text("rows and columns in words", r"""Here $Q$ and $K$ have $n$ rows and $d$ columns.
+$$ S = Q K^\top $$""", "S", lambda Q, K: Q @ K.T),
+    Text("a family that is a set", QKV + r"""For tokens $t = 1, \dots, n$ let
+$W = \{w_i = 2^{-i}, i \in [1, 2, \dots, d]\}$. $$ y_t = \sum_i Q_{ti} w_i K_{ti} $$""", "y",
+         lambda Q, K: (Q * K) @ 0.5 ** np.arange(1, 4)),
     Text("shapes below braces", r"""
 $$ Y = \underbrace{X}_{n \times d} \underbrace{W}_{d \times e}, \qquad
    X \equiv \underbrace{\begin{bmatrix} - & x_1 & - \\ - & \dots & - \\ - & x_n & - \end{bmatrix}}_{n \times d} $$""",
@@ -187,6 +195,10 @@ $$ y = [a_1 \cdots a_T] b $$""", "is a list"),
 $$ A_{ij} = \begin{cases} a_i \dots a_{j+1} & i > j \\ 0 & i \le j \end{cases} $$""", "is a list"),
     ("a product with a shape is no symbol", r"""Here $XW \in \mathbb{R}^{n \times d}$.
 $$ Z = \underbrace{XW}_{n \times d} $$""", "has a shape in the text"),
+    ("a shape that words deny", r"""The rows of $Q$ have dimension $d$, but not in every text there are $n$ rows in $Q$.
+$$ S = Q^\top Q $$""", "is a transpose"),
+    ("two shapes in words", r"""There are $n$ rows in $Q$ and the rows of $Q$ have dimension $d$.
+There are $m$ rows in $Q$. $$ S = Q Q^\top $$""", "is a transpose"),
     ("a power of exp", r"""Let $x \in \mathbb{R}^{d}$. $$ y = \exp^{2} x $$""", "stands in parentheses"),
     ("a mask of which nothing says how large it is", QKV + r"""
 $$ M_{ij} = \begin{cases} 0 & \text{if } i \ge j \\ -\infty & \text{otherwise} \end{cases} $$

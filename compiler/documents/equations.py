@@ -18,6 +18,7 @@ from einc.documents.facts import bare, fact, sizes
 from einc.documents.families import members
 from einc.documents.pieces import merged
 from einc.documents.rows import FACT, rows
+from einc.documents.worded import worded
 from einc.errors.problems import BadDeclaration, UnknownMacro
 from einc.errors.report import Help, Problem, Report, Span
 from einc.syntax import tree as s
@@ -75,7 +76,8 @@ def _words(document: Document, found: list[Said], functions: frozenset[str]) -> 
                 if x.statement is not None and x.formula.display and not x.fact}
     named = [Said(formula, line.span, line, fact=FACT) for formula, line in rows(document, names)
              if left_of(line.clauses[0].body).span.text not in computed]
-    return named + [Said(formula, line.span, line, fact=shapes.FACT) for formula, line in braces(document, names)]
+    said = (*braces(document, names), *worded(document, names))
+    return named + [Said(formula, line.span, line, fact=shapes.FACT) for formula, line in said]
 
 
 def _begins(value: Said, found: Said) -> bool:
