@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 
 from einc.checking.declarations.names import head, index_name, left_of
 from einc.checking.matrices.functions import at_rows, parameters
+from einc.checking.matrices.laid import listing
 from einc.checking.matrices.shapes import parts
-from einc.documents import code, listings, shapes
+from einc.documents import code, listings, multiplied, shapes
 from einc.documents.apart import parts as parts_of
 from einc.documents.blocks import updates
 from einc.documents.braces import braces
@@ -76,6 +77,8 @@ def _words(document: Document, found: list[Said], functions: frozenset[str]) -> 
                 if x.statement is not None and x.formula.display and not x.fact}
     named = [Said(formula, line.span, line, fact=FACT) for formula, line in rows(document, names)
              if left_of(line.clauses[0].body).span.text not in computed]
+    named += [Said(formula, line.span, line, fact=multiplied.FACT)
+              for formula, line in multiplied.multiplied(document, names)]
     said = (*braces(document, names), *worded(document, names))
     return named + [Said(formula, line.span, line, fact=shapes.FACT) for formula, line in said]
 
@@ -229,7 +232,7 @@ def _statement(formula: Formula, statement: s.Statement, known: _Known, end: int
             member, over = (s.Clause(x, None, x.span) for x in family)
             yield _indices(formula, [over], known)
             yield from _chain(formula, statement, [member], known)
-        if (sides := shapes.shape(clause.body)) is not None:
+        if (sides := shapes.shape(clause.body, known.sizes)) is not None:
             clause, whole = shapes.without(clause), clause.span
             equated = isinstance(clause.body, s.Relation)
             names = [clause.body.operands[0]] if isinstance(clause.body, s.Relation) else [
@@ -292,6 +295,9 @@ def _chain(formula: Formula, statement: s.Statement, group: list[s.Clause], know
         yield from _facts(formula, statement, first, kind)
         return
     function = formula.display and _function(replace(statement, clauses=(first,)))
+    if listing(first.body.operands[0], "") is not None and first.body.operators[1:] in ((), ("=",)):
+        yield from _listed(formula, statement, first, rest, known)
+        return
     if head(first.body.operands[0]) is None and not function:
         span = first.body.operands[0].span
         yield Said(formula, first.span, problem=BadDeclaration(f"`{span.text}` is no name of a tensor", span, helps=(
@@ -306,6 +312,20 @@ def _chain(formula: Formula, statement: s.Statement, group: list[s.Clause], know
         last = rest[-1].span if rest and right in (None, rights[-1]) else body.span
         span = body.span.to(last)
         yield Said(formula, span, replace(statement, clauses=(clause, *rest), span=span))
+
+
+def _listed(formula: Formula, statement: s.Statement, clause: s.Clause, rest: list[s.Clause],
+            known: _Known) -> Iterator[Said]:
+    """`[q_1; …; q_h] = q` says of what q consists, and `[q_1; …; q_h] = q = W x` also what q is."""
+    assert isinstance(clause.body, s.Relation)
+    left, name, *others = clause.body.operands
+    span = left.span.to(name.span)
+    first = replace(clause, body=s.Relation((left, name), ("=",), span), span=span)
+    yield Said(formula, span, replace(statement, clauses=(first, *(() if others else rest)), span=span))
+    if others:
+        place = name.span.to(others[0].span)
+        second = replace(clause, body=s.Relation((name, others[0]), ("=",), place), span=place)
+        yield from _chain(formula, statement, [second, *rest], known)
 
 
 def _function(line: s.Statement) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from einc.checking.declarations.names import index_name, left_of
+from einc.checking.declarations.names import index_name, left_of, size_name
 from einc.checking.matrices.factors import renamed
-from einc.checking.matrices.shapes import DOTS, parts, plain, words
+from einc.checking.matrices.laid import listing
+from einc.checking.matrices.shapes import DOTS, is_name, parts, plain, words
 from einc.documents.document import Document
 from einc.documents.equations import Said, neighbours, ranged, scripts
 from einc.documents.shapes import FACT
@@ -72,6 +73,23 @@ def _listed(equations: tuple[Said, ...]) -> Iterator[tuple[Said, s.Statement]]:
             for left, letter in ((x, letter) for x in lefts if (letter := _counted(x)) is not None):
                 if letter.text != size.text and plain(renamed(left, letter.text, size.text)) == plain(last):
                     yield said, _line([letter], over, _FAMILY, said.span)
+        for node in nodes:
+            yield from _written(said, node, [x for x in lefts if is_name(x)])
+
+
+def _written(said: Said, node: s.Expression, lefts: list[s.Expression]) -> Iterator[tuple[Said, s.Statement]]:
+    """The letter of what a matrix that is written out lists from the first to the last, `[q_1; …; q_h]`."""
+    counted = listing(node, "")
+    if counted is None or not isinstance(node, s.Matrix) or node.form != "list":
+        return
+    last, size = node.written[-1], counted[1]
+    ends = (x for k in scripts(last) if k.content is not None for x in parts(k.content))
+    end = next((x for x in ends if size_name(x) == size), None)
+    for letter in {w.text: w for left in lefts for k in scripts(left) if k.content is not None
+                   for w in words((k.content,)) if len(w.text) == 1 and not w.quoted}.values():
+        term = listing(node, letter.text)
+        if end is not None and term is not None and any(plain(term[0]) == plain(left) for left in lefts):
+            yield said, _line([letter], s.Range(s.Number("1", end.span), end, end.span), _FAMILY, said.span)
 
 
 def _counted(node: s.Expression) -> s.Word | None:

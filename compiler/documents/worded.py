@@ -69,7 +69,7 @@ def _said(document: Document) -> Iterator[tuple[Side, Span, Span]]:
             width = 1 if x[0].startswith("$") else 2
             yield Span(document.source, x.start() + width, x.end() - width)
 
-    for found in (x for pattern in (_LONG, _HAVE) for x in pattern.finditer(text) if not _doubted(text, x)):
+    for found in (x for pattern in (_LONG, _HAVE) for x in pattern.finditer(text) if not doubted(text, x)):
         for name in names(found, "names"):
             if found.re is _LONG:
                 size, = names(found, "size")
@@ -78,14 +78,14 @@ def _said(document: Document) -> Iterator[tuple[Side, Span, Span]]:
                 (one,), (other,) = names(found, "one"), names(found, "other")
                 yield "rows", name, one
                 yield "columns", name, other
-    for found in (x for x in _THERE.finditer(text) if not _doubted(text, x)):
+    for found in (x for x in _THERE.finditer(text) if not doubted(text, x)):
         for part in _MANY.finditer(text, *found.span("all")):
             size, = names(part, "size")
             for name in names(part, "names"):
                 yield ("rows" if part["side"] == "rows" else "columns"), name, size
 
 
-def _doubted(text: str, found: re.Match[str]) -> bool:
+def doubted(text: str, found: re.Match[str]) -> bool:
     """Whether the words of the sentence around it deny or limit what is said."""
     start = max((x.end() for x in _CLAUSE_END.finditer(text, max(found.start() - 400, 0), found.start())), default=0)
     end = _CLAUSE_END.search(text, found.end())

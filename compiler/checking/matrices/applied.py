@@ -10,6 +10,7 @@ from einc.checking.matrices.along import shown
 from einc.checking.matrices.factors import product
 from einc.checking.matrices.known import Known
 from einc.checking.matrices.laid import Laid, dotted
+from einc.checking.matrices.pieces import EACH, PIECE, each, piece
 from einc.checking.matrices.shapes import ONE, Shape
 from einc.errors.problems import NoShape, OpenReading, ShapesDiffer
 from einc.errors.report import Help, Span
@@ -68,6 +69,8 @@ MATRIX: dict[str, Callable[[Laid, s.Group, Span], y.Typed]] = {
     "rowmax": lambda laid, given, span: folded("max", laid, given, span),
     "tril": triangle,
     "diag": diagonal,
+    PIECE: piece,
+    EACH: each,
     "Concat": concatenated,
     "concat": concatenated,
 }

@@ -17,6 +17,7 @@ from einc.checking.matrices.laid import listed_sizes
 from einc.checking.matrices.lines import index, names, placed, taken
 from einc.checking.matrices.local import localised
 from einc.checking.matrices.masks import Mask
+from einc.checking.matrices.pieces import pieced
 from einc.checking.matrices.reading import Reader, Side
 from einc.checking.matrices.shapes import (
     Dimension,
@@ -58,7 +59,7 @@ def elaborated(tree: s.SyntaxTree, prelude: Iterable[s.Statement], report: Repor
         return Elaborated(replace(tree, statements=tuple(in_indices(tree.statements, report))))
     tree = replace(tree, statements=apart(tree.statements, known(lines, tree).functions))
     said = listed_sizes(known(lines, tree), tree.statements)
-    found, given, letters = localised(tree.statements, said)
+    found, given, letters = localised(pieced(tree.statements, said), said)
     functions, statements, out = defined(found, given.letters)
     work = _Work(replace(given, defined=chosen(statements, functions)), statements, report, functions,
                  Supply(given, taken(statements)), tree.own, out, guessed=letters)

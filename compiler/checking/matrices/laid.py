@@ -12,7 +12,7 @@ from einc.checking.matrices import typed as y
 from einc.checking.matrices.along import shown
 from einc.checking.matrices.bands import Block, banded, divided, quotient
 from einc.checking.matrices.known import Known
-from einc.checking.matrices.shapes import DOTS, ONE, Dimension, Shape, parts, plain, told
+from einc.checking.matrices.shapes import DOTS, ONE, Dimension, Shape, is_name, parts, plain, told
 from einc.errors.problems import NoShape, OpenReading, ShapesDiffer
 from einc.errors.report import Help, Span
 from einc.ir.indices import INDEX_CLASSES
@@ -64,7 +64,7 @@ class Laid:
     def _band(self, first: Block, between: Sequence[Block], last: Block) -> y.Typed:
         """The matrix of blocks on its diagonal, which are counted from the first to the last."""
         letter = f"i@{self.span.start}d"
-        made = _counting([first, *between, last], letter)
+        made = counting([first, *between, last], letter)
         if made is None or made[1] in self.known.letters or made[1] in self.known.shifted:
             raise _open(self.span)
         known = replace(self.known, letters={**self.known.letters, letter: made[1]})
@@ -196,7 +196,7 @@ def listed_sizes(known: Known, statements: Iterable[s.Statement]) -> Known:
              if x is None and n)
     outer = {size for x in found if x is not None and (size := _counted(x[1])) is not None}
     bands = (banded(x.cells) for body in bodies for x in parts(body) if isinstance(x, s.Matrix))
-    outer |= {made[1] for x in bands if x is not None and (made := _counting([x[0], *x[1], x[2]], "")) is not None}
+    outer |= {made[1] for x in bands if x is not None and (made := counting([x[0], *x[1], x[2]], "")) is not None}
     return replace(known, parts={**divided(bodies), **known.parts}, outer=frozenset(outer))
 
 
@@ -226,17 +226,29 @@ def _open(span: Span) -> OpenReading:
 Ends = frozenset[tuple[str, str]]  # what stands where two expressions differ
 
 
-def _counting(blocks: Sequence[Block], letter: str) -> tuple[Block, str] | None:
-    """The general term of blocks of which all but the last are counted from 1 on, and the size up to which the last
-    counts; None for others.
+def counting(terms: Sequence[Any], letter: str) -> tuple[Any, str] | None:
+    """The general term of what is listed, of which all but the last are counted from 1 on, and the size up to which the
+    last counts; None for others.
     """
-    first, *rest = blocks
+    first, *rest = terms
     found = [_general(first, x, letter) for x in rest]
     counts = [None if x is None else _counted(x[1]) for x in found]
-    last = found[-1]
-    if last is None or counts[-1] is None or counts[:-1] != [str(n) for n in range(2, len(rest) + 1)]:
+    if not found or found[-1] is None or counts[-1] is None or counts[:-1] != [
+            str(n) for n in range(2, len(rest) + 1)]:
         return None
-    return last[0], counts[-1]
+    return found[-1][0], counts[-1]
+
+
+def listing(node: s.Expression, letter: str) -> tuple[s.Expression, str] | None:
+    """The general term of all of a matrix that lists names along one side, with dots before the last, and the size up
+    to which they are counted; None for another expression.
+    """
+    if not isinstance(node, s.Matrix) or 1 not in (len(node.cells), max(map(len, node.cells))):
+        return None
+    cells = [x for row in node.cells for x in row]
+    names = [x for x in cells if x is not None]
+    whole = len(names) == len(cells) - 1 > 1 and cells[-2] is None and all(map(is_name, names))
+    return counting(names, letter) if whole else None
 
 
 def _counted(ends: Ends) -> str | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from einc.checking.declarations.names import head, left_of, size_name
 from einc.checking.matrices.factors import binds, bound
 from einc.checking.matrices.known import Known
-from einc.checking.matrices.lines import index
+from einc.checking.matrices.lines import index, taken
 from einc.checking.matrices.shapes import Key, Symbol, is_name, mapped, parts, words
 from einc.checking.matrices.slots import substituted
 from einc.checking.matrices.uses import declared, split
@@ -20,10 +20,11 @@ from einc.syntax import tree as s
 
 @dataclass(frozen=True)
 class _Text:
-    """What is known of a text: its letters and sizes, and its declared symbols."""
+    """What is known of a text: its letters and sizes, its declared symbols, and its names."""
 
     known: Known
     symbols: Mapping[Key, Symbol]
+    names: frozenset[str] = frozenset()
 
     @property
     def sizes(self) -> frozenset[str]:
@@ -37,7 +38,7 @@ def localised(statements: Iterable[s.Statement],
     a letter as another one of a stack. A letter that has another size elsewhere is renamed in its equation.
     """
     lines = tuple(statements)
-    text = _Text(known, dict(_symbols(lines, known)))
+    text = _Text(known, dict(_symbols(lines, known)), taken(lines))
     found = {id(line): _letters(line, text) for line in lines if line.rank is not None}
     letters = dict(known.letters)
     out: list[s.Statement] = []
@@ -45,7 +46,7 @@ def localised(statements: Iterable[s.Statement],
         change: dict[str, str] = {}
         for letter, size in found.get(id(line), {}).items():
             if letters.setdefault(letter, size) != size:
-                change[letter] = _other(letter, size, letters, text)
+                change[letter] = _other(letters, text)
                 letters[change[letter]] = size
         out.append(line if not change else replace(line, clauses=tuple(
             replace(c, body=_renamed(c.body, change)) for c in line.clauses)))
@@ -136,10 +137,11 @@ def _placed(body: s.Expression, free: set[str], text: _Text) -> Iterator[tuple[s
                 yield from ((w.text, size) for w in words((place,)) if w.text in free and size)
 
 
-def _other(letter: str, size: str, letters: Mapping[str, str], text: _Text) -> str:
-    """Another name for a letter: one that counts this size, else the letter with a prime."""
-    primes = (letter + "'" * n for n in range(1, len(letters) + 2))
-    return next(x for x in primes if x not in letters and x not in text.sizes)
+def _other(letters: Mapping[str, str], text: _Text) -> str:
+    """Another name for a letter, which nothing in the text has."""
+    singles = "ijkabcdefghlmnopqrsuvwxyz"
+    options: tuple[str, ...] = (*singles, *(a + b for a in singles for b in singles))
+    return next(x for x in options if x not in letters and x not in text.sizes and x not in text.names)
 
 
 def _renamed(node: s.Expression, change: Mapping[str, str]) -> s.Expression:

@@ -192,6 +192,20 @@ class Banded:
     span: Span
 
 
+@dataclass(frozen=True)
+class Piece:
+    """Of the parts of which a matrix consists along a side the one at a place of the outer letter of that side.
+    `guessed`: no listing says so.
+    """
+
+    place: s.Expression
+    inner: Typed
+    side: Side
+    shape: Shape
+    span: Span
+    guessed: bool = False
+
+
 def letters(node: Typed, free: bool = False) -> Iterator[str]:
     """The words of an expression that may be letters of the text: those of stacks, numbers and big operators; `free`:
     without those that a big operator binds.
@@ -217,12 +231,24 @@ def letters(node: Typed, free: bool = False) -> Iterator[str]:
             yield from (x for x in letters(inner, free) if not free or x != letter)
         case Stacked(letter, inner) | Banded(letter, inner):
             yield from (x for x in letters(inner, free) if x != letter)
+        case Piece(place, inner):
+            yield from (*letters(inner, free), *(w.text for w in words((place,))))
         case Ones():
             yield from ()
         case Turned(inner) | Lines(inner=inner) | Folded(inner=inner) | Triangle(inner) | Diagonal(inner):
             yield from letters(inner, free)
         case _:
             assert_never(node)
+
+
+def cut(node: Any) -> Iterator[str]:
+    """The letters at which an expression takes pieces of something."""
+    if isinstance(node, Piece):
+        yield from (w.text for w in words((node.place,)))
+    inner = node if isinstance(node, tuple) else [getattr(node, f.name) for f in fields(node)] if isinstance(
+        node, Typed) else ()
+    for x in inner:
+        yield from cut(x)
 
 
 def substituted(node: Typed, change: Mapping[str, str]) -> Typed:
@@ -242,4 +268,4 @@ def _substituted(node: Any, change: Mapping[str, str]) -> Any:
 
 
 Typed = (Leaf | Plain | Ones | Raised | Turned | Times | Entries | Lines | Summed | Listed | Folded | Triangle
-         | Diagonal | Stacked | Joined | Banded)
+         | Diagonal | Stacked | Joined | Banded | Piece)

@@ -15,6 +15,7 @@ from einc.checking.matrices.entries import a_list, at_sides, listed, orders
 from einc.checking.matrices.factors import applied, binds, bound, unapplied
 from einc.checking.matrices.known import Applied, Known
 from einc.checking.matrices.laid import Laid
+from einc.checking.matrices.pieces import lone
 from einc.checking.matrices.shapes import (
     ENTRYWISE,
     ONE,
@@ -143,15 +144,16 @@ class Typing:
                 return y.Turned(leaf, leaf.shape.turned, span) if flipped else leaf
         return None
 
-    def _leaf(self, symbol: Symbol, given: tuple[s.Expression, ...], span: Span) -> y.Leaf | y.Diagonal | None:
+    def _leaf(self, symbol: Symbol, given: tuple[s.Expression, ...], span: Span) -> y.Typed | None:
         """A symbol with its shape, at the places that are given beside those of its stack: one of each side that it
-        has, or of one side, which the sizes that their letters count tell. None where they tell no side.
+        has, or of one side, which the sizes that their letters count tell, or a piece of it. None where they do not.
         A vector lies as those of the equation do, a row of a matrix is a row.
         """
         stack, inside = given[: symbol.key.letters], given[symbol.key.letters :]
         at = at_sides(self.known, symbol, inside) if inside else ()
         if at is None:
-            return None
+            whole = self._leaf(symbol, stack, span)
+            return lone(self.known, whole, inside, span) if isinstance(whole, y.Leaf) else None
         left = tuple(ONE if at and at[n] is not None else side for n, side in enumerate(symbol.sides))
         shapes = shapes_of(replace(symbol, sides=left))
         shape = self._whole(shapes[-1] if self.vectors == "rows" else shapes[0])
