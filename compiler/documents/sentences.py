@@ -62,6 +62,8 @@ def _listed(equations: tuple[Said, ...]) -> Iterator[tuple[Said, s.Statement]]:
     """The letter of what is listed from the first to the last, `(A_1, …, A_h)`: that of its equation, `A_i = …`."""
     read = [x for x in equations if x.statement is not None and isinstance(x.statement.clauses[0].body, s.Relation)]
     lefts = [left_of(x.statement.clauses[0].body) for x in read if x.statement is not None]
+    names = [x for said in equations if said.statement is not None for c in said.statement.clauses
+             for x in parts(c.body) if is_name(x)]
     for said in read:
         nodes = [x for c in said.statement.clauses for x in parts(c.body)] if said.statement is not None else []
         for first, last in (x.items for x in nodes if isinstance(x, s.Group) and len(x.items) == 2):
@@ -73,22 +75,24 @@ def _listed(equations: tuple[Said, ...]) -> Iterator[tuple[Said, s.Statement]]:
             for left, letter in ((x, letter) for x in lefts if (letter := _counted(x)) is not None):
                 if letter.text != size.text and plain(renamed(left, letter.text, size.text)) == plain(last):
                     yield said, _line([letter], over, _FAMILY, said.span)
-        for node in nodes:
-            yield from _written(said, node, [x for x in lefts if is_name(x)])
+        for node in (x for x in nodes if isinstance(x, s.Matrix) and x.form == "list"):
+            yield from _written(said, node, names)
 
 
-def _written(said: Said, node: s.Expression, lefts: list[s.Expression]) -> Iterator[tuple[Said, s.Statement]]:
-    """The letter of what a matrix that is written out lists from the first to the last, `[q_1; …; q_h]`."""
+def _written(said: Said, node: s.Matrix, names: list[s.Expression]) -> Iterator[tuple[Said, s.Statement]]:
+    """The letters under which a text has what `[q_1; …; q_h]` lists from the first to the last."""
     counted = listing(node, "")
-    if counted is None or not isinstance(node, s.Matrix) or node.form != "list":
+    if counted is None:
         return
     last, size = node.written[-1], counted[1]
     ends = (x for k in scripts(last) if k.content is not None for x in parts(k.content))
     end = next((x for x in ends if size_name(x) == size), None)
-    for letter in {w.text: w for left in lefts for k in scripts(left) if k.content is not None
-                   for w in words((k.content,)) if len(w.text) == 1 and not w.quoted}.values():
+    alike = {plain(x) for x in names if isinstance(x, s.Scripted) and isinstance(last, s.Scripted)
+             and plain(x.base) == plain(last.base)}
+    for letter in {w.text: w for x in names for k in scripts(x) if k.content is not None
+                   for w in words((k.content,)) if len(w.text) == 1 and w.text.islower() and not w.quoted}.values():
         term = listing(node, letter.text)
-        if end is not None and term is not None and any(plain(term[0]) == plain(left) for left in lefts):
+        if end is not None and term is not None and letter.text != size and plain(term[0]) in alike:
             yield said, _line([letter], s.Range(s.Number("1", end.span), end, end.span), _FAMILY, said.span)
 
 

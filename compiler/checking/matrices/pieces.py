@@ -9,7 +9,7 @@ from einc.checking.declarations.names import index_name, left_of
 from einc.checking.matrices import typed as y
 from einc.checking.matrices.known import Known
 from einc.checking.matrices.laid import Laid, listing
-from einc.checking.matrices.shapes import ONE, Shape, is_name, plain
+from einc.checking.matrices.shapes import ONE, Shape, is_name, plain, words
 from einc.checking.matrices.slots import substituted
 from einc.errors.problems import OpenReading, ShapesDiffer
 from einc.errors.report import Span
@@ -65,7 +65,10 @@ def each(laid: Laid, given: s.Group, span: Span) -> y.Typed:
     """
     letter, matrix, vector, runs = given.items
     x = laid.one(vector)
-    if not isinstance(letter, s.Number):
+    if isinstance(letter, s.Number):
+        if any(w.text in laid.known.letters for w in words((matrix,))):
+            raise OpenReading(f"is `{matrix.span.text}` that of what it multiplies?", vector.span)
+    else:
         size = laid.known.letters.get(index_name(letter) or "")
         mine = {w for w in y.letters(x, free=True) if size is not None and laid.known.letters.get(w) == size}
         if len(mine) != 1:
