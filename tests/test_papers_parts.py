@@ -254,6 +254,17 @@ $$ y_t = F(x_t) $$""", "that of what it multiplies"),
     ("a function in words with a condition", r"""For tokens $t = 1, \dots, T$ let $x_t \in \mathbb{R}^{d}$ and
 $R \in \mathbb{R}^{d \times d}$. Here $F(\cdot)$ multiplies a vector by the matrix $R$ if it is short.
 $$ y_t = F(x_t) $$""", "nothing says which shape `F` has"),
+    ("a function in words that does more", r"""For tokens $t = 1, \dots, T$ let $x_t, b \in \mathbb{R}^{d}$ and
+$R \in \mathbb{R}^{d \times d}$. Here $F(\cdot)$ multiplies a vector by the matrix $R$ and adds $b$.
+$$ y_t = F(x_t) $$""", "nothing says which shape `F` has"),
+    ("a function in words of parts of another size", r"""For tokens $t = 1, \dots, T$ let $x_t \in \mathbb{R}^{h e}$ and
+$R \in \mathbb{R}^{e \times e}$. Here $F(\cdot)$ multiplies each part of $h$ entries by the matrix $R$.
+$$ [y_{t,1}; \dots; y_{t,h}] = F(x_t), \qquad z_{t,i} = 2 y_{t,i} $$""", "does not take these"),
+    ("a letter above a size", r"""For heads $r = 1, \dots, h$ let $x \in \mathbb{R}^{d_h^r}$ and
+$W \in \mathbb{R}^{e \times d_h^r}$. $$ y = W x $$""", "no index says what its entries are"),
+    ("two orders of one side", r"""For tokens $t = 1, \dots, T$ let $x_t \in \mathbb{R}^{h e}$.
+$$ [q_{t,1}; \dots; q_{t,h}] = x_t, \qquad [p_{t,1}; \dots; p_{t,e}] = x_t $$
+$$ z_{t,j} = 2 p_{t,j}^\top q_{t,i} $$""", "has e pieces"),
     ("a size above that may be a power", r"""Let $x \in \mathbb{R}^{d_h^R}$, $W \in \mathbb{R}^{R \times d_h^R}$.
 $$ y = W x $$""", "no index says what its entries are"),
     ("a function without parentheses before a vector", r"""For tokens $m = 1, \dots, N$ let $x_m \in \mathbb{R}^{d}$
@@ -299,7 +310,8 @@ def test_what_has_no_one_reading_is_told(name: str, text: str, reason: str) -> N
     told = [e for e in account.entries if e.status == "skipped"]
     assert [e for e in told if reason in e.reason], (name, [e.reason for e in account.entries])
     assert not account.made or name in ("a power beside a label", "a function of a vector that has a matrix",
-                                        "a letter more that nothing explains", "blocks from 0")
+                                        "a letter more that nothing explains", "blocks from 0",
+                                        "two orders of one side")
 
 
 def test_a_piece_that_no_listing_names_is_inferred() -> None:

@@ -232,7 +232,7 @@ def _statement(formula: Formula, statement: s.Statement, known: _Known, end: int
             member, over = (s.Clause(x, None, x.span) for x in family)
             yield _indices(formula, [over], known)
             yield from _chain(formula, statement, [member], known)
-        if (sides := shapes.shape(clause.body, known.sizes)) is not None:
+        if (sides := shapes.shape(clause.body, known.sizes | known.indices)) is not None:
             clause, whole = shapes.without(clause), clause.span
             equated = isinstance(clause.body, s.Relation)
             names = [clause.body.operands[0]] if isinstance(clause.body, s.Relation) else [
@@ -273,7 +273,7 @@ def _starts(clause: s.Clause, indices: frozenset[str], first: bool) -> bool:
         return False
     if first or body.operators[0] != "=":
         return True
-    if _applied(body.operands[0]):
+    if _applied(body.operands[0]) or listing(body.operands[0], "") is not None:
         return True
     name = index_name(body.operands[0])
     return head(body.operands[0]) is not None and not (name is not None and name.rstrip("'") in indices)

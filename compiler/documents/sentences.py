@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from einc.checking.declarations.names import index_name, left_of, size_name
 from einc.checking.matrices.factors import renamed
 from einc.checking.matrices.laid import listing
-from einc.checking.matrices.shapes import DOTS, is_name, parts, plain, words
+from einc.checking.matrices.shapes import DOTS, TRANSPOSE, is_name, parts, plain, words
 from einc.documents.document import Document
 from einc.documents.equations import Said, neighbours, ranged, scripts
 from einc.documents.shapes import FACT
@@ -87,13 +88,19 @@ def _written(said: Said, node: s.Matrix, names: list[s.Expression]) -> Iterator[
     last, size = node.written[-1], counted[1]
     ends = (x for k in scripts(last) if k.content is not None for x in parts(k.content))
     end = next((x for x in ends if size_name(x) == size), None)
-    alike = {plain(x) for x in names if isinstance(x, s.Scripted) and isinstance(last, s.Scripted)
+    alike = {plain(_unturned(x)) for x in names if isinstance(x, s.Scripted) and isinstance(last, s.Scripted)
              and plain(x.base) == plain(last.base)}
     for letter in {w.text: w for x in names for k in scripts(x) if k.content is not None
                    for w in words((k.content,)) if len(w.text) == 1 and w.text.islower() and not w.quoted}.values():
         term = listing(node, letter.text)
         if end is not None and term is not None and letter.text != size and plain(term[0]) in alike:
             yield said, _line([letter], s.Range(s.Number("1", end.span), end, end.span), _FAMILY, said.span)
+
+
+def _unturned(node: s.Scripted) -> s.Scripted:
+    """A name without the sign of a transpose."""
+    return replace(node, scripts=tuple(k for k in node.scripts if k.kind != "upper" or k.content is None or not any(
+        w.text == TRANSPOSE for w in words((k.content,)))))
 
 
 def _counted(node: s.Expression) -> s.Word | None:

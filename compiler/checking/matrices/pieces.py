@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from einc.checking.declarations.names import index_name, left_of
+from einc.checking.declarations.names import index_name, left_of, size_name
 from einc.checking.matrices import typed as y
 from einc.checking.matrices.known import Known
 from einc.checking.matrices.laid import Laid, listing
@@ -77,8 +77,9 @@ def each(laid: Laid, given: s.Group, span: Span) -> y.Typed:
     m = laid.one(matrix)
     many = len(x.shape.rows) - len(m.shape.columns)
     outer = x.shape.rows[:many] if many >= 0 else ()
-    if x.shape.columns != ONE or x.shape.rows != (*outer, *m.shape.columns) or (outer and isinstance(
-            runs, s.Number) and runs.text == "0"):
+    told = size_name(runs)
+    each_of = outer == () if told is None else m.shape.columns == laid.known.whole((told,))
+    if x.shape.columns != ONE or x.shape.rows != (*outer, *m.shape.columns) or not each_of:
         raise ShapesDiffer(f"`{matrix.span.text}` ({m.shape}) times `{vector.span.text}` ({x.shape})", vector.span)
     inner: y.Typed = x
     letters = [f"i@{vector.span.start}e{n}" for n in range(len(outer))]
