@@ -93,6 +93,11 @@ CASES: dict[str, tuple[str, Callable[..., Tensor]]] = {
         r" & \vdots \\"
         r" 0 & 0 & \cdots & A_h \end{bmatrix}",
         lambda A, X: X @ torch.block_diag(*A)),
+    "pieces on a left side": (
+        "vector x_t : d\nvector b_i : d_v\nmatrix W : d_v h × d\nmatrix U : d × h d_v\n"
+        "[q_{t,1}; q_{t,2}; …; q_{t,h}] = W x_t\ny_t = U [q_{t,1}; …; q_{t,h}]\n"
+        "output z_{t,i} = (q_{t,i}^⊤ b_i) y_t",
+        lambda x, b, W, U: ((x @ W.T).unflatten(-1, (3, 2)) * b).sum(-1)[..., None] * (x @ W.T @ U.T)[:, None]),
     "softmax inside of a listing": (
         "matrix X : T × d\nmatrix W_i : d × d_k\nmatrix U : h d_k × d\n"
         r"output Y = \begin{bmatrix} softmax_{s ≤ t}(X X^⊤) X W_1 & \dots & softmax_{s ≤ t}(X X^⊤) X W_h"
@@ -125,6 +130,10 @@ REFUSED: dict[str, tuple[str, str, str]] = {
         "index z : head(0..g-1)\ninput a_z\nmatrix V : g × d\noutput y = [a_1; …; a_g]ᵀ V",
         "E0232", "where the dots are"),
     "a column and a matrix in a list": ("matrix A : d × d\nvector b : d\noutput Y = [b; A]", "E0232", "below or"),
+    "pieces below or beside": ("matrix A : h d_k × h d\noutput [B_1; …; B_h] = A", "E0232", "below or beside"),
+    "pieces of a set that is made in another order": (
+        "index k : feature(d_k)\nindex x : feature(d_k h) = (k i)\nvector x_t : d\nmatrix W : d_k h × d\n"
+        "output [q_{t,1}; …; q_{t,h}] = W x_t", "E0231", "has h pieces"),
     "blocks that count otherwise": (
         "input w_i\nmatrix V : h × d\n" r"output Y = \begin{bmatrix} w_1 & 0 & \cdots & 0 \\ 0 & w_3 & \cdots & 0"
         r" \\ \vdots & \vdots & \ddots & \vdots"

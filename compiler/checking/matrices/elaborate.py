@@ -391,10 +391,10 @@ class _Work:
     def new_indices(self) -> list[s.Statement]:
         """The index lines of letters that the text does not declare, and of composite sides."""
         span = Span(self.statements[0].span.source, 0, 0)
+        made = [index(letter, "feature", sizes, self.supply.fresh(sizes, set()), span)  # which may need new letters
+                for sizes, letter in self.supply.made.items()]
         for size in [x for x in self.supply.new.values() if "+" in x]:
             self.supply.parts(size)
         new = sorted(self.supply.new.items(), key=lambda x: "+" in x[1])  # after the parts
-        out = [index(letter, self.known.classes.get(size.split("+")[0], "feature"), (size,),
-                     self.supply.parts(size) if "+" in size else (), span) for letter, size in new]
-        return out + [index(letter, "feature", dimension, self.supply.fresh(dimension, set()), span)
-                      for dimension, letter in self.supply.made.items()]
+        return [index(letter, self.known.classes.get(size.split("+")[0], "feature"), (size,),
+                      self.supply.parts(size) if "+" in size else (), span) for letter, size in new] + made
