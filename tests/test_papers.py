@@ -25,7 +25,8 @@ from papers import altered, references
 FOLDER = Path(__file__).parent / "papers"
 TEXTS = {path.stem: path for path in sorted(FOLDER.iterdir()) if path.stem in references.SIZES}
 # Of a parameter here, its name in the references.
-NAMES = {"ell_1": "l_1", "ell_2": "l_2", "Att_hat_leftrightarrow": "Att_leftrightarrow_hat"}
+NAMES = {"ell_1": "l_1", "ell_2": "l_2", "Att_hat_leftrightarrow": "Att_leftrightarrow_hat",
+         "R_Theta_d": "R"}
 # The same, of what a section names as another one does.
 OWN_NAMES = {("The recurrent representation.", "Retention"): "Retention_n"}
 
@@ -79,14 +80,15 @@ def outputs(name: str, text: str, wanted: references.Reference, side: str = "") 
 
 # The outputs that are read of each excerpt, of those that it is about.
 READ = {
+    "attention_is_all_you_need": {"MultiHead"},
     "flash_attention_2": {"O", "O_2"},
     "longformer": {"O"},
-    "deepseek_v2": {"k_C", "v_C"},
+    "deepseek_v2": {"u"},
     "gqa": {"Y"},
     "mamba_2": {"y", "Y"},
     "retnet": {"Retention", "Retention_n"},
     "performer": {"Att_leftrightarrow", "Att_rightarrow", "Att_leftrightarrow_hat"},
-    "roformer": {"v"},
+    "roformer": {"o"},
     "vit": {"sigma_2"},
 }
 
@@ -101,8 +103,8 @@ def test_what_is_read_of_an_excerpt_is_what_its_paper_means(name: str) -> None:
 
 # Of each excerpt how many equations of its displays are read, and how many there are.
 DISPLAYS = {
-    "alibi": (0, 1), "attention_is_all_you_need": (0, 3), "deepseek_v2": (3, 11), "flash_attention_2": (10, 10),
-    "gqa": (6, 6), "longformer": (4, 4), "mamba_2": (4, 4), "performer": (8, 9), "retnet": (8, 8), "roformer": (1, 6),
+    "alibi": (0, 1), "attention_is_all_you_need": (3, 3), "deepseek_v2": (12, 12), "flash_attention_2": (10, 10),
+    "gqa": (6, 6), "longformer": (4, 4), "mamba_2": (4, 4), "performer": (8, 9), "retnet": (8, 8), "roformer": (6, 6),
     "t5": (0, 2), "vit": (2, 12),
 }
 

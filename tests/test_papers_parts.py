@@ -18,7 +18,8 @@ from einc.ir.programs import TypedProgram
 from einc.meaning.interpret import interpret
 
 Array = np.ndarray
-SIZES = {"n": 5, "m": 4, "d": 3, "e": 2, "T": 5, "N": 5, "L": 5, "D": 3, "x_len": 5, "h": 4, "g": 2, "H": 4, "G": 2}
+SIZES = {"n": 5, "m": 4, "d": 3, "e": 2, "T": 5, "N": 5, "L": 5, "D": 3, "x_len": 5, "h": 4, "g": 2, "H": 4, "G": 2,
+         "d_c_prime": 5, "d_prime_c": 5, "d_h_R": 3, "d_c": 2}
 QKV = r"Let $Q, K \in \mathbb{R}^{n \times d}$ and $V \in \mathbb{R}^{n \times e}$. "
 ROWS = np.arange(1, 6)[:, None]
 COLUMNS = np.arange(1, 6)[None, :]
@@ -130,6 +131,47 @@ $$ F(X_n) = X_n W $$""", "F", lambda X, W: X @ W),
     Text("labels that are arrows, accents over scripts", QKV + r"""
 $$ A_{\rightarrow} = Q K^\top, \qquad \widehat{B_{\leftrightarrow}} = A_{\rightarrow} V $$""",
          "B_hat_leftrightarrow", lambda Q, K, V: Q @ K.T @ V),
+    Text("pieces of a vector that are listed", r"""
+For tokens $t = 1, \dots, T$ let $x_t \in \mathbb{R}^{d}$, $W \in \mathbb{R}^{e h \times d}$, $U \in \mathbb{R}^{d
+\times h e}$.
+$$ [q_{t,1}; q_{t,2}; \dots; q_{t,h}] = p_t = W x_t $$
+$$ y_t = U [q_{t,1}; \dots; q_{t,h}] + U p_t + \sum_i (q_{t,i}^\top q_{t,i}) x_t $$""", "y",
+         lambda x, W, U: 2 * x @ W.T @ U.T + ((x @ W.T) ** 2).sum(-1, keepdims=True) * x),
+    Text("matrices side by side on a left side", r"""
+Let $X \in \mathbb{R}^{n \times d}$ and $W \in \mathbb{R}^{d \times h e}$.
+$$ [A_1; A_2; \dots; A_h] = X W, \qquad Y_i = A_i^\top A_i $$""", "Y",
+         lambda X, W: np.einsum("nia,nib->iab", *2 * [(X @ W).reshape(5, 4, 2)])),
+    Text("a vector of which the pieces are defined", r"""
+For tokens $t = 1, \dots, T$ let $x_t \in \mathbb{R}^{d}$, $W_i \in \mathbb{R}^{e \times d}$, $i = 1, \dots, h$, and
+$U \in \mathbb{R}^{d \times e h}$. $$ q_{t,i} = W_i x_t $$ $$ [q_{t,1}; \dots; q_{t,h}] = q_t $$ $$ y_t = U q_t
+$$""", "y",
+         lambda x, W, U: np.einsum("ied,td->tie", W, x).reshape(5, 8) @ U.T),
+    Text("a function that words define, of another position", r"""
+For tokens $t = 1, \dots, T$ let $x_t \in \mathbb{R}^{d}$ and $R_t \in \mathbb{R}^{d \times d}$. For a vector at
+position $t$,
+$F(\cdot)$ multiplies it by the matrix $R_t$. $$ y_t = \sum_{s=1}^{t} F(2 x_s) $$""", "y",
+         lambda x, R: 2 * np.cumsum(np.einsum("tab,tb->ta", R, x), axis=0)),
+    Text("a function of each part", r"""
+For tokens $t = 1, \dots, T$ let $x_t \in \mathbb{R}^{d}$, $W \in \mathbb{R}^{e h \times d}$, $R \in \mathbb{R}^{e
+\times e}$, and
+$F(\cdot)$ multiplies each part of $e$ entries, one for each head, by the matrix $R$.
+$$ [y_{t,1}; \dots; y_{t,h}] = F(W x_t), \qquad z_{t,i} = R y_{t,i} $$""", "z",
+         lambda x, W, R: (x @ W.T).reshape(5, 4, 2) @ (R @ R).T),
+    Text("a softmax over what its sum runs over", r"""
+For tokens $t = 1, \dots, T$ let $q_t, k_t, v_t \in \mathbb{R}^{d}$.
+$$ o_t = \sum_{j=1}^{t} \operatorname{Softmax}_j(q_t^\top k_j) v_j $$""", "o",
+         lambda q, k, v: softmax(np.where(ROWS >= COLUMNS, q @ k.T, -np.inf)) @ v),
+    Text("sizes with primes and labels", r"""
+Let $A \in \mathbb{R}^{d_c' \times d_h^R}$ and $B \in \mathbb{R}^{d_h^R \times d_c}$.
+$$ Y = \frac{A B}{\sqrt{d_h^R}} $$""", "Y", lambda A, B: A @ B / 3 ** 0.5),
+    Text("shapes in words", r"""There are $n$ rows in $Q$, and the rows of $Q$ and $K$ have length $d$. There are still
+$m$ rows in $K$ and in $V$, and $V$ is as long: the rows of $V$ are all of dimension $e$.
+$$ S = Q K^\top V $$""".replace("are all of", "are of"), "S", lambda Q, K, V: Q @ K.T @ V),
+    Text("rows and columns in words", r"""Here $Q$ and $K$ have $n$ rows and $d$ columns.
+$$ S = Q K^\top $$""", "S", lambda Q, K: Q @ K.T),
+    Text("a family that is a set", QKV + r"""For tokens $t = 1, \dots, n$ let
+$W = \{w_i = 2^{-i}, i \in [1, 2, \dots, d]\}$. $$ y_t = \sum_i Q_{ti} w_i K_{ti} $$""", "y",
+         lambda Q, K: (Q * K) @ 0.5 ** np.arange(1, 4)),
     Text("shapes below braces", r"""
 $$ Y = \underbrace{X}_{n \times d} \underbrace{W}_{d \times e}, \qquad
    X \equiv \underbrace{\begin{bmatrix} - & x_1 & - \\ - & \dots & - \\ - & x_n & - \end{bmatrix}}_{n \times d} $$""",
@@ -187,6 +229,52 @@ $$ y = [a_1 \cdots a_T] b $$""", "is a list"),
 $$ A_{ij} = \begin{cases} a_i \dots a_{j+1} & i > j \\ 0 & i \le j \end{cases} $$""", "is a list"),
     ("a product with a shape is no symbol", r"""Here $XW \in \mathbb{R}^{n \times d}$.
 $$ Z = \underbrace{XW}_{n \times d} $$""", "has a shape in the text"),
+    ("a shape that words deny", r"""The rows of $Q$ have dimension $d$, but not in every text there are $n$ rows in $Q$.
+$$ S = Q^\top Q $$""", "is a transpose"),
+    ("two shapes in words", r"""There are $n$ rows in $Q$ and the rows of $Q$ have dimension $d$.
+There are $m$ rows in $Q$. $$ S = Q Q^\top $$""", "is a transpose"),
+    ("a left side from 0", r"""Let $x \in \mathbb{R}^{d}$, $W \in \mathbb{R}^{h e \times d}$.
+$$ [q_0; \dots; q_h] = W x, \qquad y_i = 2 q_i $$""", "is no name of a tensor"),
+    ("a left side with another step", r"""Let $x \in \mathbb{R}^{d}$, $W \in \mathbb{R}^{h e \times d}$.
+$$ [q_1; q_3; \dots; q_h] = W x, \qquad y_i = 2 q_i $$""", "is no name of a tensor"),
+    ("pieces below or beside", r"""Let $X \in \mathbb{R}^{h e \times h d}$.
+$$ [A_1; A_2; \dots; A_h] = X, \qquad Y_i = A_i A_i^\top $$""", "below or beside"),
+    ("pieces of a size that is no factor", r"""Let $X \in \mathbb{R}^{e \times d}$.
+$$ [A_1; A_2; \dots; A_h] = X, \qquad Y_i = A_i A_i^\top $$""", "has h pieces"),
+    ("a letter more that nothing explains", r"""For tokens $t = 1, \dots, T$ and heads $i = 1, \dots, h$ let
+$x_t \in \mathbb{R}^{d}$, $W \in \mathbb{R}^{h e \times d}$. $$ k_t = W x_t $$ $$ y_{t,i} = 2 k_{t,i} $$""",
+     "which of them"),
+    ("a function in words of two positions", r"""For tokens $t = 1, \dots, T$ let $x_t \in \mathbb{R}^{d}$ and
+$R_t \in \mathbb{R}^{d \times d}$. For a vector at position $t$, $F(\cdot)$ multiplies it by the matrix $R_t$.
+$$ y_t = \sum_{s=1}^{t} F(x_s + x_t) $$""", "is `R_t` taken here"),
+    ("a function in words of a position that is not said", r"""For tokens $t = 1, \dots, T$ let $x_t \in
+\mathbb{R}^{d}$ and
+$R_t \in \mathbb{R}^{d \times d}$. Here $F(\cdot)$ multiplies a vector by the matrix $R_t$.
+$$ y_t = F(x_t) $$""", "that of what it multiplies"),
+    ("a function in words with a condition", r"""For tokens $t = 1, \dots, T$ let $x_t \in \mathbb{R}^{d}$ and
+$R \in \mathbb{R}^{d \times d}$. Here $F(\cdot)$ multiplies a vector by the matrix $R$ if it is short.
+$$ y_t = F(x_t) $$""", "nothing says which shape `F` has"),
+    ("a function in words that does more", r"""For tokens $t = 1, \dots, T$ let $x_t, b \in \mathbb{R}^{d}$ and
+$R \in \mathbb{R}^{d \times d}$. Here $F(\cdot)$ multiplies a vector by the matrix $R$ and adds $b$.
+$$ y_t = F(x_t) $$""", "nothing says which shape `F` has"),
+    ("a function in words of parts of another size", r"""For tokens $t = 1, \dots, T$ let $x_t \in \mathbb{R}^{h e}$ and
+$R \in \mathbb{R}^{e \times e}$. Here $F(\cdot)$ multiplies each part of $h$ entries by the matrix $R$.
+$$ [y_{t,1}; \dots; y_{t,h}] = F(x_t), \qquad z_{t,i} = 2 y_{t,i} $$""", "does not take these"),
+    ("a letter above a size", r"""For heads $r = 1, \dots, h$ let $x \in \mathbb{R}^{d_h^r}$ and
+$W \in \mathbb{R}^{e \times d_h^r}$. $$ y = W x $$""", "no index says what its entries are"),
+    ("two orders of one side", r"""For tokens $t = 1, \dots, T$ let $x_t \in \mathbb{R}^{h e}$.
+$$ [q_{t,1}; \dots; q_{t,h}] = x_t, \qquad [p_{t,1}; \dots; p_{t,e}] = x_t $$
+$$ z_{t,j} = 2 p_{t,j}^\top q_{t,i} $$""", "has e pieces"),
+    ("a size above that may be a power", r"""Let $x \in \mathbb{R}^{d_h^R}$, $W \in \mathbb{R}^{R \times d_h^R}$.
+$$ y = W x $$""", "no index says what its entries are"),
+    ("a function without parentheses before a vector", r"""For tokens $m = 1, \dots, N$ let $x_m \in \mathbb{R}^{d}$
+and a
+scalar $\theta$. $$ q_m = \cos m \theta x_m $$""", "stands in parentheses"),
+    ("blocks from 0", r"""Let $\Theta = \{\theta_i = 2^{-i}, i \in [0, 1, \dots, d/2 - 1]\}$ and $x \in \mathbb{R}^d$.
+$$ y = \begin{pmatrix} \cos \theta_0 & -\sin \theta_0 & \cdots & 0 & 0 \\ \sin \theta_0 & \cos \theta_0 & \cdots & 0
+& 0 \\
+\vdots & \vdots & \ddots & \vdots & \vdots \\ 0 & 0 & \cdots & \cos \theta_{d/2-1} & -\sin \theta_{d/2-1} \\
+0 & 0 & \cdots & \sin \theta_{d/2-1} & \cos \theta_{d/2-1} \end{pmatrix} x $$""", "where the dots are"),
     ("a power of exp", r"""Let $x \in \mathbb{R}^{d}$. $$ y = \exp^{2} x $$""", "stands in parentheses"),
     ("a mask of which nothing says how large it is", QKV + r"""
 $$ M_{ij} = \begin{cases} 0 & \text{if } i \ge j \\ -\infty & \text{otherwise} \end{cases} $$
@@ -221,4 +309,22 @@ def test_what_has_no_one_reading_is_told(name: str, text: str, reason: str) -> N
     account = made("# A section\n\n" + text + "\n")
     told = [e for e in account.entries if e.status == "skipped"]
     assert [e for e in told if reason in e.reason], (name, [e.reason for e in account.entries])
-    assert not account.made or name in ("a power beside a label", "a function of a vector that has a matrix")
+    assert not account.made or name in ("a power beside a label", "a function of a vector that has a matrix",
+                                        "a letter more that nothing explains", "blocks from 0",
+                                        "two orders of one side")
+
+
+def test_a_piece_that_no_listing_names_is_inferred() -> None:
+    found = made(r"""# A section
+
+For tokens $t = 1, \dots, T$ let $x_t \in \mathbb{R}^{d}$, and $W, U \in \mathbb{R}^{h e \times d}$.
+
+$$ [q_{t,1}; \dots; q_{t,h}] = W x_t $$
+
+$$ k_t = U x_t $$
+
+$$ y_{t,i} = q_{t,i} + k_{t,i} $$
+""")
+    assert [(e.status, e.sure) for e in found.entries if e.display] == [
+        ("compiled", "bound"), ("compiled", "bound"), ("compiled", "inferred")]
+    assert any("one of the pieces" in e.reason for e in found.entries)

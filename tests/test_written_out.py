@@ -74,6 +74,30 @@ CASES: dict[str, tuple[str, Callable[..., Tensor]]] = {
     "what is no sum after a sum": (
         "vector a, b : d\nmatrix W : d_k × 2 d\noutput y = W [a + b; a - b]",
         lambda a, b, W: W @ torch.cat([a + b, a - b])),
+    "blocks on a diagonal": (
+        "index j : feature(d_ff / 2)\ninput w_j\nvector x : d_ff\n"
+        r"output y = \begin{pmatrix} \cos w_1 & -\sin w_1 & 0 & 0 & \cdots & 0 & 0 \\"
+        r" \sin w_1 & \cos w_1 & 0 & 0 & \cdots & 0 & 0 \\ 0 & 0 & \cos w_2 & -\sin w_2 & \cdots & 0 & 0 \\"
+        r" 0 & 0 & \sin w_2 & \cos w_2 & \cdots & 0 & 0 \\ \vdots & \vdots & \vdots & \vdots & \ddots & \vdots"
+        r" & \vdots \\"
+        r" 0 & 0 & 0 & 0 & \cdots & \cos w_{d_ff/2} & -\sin w_{d_ff/2} \\"
+        r" 0 & 0 & 0 & 0 & \cdots & \sin w_{d_ff/2} & \cos w_{d_ff/2} \end{pmatrix} x",
+        lambda w, x: torch.block_diag(*(torch.tensor([[v.cos(), -v.sin()], [v.sin(), v.cos()]]) for v in w)) @ x),
+    "numbers on a diagonal": (
+        "input w_i\nmatrix A : h × d\n"
+        r"output Y = \begin{bmatrix} w_1 & \cdots & 0 \\ \vdots & \ddots & \vdots \\ 0 & \cdots & w_h \end{bmatrix} A",
+        lambda w, A: torch.diag(w) @ A),
+    "matrices on a diagonal": (
+        "matrix A_i : d × d_k\nmatrix X : T × h d\n"
+        r"output Y = X \begin{bmatrix} A_1 & 0 & \cdots & 0 \\ 0 & A_2 & \cdots & 0 \\ \vdots & \vdots & \ddots"
+        r" & \vdots \\"
+        r" 0 & 0 & \cdots & A_h \end{bmatrix}",
+        lambda A, X: X @ torch.block_diag(*A)),
+    "pieces on a left side": (
+        "vector x_t : d\nvector b_i : d_v\nmatrix W : d_v h × d\nmatrix U : d × h d_v\n"
+        "[q_{t,1}; q_{t,2}; …; q_{t,h}] = W x_t\ny_t = U [q_{t,1}; …; q_{t,h}]\n"
+        "output z_{t,i} = (q_{t,i}^⊤ b_i) y_t",
+        lambda x, b, W, U: ((x @ W.T).unflatten(-1, (3, 2)) * b).sum(-1)[..., None] * (x @ W.T @ U.T)[:, None]),
     "softmax inside of a listing": (
         "matrix X : T × d\nmatrix W_i : d × d_k\nmatrix U : h d_k × d\n"
         r"output Y = \begin{bmatrix} softmax_{s ≤ t}(X X^⊤) X W_1 & \dots & softmax_{s ≤ t}(X X^⊤) X W_h"
@@ -106,6 +130,30 @@ REFUSED: dict[str, tuple[str, str, str]] = {
         "index z : head(0..g-1)\ninput a_z\nmatrix V : g × d\noutput y = [a_1; …; a_g]ᵀ V",
         "E0232", "where the dots are"),
     "a column and a matrix in a list": ("matrix A : d × d\nvector b : d\noutput Y = [b; A]", "E0232", "below or"),
+    "pieces below or beside": ("matrix A : h d_k × h d\noutput [B_1; …; B_h] = A", "E0232", "below or beside"),
+    "pieces of a set that is made in another order": (
+        "index k : feature(d_k)\nindex x : feature(d_k h) = (k i)\nvector x_t : d\nmatrix W : d_k h × d\n"
+        "output [q_{t,1}; …; q_{t,h}] = W x_t", "E0231", "has h pieces"),
+    "blocks that count otherwise": (
+        "input w_i\nmatrix V : h × d\n" r"output Y = \begin{bmatrix} w_1 & 0 & \cdots & 0 \\ 0 & w_3 & \cdots & 0"
+        r" \\ \vdots & \vdots & \ddots & \vdots"
+        r" \\ 0 & 0 & \cdots & w_h \end{bmatrix} V", "E0232", "where the dots are"),
+    "blocks that do not count": (
+        "matrix V : h × d\n" r"output Y = \begin{bmatrix} 1 & \cdots & 0 \\ \vdots & \ddots & \vdots \\ 0 & \cdots"
+        r" & 1 \end{bmatrix} V", "E0232",
+        "where the dots are"),
+    "something beside the blocks": (
+        "input w_i\nmatrix V : h × d\n" r"output Y = \begin{bmatrix} w_1 & \cdots & 0 \\ \vdots & \ddots & \vdots"
+        r" \\ 1 & \cdots & w_h \end{bmatrix} V",
+        "E0232", "where the dots are"),
+    "the last two of what counts": (
+        "input w_i\nmatrix V : h × d\n" r"output Y = \begin{bmatrix} w_1 & 0 & \cdots & 0 & 0 \\ 0 & w_2 & \cdots"
+        r" & 0 & 0 \\"
+        r" \vdots & \vdots & \ddots & \vdots & \vdots \\ 0 & 0 & \cdots & w_{h-1} & 0 \\ 0 & 0 & \cdots & 0 & w_h"
+        r" \end{bmatrix} V", "E0232", "where the dots are"),
+    "a function of one factor or of two": (
+        "input w, v\nvector x : 2\n" r"output y = \begin{pmatrix} \cos w v & 0 \\ 0 & 1 \end{pmatrix} x", "E0230",
+        "in parentheses"),
     "up to a letter": ("vector x_t : d\noutput y_t = [x_1; …; x_t]", "E0232", "where the dots are"),
 }
 
@@ -141,3 +189,34 @@ def test_drawn_blocks_are_what_torch_concatenates(seed: int) -> None:
     whole = torch.cat([torch.cat([given[x] for x in row], -1) for row in names])
     assert whole.shape == (high * SIZES["d"], sum(SIZES[x] for x in sizes))
     torch.testing.assert_close(einc.compile(HEAD + text + "\n")(**given), whole @ given["W"], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_drawn_blocks_on_a_diagonal_are_those_of_torch(seed: int) -> None:
+    """One or two of the first blocks and the last, each of some rows and columns of numbers that an index counts."""
+    draw = Random(seed)
+    shown, high, wide = draw.randint(1, 2), draw.randint(1, 3), draw.randint(1, 3)
+    drawn = [[draw.choice(["a", "b", "0", "1", "a b", "2"]) for _ in range(wide)] for _ in range(high)]
+    cells = [["a", *row[1:]] if n == 0 else row for n, row in enumerate(drawn)]
+    numbers = [*map(str, range(1, shown + 1)), "h"]
+
+    def row(at: int, n: int) -> str:
+        """A row of the block at a place, among zeros, with dots before the last block."""
+        parts = ["0"] * (wide * (shown + 1))
+        parts[at * wide : (at + 1) * wide] = [
+            x.replace("a", f"a_{numbers[at]}").replace("b", f"b_{numbers[at]}") for x in cells[n]]
+        return " & ".join((*parts[: shown * wide], r"\cdots", *parts[shown * wide :]))
+
+    dots = r" & ".join([r"\vdots"] * (shown * wide) + [r"\ddots"] + [r"\vdots"] * wide)
+    rows = [row(at, n) for at in range(shown) for n in range(high)] + [dots] + [row(shown, n) for n in range(high)]
+    written = r" \\ ".join(rows)
+    columns = "h" if wide == 1 else f"{wide} h"
+    text = "input a_i, b_i\n" + f"matrix W : {columns} × n\noutput Y = " + (
+        r"\begin{bmatrix} " + written + r" \end{bmatrix} W")
+    given = {"b": torch.zeros(3).double(), **given_to(text)}
+    one = {"a": lambda k: given["a"][k], "b": lambda k: given["b"][k], "0": lambda k: torch.zeros(()),
+           "1": lambda k: torch.ones(()), "2": lambda k: torch.tensor(2.0),
+           "a b": lambda k: given["a"][k] * given["b"][k]}
+    blocks = [torch.stack([torch.stack([one[x](k).double() for x in line]) for line in cells]) for k in range(3)]
+    got = einc.compile(HEAD + text + "\n")(**{x: v for x, v in given.items() if x != "b" or "b" in written})
+    torch.testing.assert_close(got, torch.block_diag(*blocks) @ given["W"], rtol=1e-12, atol=1e-12)

@@ -7,18 +7,21 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from einc.checking.declarations.names import head, index_name, left_of
+from einc.checking.matrices.laid import listing
 from einc.checking.matrices.shapes import mapped, parts
-from einc.documents import algorithms, code, listings, shapes
+from einc.documents import algorithms, code, listings, multiplied, shapes
 from einc.documents.apart import columns
 from einc.documents.apart import parts as parts_of
 from einc.documents.blocks import updates
 from einc.documents.braces import braces
 from einc.documents.document import Document, Formula
 from einc.documents.facts import bare, fact, sizes
+from einc.documents.families import members
 from einc.documents.pieces import merged
 from einc.documents.rows import FACT, rows
 from einc.documents.said import Known, Said, left_text, scripts
 from einc.documents.unnamed import again, identity, is_function, nothing, numbered, value
+from einc.documents.worded import worded
 from einc.errors.problems import BadDeclaration, UnknownMacro
 from einc.errors.report import Help, Problem, Report, Span
 from einc.ir.primitives import PRIMITIVES
@@ -63,7 +66,10 @@ def _words(document: Document, found: list[Said], functions: frozenset[str]) -> 
                 if x.statement is not None and x.formula.display and not x.fact}
     named = [Said(formula, line.span, line, fact=FACT) for formula, line in rows(document, names)
              if left_of(line.clauses[0].body).span.text not in computed]
-    return named + [Said(formula, line.span, line, fact=shapes.FACT) for formula, line in braces(document, names)]
+    named += [Said(formula, line.span, line, fact=multiplied.FACT)
+              for formula, line in multiplied.multiplied(document, names)]
+    said = (*braces(document, names), *worded(document, names))
+    return named + [Said(formula, line.span, line, fact=shapes.FACT) for formula, line in said]
 
 
 def _begins(value: Said, found: Said) -> bool:
@@ -208,7 +214,11 @@ def _statement(formula: Formula, statement: s.Statement, known: Known, end: int)
     groups: list[list[s.Clause]] = []
     lead: list[s.Clause] = []  # names that a range or a shape after them is said of
     for clause in statement.clauses:
-        if (sides := shapes.shape(clause.body)) is not None:
+        if (family := members(clause.body)) is not None and ranged(family[1]) is not None:
+            member, over = (s.Clause(x, None, x.span) for x in family)
+            yield _indices(formula, [over], known)
+            yield from _chain(formula, statement, [member], known)
+        if (sides := shapes.shape(clause.body, known.sizes | known.indices)) is not None:
             clause, whole = shapes.without(clause), clause.span
             equated = isinstance(clause.body, s.Relation)
             names = [clause.body.operands[0]] if isinstance(clause.body, s.Relation) else [
@@ -262,7 +272,7 @@ def _starts(clause: s.Clause, indices: frozenset[str], first: bool) -> bool:
         return False
     if first or body.operators[0] != "=":
         return True
-    if _applied(body.operands[0]):
+    if _applied(body.operands[0]) or listing(body.operands[0], "") is not None:
         return True
     name = index_name(body.operands[0])
     return head(body.operands[0]) is not None and not (name is not None and name.rstrip("'") in indices)
@@ -284,6 +294,9 @@ def _chain(formula: Formula, statement: s.Statement, group: list[s.Clause], know
         yield from _facts(formula, statement, first, kind)
         return
     function = formula.display and is_function(replace(statement, clauses=(first,)))
+    if listing(first.body.operands[0], "") is not None and first.body.operators[1:] in ((), ("=",)):
+        yield from _listed(formula, statement, first, rest, known)
+        return
     left, operators = first.body.operands[0], first.body.operators
     chained = len(operators) > 1 and all(o in ("=", ":=") for o in operators)
     named = head(left)
@@ -301,6 +314,20 @@ def _chain(formula: Formula, statement: s.Statement, group: list[s.Clause], know
         last = rest[-1].span if rest and right in (None, rights[-1]) else body.span
         span = body.span.to(last)
         yield Said(formula, span, replace(statement, clauses=(clause, *rest), span=span))
+
+
+def _listed(formula: Formula, statement: s.Statement, clause: s.Clause, rest: list[s.Clause],
+            known: Known) -> Iterator[Said]:
+    """`[q_1; …; q_h] = q` says of what q consists, and `[q_1; …; q_h] = q = W x` also what q is."""
+    assert isinstance(clause.body, s.Relation)
+    left, name, *others = clause.body.operands
+    span = left.span.to(name.span)
+    first = replace(clause, body=s.Relation((left, name), ("=",), span), span=span)
+    yield Said(formula, span, replace(statement, clauses=(first, *(() if others else rest)), span=span))
+    if others:
+        place = name.span.to(others[0].span)
+        second = replace(clause, body=s.Relation((name, others[0]), ("=",), place), span=place)
+        yield from _chain(formula, statement, [second, *rest], known)
 
 
 def _facts(formula: Formula, statement: s.Statement, clause: s.Clause, kind: str) -> Iterator[Said]:
@@ -333,6 +360,8 @@ def ranged(node: s.Expression) -> s.Range | None:
         case s.Relation((_, s.Range() as over), ("in",)):
             return over
         case s.Relation((letter, s.Range(s.Number() | s.Word() | s.Sum()) as over), ("=",)) if index_name(letter):
+            return over
+        case s.Relation((_, s.Group("[", "]", (s.Range() as over,))), ("in",)):
             return over
         case s.Relation((_, s.Group("[", "]", ((s.Word() | s.Scripted()) as high,))), ("in",)):
             return s.Range(s.Number("1", high.span), high, high.span)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
-from einc.checking.declarations.names import index_name, left_of
+from einc.checking.declarations.names import index_name, left_of, size_name
 from einc.checking.matrices.factors import renamed
-from einc.checking.matrices.shapes import DOTS, parts, plain, words
+from einc.checking.matrices.laid import listing
+from einc.checking.matrices.shapes import DOTS, TRANSPOSE, parts, plain, words
 from einc.documents.document import Document
 from einc.documents.equations import neighbours, ranged
 from einc.documents.said import Said, scripts
@@ -62,6 +64,7 @@ def _listed(equations: tuple[Said, ...]) -> Iterator[tuple[Said, s.Statement]]:
     """The letter of what is listed from the first to the last, `(A_1, …, A_h)`: that of its equation, `A_i = …`."""
     read = [x for x in equations if x.statement is not None and isinstance(x.statement.clauses[0].body, s.Relation)]
     lefts = [left_of(x.statement.clauses[0].body) for x in read if x.statement is not None]
+    names = _Names.of(equations)
     for said in read:
         nodes = [x for c in said.statement.clauses for x in parts(c.body)] if said.statement is not None else []
         for first, last in (x.items for x in nodes if isinstance(x, s.Group) and len(x.items) == 2):
@@ -73,6 +76,51 @@ def _listed(equations: tuple[Said, ...]) -> Iterator[tuple[Said, s.Statement]]:
             for left, letter in ((x, letter) for x in lefts if (letter := _counted(x)) is not None):
                 if letter.text != size.text and plain(renamed(left, letter.text, size.text)) == plain(last):
                     yield said, _line([letter], over, _FAMILY, said.span)
+        for node in (x for x in nodes if isinstance(x, s.Matrix) and x.form == "list"):
+            yield from _written(said, node, names)
+
+
+@dataclass(frozen=True)
+class _Names:
+    """The names of a document that have scripts, without places, and the small letters in these, both by their base."""
+
+    plain: Mapping[str, set[object]]
+    letters: Mapping[str, Mapping[str, s.Word]]
+
+    @classmethod
+    def of(cls, equations: Iterable[Said]) -> _Names:
+        """Those of all equations."""
+        found: dict[str, set[object]] = {}
+        letters: dict[str, dict[str, s.Word]] = {}
+        for x in (x for said in equations if said.statement is not None for c in said.statement.clauses
+                  for x in parts(c.body)):
+            if isinstance(x, s.Scripted) and isinstance(x.base, s.Word):
+                found.setdefault(x.base.text, set()).add(plain(_unturned(x)))
+                inside = words(k.content for k in x.scripts if k.content is not None)
+                letters.setdefault(x.base.text, {}).update(
+                    {w.text: w for w in inside if len(w.text) == 1 and w.text.islower() and not w.quoted})
+        return cls(found, letters)
+
+
+def _written(said: Said, node: s.Matrix, names: _Names) -> Iterator[tuple[Said, s.Statement]]:
+    """The letters under which a text has what `[q_1; …; q_h]` lists from the first to the last."""
+    counted, last = listing(node, ""), node.written[-1]
+    if counted is None or not isinstance(last, s.Scripted) or not isinstance(last.base, s.Word):
+        return
+    ends = (x for k in last.scripts if k.content is not None for x in parts(k.content))
+    end = next((x for x in ends if size_name(x) == counted[1]), None)
+    for text, letter in names.letters[last.base.text].items():
+        term = listing(node, text)
+        if end is None or term is None or text == counted[1]:
+            continue
+        if plain(term[0]) in names.plain[last.base.text]:
+            yield said, _line([letter], s.Range(s.Number("1", end.span), end, end.span), _FAMILY, said.span)
+
+
+def _unturned(node: s.Scripted) -> s.Scripted:
+    """A name without the sign of a transpose."""
+    return replace(node, scripts=tuple(k for k in node.scripts if k.kind != "upper" or k.content is None or not any(
+        w.text == TRANSPOSE for w in words((k.content,)))))
 
 
 def _counted(node: s.Expression) -> s.Word | None:
@@ -84,7 +132,9 @@ def _counted(node: s.Expression) -> s.Word | None:
 
 
 def _braced(node: s.Expression) -> bool:
-    return isinstance(node, s.Group) and node.open == "{"
+    """Whether it is a set of numbers, in braces or, where it is a range, in brackets."""
+    return isinstance(node, s.Group) and (node.open == "{" or (node.open == "[" and isinstance(
+        node.items[0], s.Range)))
 
 
 def _class(said: Said, names: list[s.Expression], temporal: set[str]) -> str:

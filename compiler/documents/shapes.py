@@ -9,6 +9,7 @@ from dataclasses import replace
 from einc.checking.declarations.names import head
 from einc.checking.matrices.factors import BOLD, enclosed
 from einc.checking.matrices.shapes import dimensions, mapped
+from einc.checking.matrices.slots import undressed
 from einc.documents.symbols import Symbol, fixed
 from einc.errors.report import Problem, Span
 from einc.syntax import tree as s
@@ -27,8 +28,10 @@ def number(text: str, start: int) -> bool:
     return _NUMBER.search(text, max(start - 60, 0), start) is not None
 
 
-def shape(node: s.Expression) -> s.Expression | None:
-    """What stands above the ℝ of `… ∈ \\mathbb{R}^{T \\times d}`, the last of a relation; None where there is none."""
+def shape(node: s.Expression, sizes: Container[str] = ()) -> s.Expression | None:
+    """What stands above the ℝ of `… ∈ \\mathbb{R}^{T \\times d}`, the last of a relation; None where there is none. The
+    `sizes` are the names that the text writes as sizes.
+    """
     if not isinstance(node, s.Relation) or node.operators[-1] != "in":
         return None
     match counted(node.operands[-1]):
@@ -40,9 +43,15 @@ def shape(node: s.Expression) -> s.Expression | None:
             inner = content
             while isinstance(inner, s.Group) and inner.open == "{" and len(inner.items) == 1:
                 (inner,) = inner.items
+            inner = _bare(inner, sizes)
             listed = isinstance(inner, s.Group) and inner.open == "(" and len(inner.items) > 1
             return _times(inner.items, inner.span) if isinstance(inner, s.Group) and listed else inner
     return None
+
+
+def _bare(node: s.Expression, sizes: Container[str]) -> s.Expression:
+    """The expression of a shape with every size under a name without primes and labels above."""
+    return undressed(node, sizes) if isinstance(node, s.Scripted) else mapped(node, lambda x: _bare(x, sizes))
 
 
 def counted(node: s.Expression) -> s.Expression:

@@ -163,7 +163,8 @@ def _between(found: list[Word], places: list[int], source: Source) -> set[int]:
     """The places of the marks in one bracket, of which `places` are the words, its opener first."""
     first, *inner = places
     dots = [n for n in inner if found[n].type == "DOTS" and _SPREAD.match(source.text, found[n].start)]
-    if not dots or not _is_list(found, first) or any(found[n].type in _APART for n in inner):
+    if not dots or not _is_list(found, first) or any(
+            found[n].type in _APART or found[n].value == ";" for n in inner):
         return set()
     wide = {n for n in inner[1:] if _WIDE.search(source.text, found[n - 1].end, found[n].start)}
     return wide | {*dots} | {n + 1 for n in dots}

@@ -41,6 +41,16 @@ def two_primes(source: Source, words: Sequence[Placed], marks: str, span: Span) 
         Help(f"write `{name}{scripts}{braced}` if the index has it", Span(source, at, span.end), braced, False)))
 
 
+def in_shape(source: Source, words: Sequence[Placed]) -> bool:
+    """Whether the next word stands in the braces of a shape, `\\mathbb{R}^{d_c' \\times d}`."""
+    depth = 0
+    for at in range(len(words) - 1, 1, -1):
+        depth += (words[at].type == "RBRACE") - (words[at].type == "LBRACE")
+        if depth < 0:
+            return words[at - 1].type == "UP" and source.text.startswith("\\mathbb", words[at - 2].start)
+    return False
+
+
 def _name(words: Sequence[Placed]) -> tuple[int, int]:
     """The place of the name whose scripts the last words are: after each sign what stands in braces, or one word."""
     at = len(words)

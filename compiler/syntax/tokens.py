@@ -17,7 +17,7 @@ from einc.syntax import cases, matrix
 from einc.syntax import spelling as sp
 from einc.syntax.brackets import UNITS, Word, braced, bracketed, hatted, raised, unnoted
 from einc.syntax.macros import MAX_OF_TEXT, NONE, Macros, Meaning, arguments, filled
-from einc.syntax.primes import two_primes
+from einc.syntax.primes import in_shape, two_primes
 from einc.syntax.texts import column
 
 _MASTER = re.compile(
@@ -331,6 +331,10 @@ class _Lexer:
         bare = len(self.out) > 1 and self.out[-1].type in UNITS and self.out[-2].type in ("LOW", "UP")
         if not bare:
             self.put("PRIME", marks, start, end)
+            return
+        if in_shape(self.source, self.out):  # where a size is read whole
+            low = self.out[-2].start
+            self.out.insert(len(self.out) - 2, Word("PRIME", marks, low, low))
             return
         self.report.add(two_primes(self.source, self.out, marks, Span(self.source, start, end)))
 

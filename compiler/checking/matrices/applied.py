@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container
-from itertools import pairwise
 
 from einc.checking.declarations.names import size_name
 from einc.checking.matrices import typed as y
 from einc.checking.matrices.along import shown
 from einc.checking.matrices.factors import product
 from einc.checking.matrices.known import Known
-from einc.checking.matrices.laid import Laid
-from einc.checking.matrices.shapes import DOTS, ONE, Shape
+from einc.checking.matrices.laid import Laid, dotted
+from einc.checking.matrices.pieces import EACH, PIECE, each, piece
+from einc.checking.matrices.shapes import ONE, Shape
 from einc.errors.problems import NoShape, OpenReading, ShapesDiffer
 from einc.errors.report import Help, Span
 from einc.syntax import tree as s
@@ -42,13 +42,9 @@ def diagonal(laid: Laid, given: s.Group, span: Span) -> y.Typed:
 
 def concatenated(laid: Laid, given: s.Group, span: Span) -> y.Typed:
     """`Concat(head_1, …, head_h)`, `Concat(a, b)`: matrices side by side, and columns below each other."""
-    cells: list[s.Expression | None] = [*given.items[:1]]
-    for before, item in pairwise(given.items):
-        dots = DOTS.search(span.source.text, before.span.end, item.span.start)
-        cells += [None, item] if dots else [item]
-    if not cells:
+    if not given.items:
         raise NoShape("nothing is concatenated", span)
-    return laid.line(cells, None)
+    return laid.line(dotted(given), None)
 
 
 def ones(known: Known, sizes: Container[str], content: s.Expression, span: Span, row: bool) -> y.Typed:
@@ -73,6 +69,8 @@ MATRIX: dict[str, Callable[[Laid, s.Group, Span], y.Typed]] = {
     "rowmax": lambda laid, given, span: folded("max", laid, given, span),
     "tril": triangle,
     "diag": diagonal,
+    PIECE: piece,
+    EACH: each,
     "Concat": concatenated,
     "concat": concatenated,
 }

@@ -13,19 +13,14 @@ from einc.checking.matrices.factors import apart, binds, bound
 from einc.checking.matrices.foreign import in_indices, no_name
 from einc.checking.matrices.functions import Function, chosen, defined, names_in
 from einc.checking.matrices.known import Known, known
+from einc.checking.matrices.laid import listed_sizes
 from einc.checking.matrices.lines import index, laid_out, names, placed, taken
 from einc.checking.matrices.local import localised, sizes
 from einc.checking.matrices.masks import Mask
+from einc.checking.matrices.pieces import pieced
 from einc.checking.matrices.reading import Reader, Side
 from einc.checking.matrices.rows import renamed
-from einc.checking.matrices.shapes import (
-    Dimension,
-    Key,
-    Symbol,
-    Waiting,
-    parts,
-    words,
-)
+from einc.checking.matrices.shapes import Dimension, Key, Symbol, Waiting, parts, words
 from einc.checking.matrices.slots import Letters, places
 from einc.checking.matrices.supply import Supply
 from einc.checking.matrices.uses import declared, keyed, read, split
@@ -59,7 +54,8 @@ def elaborated(tree: s.SyntaxTree, prelude: Iterable[s.Statement], report: Repor
     given = known(lines, tree)
     parted = apart(tree.statements, given.functions, {x for pair in tree.rows for x in pair})
     tree = replace(tree, statements=renamed(parted, dict(tree.rows), given, sizes(parted, given)))
-    found, given, letters = localised(tree.statements, known(lines, tree))
+    said = listed_sizes(known(lines, tree), tree.statements)
+    found, given, letters = localised(pieced(tree.statements, said), said)
     functions, statements, out = defined(found, given.letters)
     work = _Work(replace(given, defined=chosen(statements, functions)), statements, report, functions,
                  Supply(given, taken(statements)), tree.own, out, guessed=letters)
@@ -392,10 +388,10 @@ class _Work:
     def new_indices(self) -> list[s.Statement]:
         """The index lines of letters that the text does not declare, and of composite sides."""
         span = Span(self.statements[0].span.source, 0, 0)
+        made = [index(letter, "feature", sizes, self.supply.fresh(sizes, set()), span)  # which may need new letters
+                for sizes, letter in self.supply.made.items()]
         for size in [x for x in self.supply.new.values() if "+" in x]:
             self.supply.parts(size)
         new = sorted(self.supply.new.items(), key=lambda x: "+" in x[1])  # after the parts
-        out = [index(letter, self.known.classes.get(size.split("+")[0], "feature"), (size,),
-                     self.supply.parts(size) if "+" in size else (), span) for letter, size in new]
-        return out + [index(letter, "feature", dimension, self.supply.fresh(dimension, set()), span)
-                      for dimension, letter in self.supply.made.items()]
+        return [index(letter, self.known.classes.get(size.split("+")[0], "feature"), (size,),
+                      self.supply.parts(size) if "+" in size else (), span) for letter, size in new] + made

@@ -8,8 +8,10 @@ from dataclasses import replace
 
 from einc.checking.declarations.names import head, left_of, size_name
 from einc.checking.matrices.shapes import is_name, mapped, parts, within
+from einc.checking.matrices.slots import undressed
 from einc.errors.problems import NoShape
 from einc.errors.report import Span
+from einc.ir.primitives import PRIMITIVES
 from einc.syntax import tree as s
 from einc.syntax.spelling import is_fold
 
@@ -65,9 +67,16 @@ def apart(statements: Iterable[s.Statement], functions: Container[str],
              if is_name(x) and (found := head(x)) is not None and len(found[0].base) == 1}
     lefts = (x.factors[0] if isinstance(x, s.Product) else x for x in map(left_of, bodies))
     names = sizes | {found[0].base for x in lefts if (found := head(x)) is not None} | {*letters}
-    return tuple(line if line.rank is None else replace(
-        line, clauses=tuple(replace(c, body=_apart(c.body, names, functions)) for c in line.clauses),
+    written = {size for line in lines for c in line.tail for x in parts(c.body) if (size := size_name(x)) is not None}
+    return tuple(line if line.rank is None else replace(line, clauses=tuple(
+        replace(c, body=_apart(_sized(c.body, written), names, functions)) for c in line.clauses),
         tail=tuple(replace(c, body=_apart(c.body, sizes, functions)) for c in line.tail)) for line in lines)
+
+
+def _sized(node: s.Expression, sizes: set[str]) -> s.Expression:
+    """The expression with the sizes that have primes or labels above as the shapes name them."""
+    made = undressed(node)
+    return made if made is not node and size_name(made) in sizes else mapped(node, lambda x: _sized(x, sizes))
 
 
 def _apart(node: s.Expression, names: set[str], functions: Container[str]) -> s.Expression:
@@ -79,8 +88,13 @@ def _apart(node: s.Expression, names: set[str], functions: Container[str]) -> s.
             places = (Span(span.source, first + n, first + n + 1) for n in range(len(text)))
             letters = tuple(s.Word(x, place) for x, place in zip(text, places, strict=True))
             return s.Product(letters, ("",) * len(letters), span)
+        case s.Word(text) if text not in names and text not in functions and node.span.text.startswith("\\") and (
+                text.lower() in functions and text.lower() not in PRIMITIVES):
+            return replace(node, text=text.lower(), quoted=False)
         case s.Scripted(s.Word() as base):
             split = base if node.accents else _apart(base, names, functions)
+            if isinstance(split, s.Word):
+                return replace(node, base=split)
             if not isinstance(split, s.Product):
                 return node
             last = replace(node, base=split.factors[-1])
@@ -101,6 +115,33 @@ def _run(text: str, names: set[str]) -> bool:
     return len(text) > 1 and text not in names and not is_fold(text) and all(x in names for x in text)
 
 
+def applied(factors: tuple[s.Expression, ...], operators: tuple[str, ...], functions: Container[str],
+            letters: Container[str]) -> tuple[tuple[s.Expression, ...], tuple[str, ...]]:
+    """The factors with parentheses around what a function at the end of a product has without: `\\cos m θ_1`. That is
+    one factor, or numbers and letters that count something with one name in Greek; others may be factors of the whole.
+    """
+    for at, node in enumerate(factors[:-1]):
+        rest = factors[at + 1 :]
+        if not (isinstance(node, s.Word) and node.text in functions and node.span.text.startswith("\\")) or any(
+                operators[at + 1 :]) or isinstance(rest[0], s.Group):
+            continue
+        bases = [x.base if isinstance(x, s.Scripted) else x for x in rest]
+        named = [x for x, y in zip(rest, bases, strict=True) if not isinstance(y, s.Number) and not (
+            isinstance(x, s.Word) and x.text in letters)]
+        greek = [x for x in bases if isinstance(x, s.Word) and not x.text.isascii()]
+        if len(rest) == 1 or (len(named) == 1 and len(greek) == 1):
+            span = rest[0].span.to(rest[-1].span)
+            inner = s.Product(rest, ("",) * len(rest), span) if len(rest) > 1 else rest[0]
+            bare = s.Group("{", "}", (inner,), span)
+            return (*factors[: at + 1], s.Group("(", ")", (bare,), span)), operators[: at + 2]
+    return factors, operators
+
+
+def unapplied(node: s.Expression) -> NoShape:
+    """What is wrong with a function without parentheses."""
+    return NoShape(f"`{node.span.text}` is a function, and what it is applied to stands in parentheses", node.span)
+
+
 def script(node: s.Expression) -> tuple[s.Expression | None, s.Expression | None]:
     """What stands in the script of a function, and the domain in it: every condition there holds."""
     content = node.scripts[0].content if isinstance(node, s.Scripted) else None
@@ -119,6 +160,21 @@ def bound(binder: s.Expression) -> list[str]:
     content = binder.scripts[0].content if isinstance(binder, s.Scripted) and binder.scripts else None
     items: tuple[s.Expression | None, ...] = content.items if isinstance(content, s.Group) else (content,)
     return [found[0] for x in items if (found := first_words(x))]
+
+
+def ranges(binder: s.Expression) -> dict[str, s.Expression]:
+    """The letters of a big operator with a domain, each with the condition that it says: `j ≤ t` of `Σ_{j=1}^t`."""
+    hung = {k.kind: k.content for k in binder.scripts} if isinstance(binder, s.Scripted) else {}
+    low, high = (x.items[0] if isinstance(x, s.Group) and len(x.items) == 1 else x for x in (
+        hung.get("lower"), hung.get("upper")))
+    match low:
+        case s.Relation((s.Word(letter) as word, s.Number("1")), ("=",), span) if high is not None:
+            return {letter: s.Relation((word, high), ("<=",), span)}
+        case s.Relation((s.Word(letter) as word, s.Number() as start), ("=",), span) if high is not None:
+            return {letter: s.Relation((start, word, high), ("<=", "<="), span)}
+        case s.Relation((s.Word(letter), *_), operators) if high is None and "=" not in operators:
+            return {letter: low}
+    return {}
 
 
 def first_words(node: s.Expression | None) -> list[str]:

@@ -33,8 +33,8 @@ class Known:
     sizes of which a composite one is made, `composites` the letter of each such set by the sizes of its parts,
     `functions` what is applied, `indexed` the names of index notation, each with whether scripts hang on it beside its
     labels, `axes` what the words of a paper say that functions run along, `lines` of which matrices they say that they
-    speak of rows or columns, `defined` its functions, None those of which it has several definitions, and `shifted` the
-    sizes with an index that does not count from 1.
+    speak of rows or columns, `defined` its functions, None those of which it has several definitions, `shifted` the
+    sizes with an index that does not count from 1, and `outer` those that a listing counts.
     """
 
     letters: Mapping[str, str]
@@ -47,10 +47,14 @@ class Known:
     lines: Mapping[str, frozenset[str]] = field(default_factory=dict)
     defined: Mapping[Name, Function | None] = field(default_factory=dict)
     shifted: frozenset[str] = frozenset()
+    outer: frozenset[str] = frozenset()
 
     def whole(self, dimension: Dimension) -> Dimension:
-        """A dimension with every composite size as its parts."""
-        return tuple(x for size in dimension for x in self.parts.get(size, (size,)))
+        """A dimension with every composite size as its parts. A product of sizes does not say which part varies
+        slowest: it is one that a listing counts, but in a set that the text declares.
+        """
+        found = tuple(x for size in dimension for x in self.parts.get(size, (size,)))
+        return found if found in self.composites else tuple(sorted(found, key=lambda x: x not in self.outer))
 
 
 def known(prelude: Iterable[s.Statement], tree: s.SyntaxTree) -> Known:

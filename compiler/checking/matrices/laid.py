@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -10,8 +10,9 @@ from typing import Any
 from einc.checking.declarations.names import size_name
 from einc.checking.matrices import typed as y
 from einc.checking.matrices.along import shown
+from einc.checking.matrices.bands import Block, banded, divided, quotient
 from einc.checking.matrices.known import Known
-from einc.checking.matrices.shapes import ONE, Dimension, Shape, mapped, plain, told
+from einc.checking.matrices.shapes import DOTS, ONE, Dimension, Shape, is_name, mapped, parts, plain, told
 from einc.errors.problems import NoShape, OpenReading, ShapesDiffer
 from einc.errors.report import Help, Span
 from einc.ir.indices import INDEX_CLASSES
@@ -55,8 +56,24 @@ class Laid:
             return self.line(cells[0], "columns")
         if all(len(row) == 1 for row in cells):
             return self.line([row[0] for row in cells], "rows")
+        if (band := banded(cells)) is not None:
+            return self._band(*band)
         rows = [None if row == (None,) else self._row(row) for row in cells]
         return self._joined([self._of(x) for x in self._collapsed(rows, "rows")], "rows")
+
+    def _band(self, first: Block, between: Sequence[Block], last: Block) -> y.Typed:
+        """The matrix of blocks on its diagonal, which are counted from the first to the last."""
+        letter = f"i@{self.span.start}d"
+        made = counting([first, *between, last], letter)
+        if made is None or made[1] in self.known.letters or made[1] in self.known.shifted:
+            raise _open(self.span)
+        known = replace(self.known, letters={**self.known.letters, letter: made[1]})
+        inner = replace(self, known=known).matrix(made[0])
+        rows, columns = inner.shape.rows, inner.shape.columns
+        if rows == columns == ONE:
+            vector = self.stacked(letter, made[1], inner, "rows")
+            return y.Diagonal(vector, False, Shape(vector.shape.rows, vector.shape.rows), self.span)
+        return y.Banded(letter, inner, Shape((made[1], *rows), (made[1], *columns)), self.span)
 
     def one(self, cell: s.Expression) -> y.Typed:
         """One typed expression."""
@@ -155,20 +172,47 @@ class Laid:
         """What stands before dots and after them, with the general term of those that are listed."""
         letter = f"i@{self.span.start}{side[0]}{len(before)}"
         for at, first in enumerate(before):
-            made = _general(first.cells, last.cells, letter) if first.counts == last.counts else None
-            count = None if made is None else _counted(made[1])
-            if made is None or count is None:
+            cells = [x.cells for x in (first, *before[at + 1 :], last)]
+            made = counting(cells, letter) if first.counts == last.counts else None
+            if made is None:
                 continue
-            start, size = count
-            between = [_general(first.cells, x.cells, letter) for x in before[at + 1 :]]
-            steps = [None if x is None else x[1] for x in between]
-            if steps != [frozenset({(str(start), str(n + start))}) for n in range(1, len(steps) + 1)]:
-                continue
+            term, size = made
             if size in self.known.letters or size in self.known.shifted:
                 break
-            term = made[0] if start == 1 else tuple(_before(x, letter) for x in made[0])
             return [*before[:at], _Term(term, (_Count(letter, size, side), *first.counts))]
         raise _open(self.span)
+
+
+def listed_sizes(known: Known, statements: Iterable[s.Statement]) -> Known:
+    """What is known with what matrices that are written out say of sizes: those that a listing counts, whose letter is
+    the outer part of a side, and those that blocks on a diagonal divide.
+    """
+    bodies = [c.body for line in statements for c in line.clauses]
+    lines = [cells for body in bodies for node in parts(body) if isinstance(node, s.Matrix) for cells in _lines(node)]
+    lines += [cells for body in bodies for node in parts(body) if isinstance(node, s.Group) and node.open == "("
+              and (cells := dotted(node)).count(None) == 1]
+    found = (_general(cells[0], cells[n + 1], "") for cells in lines for n, x in enumerate(cells[:-1])
+             if x is None and n)
+    outer = {count[1] for x in found if x is not None and (count := _counted(x[1])) is not None}
+    bands = (banded(x.cells) for body in bodies for x in parts(body) if isinstance(x, s.Matrix))
+    outer |= {made[1] for x in bands if x is not None and (made := counting([x[0], *x[1], x[2]], "")) is not None}
+    return replace(known, parts={**divided(bodies), **known.parts}, outer=frozenset(outer))
+
+
+def _lines(node: s.Matrix) -> Iterator[Sequence[s.Expression | None]]:
+    """The rows and the columns of a matrix that is written out."""
+    yield from node.cells
+    wide = max(map(len, node.cells))
+    yield from ([None if row == (None,) else row[n] for row in node.cells] for n in range(wide)
+                if all(len(row) == wide or row == (None,) for row in node.cells))
+
+
+def dotted(given: s.Group) -> list[s.Expression | None]:
+    """What stands in parentheses, with None where there are dots."""
+    cells: list[s.Expression | None] = [*given.items[:1]]
+    for before, item in pairwise(given.items):
+        cells += [None, item] if DOTS.search(given.span.source.text, before.span.end, item.span.start) else [item]
+    return cells
 
 
 def _open(span: Span) -> OpenReading:
@@ -193,12 +237,42 @@ def _counted(ends: Ends) -> tuple[int, str] | None:
     return (1, last) if first == "1" and last and not last.endswith("-1") else None
 
 
-def _before(node: s.Expression, letter: str) -> s.Expression:
-    """The expression with what stands before a letter in its place, `i - 1` for i."""
+def _before(node: Any, letter: str) -> Any:
+    """The expression with what stands before a letter in its place, `i - 1` for i; of several the same."""
+    if isinstance(node, tuple):
+        return tuple(_before(x, letter) for x in node)
     if isinstance(node, s.Word) and node.text == letter:
         less = s.Sum((node, s.Number("1", node.span)), ("+", "-"), node.span)
         return s.Group("(", ")", (less,), node.span)
     return mapped(node, lambda x: _before(x, letter), scripts=True)
+
+
+def counting(terms: Sequence[Any], letter: str) -> tuple[Any, str] | None:
+    """The general term of what is listed, of which all but the last are counted one by one, and the size that the last
+    tells; None for others.
+    """
+    first, *rest = terms
+    found = [_general(first, x, letter) for x in rest]
+    count = _counted(found[-1][1]) if found and found[-1] is not None else None
+    if count is None or found[-1] is None:
+        return None
+    start, size = count
+    steps = [None if x is None else x[1] for x in found[:-1]]
+    if steps != [frozenset({(str(start), str(start + n))}) for n in range(1, len(rest))]:
+        return None
+    return (found[-1][0] if start == 1 else _before(found[-1][0], letter)), size
+
+
+def listing(node: s.Expression, letter: str) -> tuple[s.Expression, str] | None:
+    """The general term of all of a matrix that lists names along one side, with dots before the last, and the size up
+    to which they are counted; None for another expression.
+    """
+    if not isinstance(node, s.Matrix) or 1 not in (len(node.cells), max(map(len, node.cells))):
+        return None
+    cells = [x for row in node.cells for x in row]
+    names = [x for x in cells if x is not None]
+    whole = len(names) == len(cells) - 1 > 1 and cells[-2] is None and all(map(is_name, names))
+    return counting(names, letter) if whole else None
 
 
 def _general(first: Any, last: Any, letter: str) -> tuple[Any, Ends] | None:
@@ -239,4 +313,4 @@ def _extent(node: s.Expression) -> str:
             return _extent(inner)
         case s.Sum((size, s.Number("1")), ("+", "-")) if size_name(size):
             return f"{size_name(size)}-1"
-    return node.text if isinstance(node, s.Number) else size_name(node) or ""
+    return node.text if isinstance(node, s.Number) else size_name(node) or quotient(node)

@@ -17,15 +17,14 @@ from einc.checking.matrices.uses import declared, split
 from einc.errors.report import Problem, Span
 from einc.syntax import tree as s
 
-_LETTERS = ("i", "j", "n", "p", "u", "w", *(a + b for a in "ijnpuw" for b in "abcdefghklmoqrstvxyz"))
-
 
 @dataclass(frozen=True)
 class _Text:
-    """What is known of a text: its letters and sizes, and its declared symbols."""
+    """What is known of a text: its letters and sizes, its declared symbols, and its names."""
 
     known: Known
     symbols: Mapping[Key, Symbol]
+    names: frozenset[str] = frozenset()
 
     @property
     def sizes(self) -> frozenset[str]:
@@ -35,7 +34,7 @@ class _Text:
 
 def sizes(statements: Iterable[s.Statement], known: Known) -> frozenset[str]:
     """The sizes of the shapes and letters of a text."""
-    return _Text(known, dict(_symbols(statements, known))).sizes
+    return _Text(known, dict(_symbols(statements, known)), frozenset()).sizes
 
 
 def localised(statements: Iterable[s.Statement],
@@ -44,16 +43,16 @@ def localised(statements: Iterable[s.Statement],
     a letter as another one of a stack. A letter that has another size elsewhere is renamed in its equation.
     """
     lines = tuple(statements)
-    text = _Text(known, dict(_symbols(lines, known)))
+    text = _Text(known, dict(_symbols(lines, known)), taken(lines))
     found = {id(line): _letters(line, text) for line in lines if line.rank is not None}
-    letters, used = dict(known.letters), {*taken(lines), *text.sizes}
+    letters = dict(known.letters)
     out: list[s.Statement] = []
     for line in lines:
         change: dict[str, str] = {}
         for letter, size in found.get(id(line), {}).items():
             if letters.setdefault(letter, size) != size:
                 own = {w.text for w in words(c.body for c in line.clauses)} | {*change.values()}
-                change[letter] = _other(size, letters, own, used)
+                change[letter] = _other(size, letters, own, text)
                 letters[change[letter]] = size
         out.append(line if not change else replace(line, clauses=tuple(
             replace(c, body=_renamed(c.body, change)) for c in line.clauses)))
@@ -147,12 +146,14 @@ def _placed(body: s.Expression, free: set[str], text: _Text) -> Iterator[tuple[s
                 yield from ((w.text, size) for w in words((place,)) if w.text in free and size)
 
 
-def _other(size: str, letters: Mapping[str, str], own: Container[str], used: Container[str]) -> str:
+def _other(size: str, letters: Mapping[str, str], own: Container[str], text: _Text) -> str:
     """Another name for a letter: one that counts this size and that the equation does not have of its `own`, else a
-    letter that the text does not use.
+    letter that nothing in the text has.
     """
-    same = (x for x, counted in letters.items() if counted == size and x not in own and x in _LETTERS)
-    free = (x for x in _LETTERS if x not in letters and x not in own and x not in used)
+    singles = "ijkabcdefghlmnopqrsuvwxyz"
+    options = (*singles, *(a + b for a in singles for b in singles))
+    same = (x for x, counted in letters.items() if counted == size and x not in own and x in options)
+    free = (x for x in options if not (x in letters or x in own or x in text.sizes or x in text.names))
     return next(same, None) or next(free)
 
 

@@ -180,6 +180,32 @@ class Joined:
     span: Span
 
 
+@dataclass(frozen=True)
+class Banded:
+    """Matrices on the diagonal of one that is 0 elsewhere, one for each value of a letter, which is the outer part of
+    both sides.
+    """
+
+    letter: str
+    inner: Typed
+    shape: Shape
+    span: Span
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Of the parts of which a matrix consists along a side the one at a place of the outer letter of that side.
+    `guessed`: no listing says so.
+    """
+
+    place: s.Expression
+    inner: Typed
+    side: Side
+    shape: Shape
+    span: Span
+    guessed: bool = False
+
+
 def letters(node: Typed, free: bool = False) -> Iterator[str]:
     """The words of an expression that may be letters of the text: those of stacks, numbers and big operators; `free`:
     without those that a big operator binds.
@@ -203,14 +229,26 @@ def letters(node: Typed, free: bool = False) -> Iterator[str]:
         case Listed(letter, low, high, inner):
             yield from (w.text for w in words((low, high)))
             yield from (x for x in letters(inner, free) if not free or x != letter)
-        case Stacked(letter, inner):
+        case Stacked(letter, inner) | Banded(letter, inner):
             yield from (x for x in letters(inner, free) if x != letter)
+        case Piece(place, inner):
+            yield from (*letters(inner, free), *(w.text for w in words((place,))))
         case Ones():
             yield from ()
         case Turned(inner) | Lines(inner=inner) | Folded(inner=inner) | Triangle(inner) | Diagonal(inner):
             yield from letters(inner, free)
         case _:
             assert_never(node)
+
+
+def cut(node: Any) -> Iterator[str]:
+    """The letters at which an expression takes pieces of something."""
+    if isinstance(node, Piece):
+        yield from (w.text for w in words((node.place,)))
+    inner = node if isinstance(node, tuple) else [getattr(node, f.name) for f in fields(node)] if isinstance(
+        node, Typed) else ()
+    for x in inner:
+        yield from cut(x)
 
 
 def substituted(node: Typed, change: Mapping[str, str]) -> Typed:
@@ -230,4 +268,4 @@ def _substituted(node: Any, change: Mapping[str, str]) -> Any:
 
 
 Typed = (Leaf | Plain | Ones | Raised | Turned | Times | Entries | Lines | Summed | Listed | Folded | Triangle
-         | Diagonal | Stacked | Joined)
+         | Diagonal | Stacked | Joined | Banded | Piece)

@@ -12,9 +12,10 @@ from einc.checking.matrices import typed as y
 from einc.checking.matrices.along import along, at_letter, shown
 from einc.checking.matrices.applied import MATRIX, combined, inner, lying, ones, ones_of, unambiguous
 from einc.checking.matrices.entries import a_list, at_sides, listed, orders, stacked
-from einc.checking.matrices.factors import binds, bound
+from einc.checking.matrices.factors import applied, binds, bound, unapplied
 from einc.checking.matrices.known import Applied, Known
 from einc.checking.matrices.laid import Laid
+from einc.checking.matrices.pieces import lone
 from einc.checking.matrices.shapes import (
     ENTRYWISE,
     ONE,
@@ -90,7 +91,8 @@ class Typing:
         """A symbol, a size, a letter or a number of the text."""
         found = split(node, self.known.letters)
         text = node.text if isinstance(node, s.Word) else node.span.text
-        if (plain_name := unraised(node)) is not None and self._known(plain_name):
+        whole = split(plain_name, self.known.letters) if (plain_name := unraised(node)) is not None else None
+        if whole is not None and keyed(whole, (*self.symbols, *self.waiting)) is not None:
             if (raised := self._raised(node)) is None:
                 raise NoShape(f"`{text}` is a power of a matrix", node.span, helps=(_POWERS,))
             return raised
@@ -113,7 +115,7 @@ class Typing:
                 base is not None and (base[0].base in ("e", "π") or (base[0], bool(base[1])) in self.known.indexed)):
             return y.Plain(node, _NUMBER, node.span)
         if base is not None and base[0].base in self.known.functions:
-            raise NoShape(f"`{text}` is a function, and what it is applied to stands in parentheses", node.span)
+            raise unapplied(node)
         raise NoShape(f"nothing says which shape `{text}` has", node.span, helps=(
             Help(f"write it in a line of its own: `matrix {text} : … × …`, `vector {text} : …`"),
             Help(f"a number is `input {text}`")))
@@ -125,11 +127,6 @@ class Typing:
             raise OpenReading("is this of each entry, or the power series of a square matrix?", node.span, helps=(
                 Help(f"write `exp({raised.span.text.strip('{}')})` for each entry"),))
         return y.Plain(node, _NUMBER, node.span) if isinstance(inner, y.Plain) else self._called("exp", (inner,), node)
-
-    def _known(self, node: s.Expression) -> bool:
-        """Whether a name is of a symbol."""
-        found = split(node, self.known.letters)
-        return found is not None and keyed(found, (*self.symbols, *self.waiting)) is not None
 
     def _used(self, use: Use, span: Span) -> y.Typed | None:
         """A symbol where it stands, whole or at places of its sides; None where there is none such. Raises Waiting."""
@@ -146,15 +143,16 @@ class Typing:
                     return y.Turned(leaf, leaf.shape.turned, span) if flipped else leaf
         return None
 
-    def _leaf(self, symbol: Symbol, given: tuple[s.Expression, ...], span: Span) -> y.Leaf | y.Diagonal | None:
+    def _leaf(self, symbol: Symbol, given: tuple[s.Expression, ...], span: Span) -> y.Typed | None:
         """A symbol with its shape, at the places that are given beside those of its stack: one of each side that it
-        has, or of one side, which the sizes that their letters count tell. None where they tell no side.
+        has, or of one side, which the sizes that their letters count tell, or a piece of it. None where they do not.
         A vector lies as those of the equation do, a row of a matrix is a row.
         """
         stack, inside = given[: symbol.key.letters], given[symbol.key.letters :]
         at = at_sides(self.known, symbol, inside) if inside else ()
         if at is None:
-            return None
+            whole = self._leaf(symbol, stack, span)
+            return lone(self.known, whole, inside, span) if isinstance(whole, y.Leaf) else None
         left = tuple(ONE if at and at[n] is not None else side for n, side in enumerate(symbol.sides))
         shapes = shapes_of(replace(symbol, sides=left))
         shape = self._whole(shapes[-1] if self.vectors == "rows" else shapes[0])
@@ -223,6 +221,7 @@ class Typing:
             return self._entries("product", parts, ("", *("*" for _ in parts[1:])), span, alike=True)
         if (order := orders(factors)) - self.order:
             return replace(self, order=self.order | order)._product(factors, operators, span)
+        factors, operators = applied(factors, operators, self.known.functions, self.known.letters)
         out: y.Typed | None = None
         at, divided = 0, False
         while at < len(factors):
@@ -368,6 +367,8 @@ class Typing:
         arguments = tuple(self.of(x) for x in given.items if not isinstance(x, s.Relation))
         if not arguments or applied is None:
             raise NoShape(f"`{name}` has no argument", span)
+        if isinstance(given.items[0], s.Group) and given.items[0].open == "{" and not arguments[0].shape.number:
+            raise unapplied(node)
         if not applied.lines:
             called = self._entries("call", arguments, (name,), span)
             return replace(called, named=named) if isinstance(called, y.Entries) else called

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from einc.checking.declarations.names import Name
+from einc.checking.matrices import slots
 from einc.checking.matrices import typed as y
-from einc.checking.matrices.factors import enclosed, product
+from einc.checking.matrices.factors import enclosed, product, ranges
 from einc.checking.matrices.masks import Mask, opposite
 from einc.checking.matrices.shapes import ONE, Dimension, Key, Symbol, words
 from einc.checking.matrices.slots import (
@@ -47,6 +48,7 @@ class Writing:
     whole: bool = False
     masks: Mapping[Key, Mask] = field(default_factory=dict)
     read: set[Key] = field(default_factory=set)  # the masks that stand in what is written
+    ranges: Mapping[str, s.Expression] = field(default_factory=dict)  # the domains of the big operators around
 
     def whole_side(self, node: y.Typed, row: Letters, column: Letters, used: frozenset[str]) -> s.Expression:
         """The right side of an equation, which alone may be a direct sum."""
@@ -81,7 +83,8 @@ class Writing:
             case y.Lines():
                 return self._lines(node, row, column, used)
             case y.Summed(binder, inner, _, span):
-                return s.Product((binder, enclosed(self.write(inner, row, column, used))), ("", ""), span)
+                bound = replace(self, ranges={**self.ranges, **ranges(binder)})
+                return s.Product((binder, enclosed(bound.write(inner, row, column, used))), ("", ""), span)
             case y.Listed(letter, low, high, inner, _, span):
                 bounds = (low, places((letter,), span)[0], high)
                 between = s.Relation(bounds, ("<=", "<="), span)
@@ -96,6 +99,15 @@ class Writing:
             case y.Stacked(letter, inner, side):
                 one, rows, columns = _outer(side, row, column)
                 return self.write(y.substituted(inner, {letter: one}), rows, columns, used)
+            case y.Piece(place, inner, side):
+                one = slots.letter(place)
+                self.guessed.extend([f"`{node.span.text}` is one of the pieces of a vector"] * node.guessed)
+                rows, columns = ((one, *row), column) if side == "rows" else (row, (one, *column))
+                return self.write(inner, rows, columns, used)
+            case y.Banded(letter, inner, _, span):
+                inside = enclosed(self.write(y.substituted(inner, {letter: row[0]}), row[1:], column[1:], used))
+                same = s.Relation((*spelled((row[0], column[0]), span),), ("=",), span)
+                return s.Product((s.Number("1", span), s.Group("[", "]", (same,), span), inside), ("", "", ""), span)
             case y.Joined(alike=True):
                 return self._blocks(node, row, column, used)
             case y.Joined():
@@ -147,6 +159,7 @@ class Writing:
         """A function of a number that runs at one of its letters."""
         known = self.supply.known
         inner = domain.items[0] if isinstance(domain, s.Group) and len(domain.items) == 1 else domain
+        inner = self.ranges.get(inner.text, inner) if isinstance(inner, s.Word) else inner
         if isinstance(inner, s.Word) and self.whole and self._sequence((known.letters.get(inner.text, ""),)):
             size = known.letters[inner.text]
             self.guessed.append(_all_of(node.function.text, size))

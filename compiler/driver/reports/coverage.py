@@ -292,8 +292,7 @@ class _Account:
         notes = (example(verdict) if isinstance(verdict, Refuted)
                  else ("neither a proof nor a counterexample was found",))
         message = f"this is not equal to the equation that it restates, number {number}"
-        problem = NotRestated(message, plain.span, "here",
-                              Label(first.span, "defined here"), notes=tuple(notes),
+        problem = NotRestated(message, plain.span, "here", Label(first.span, "defined here"), notes=tuple(notes),
                               helps=(Help("give one of the two another name, or a section of its own"),))
         return self._skipped(plain, f"it is not equal to {number}", problem)
 

@@ -1,0 +1,93 @@
+"""Shapes that sentences say: "the rows of $Q$ have dimension $d$; there are $n$ rows in $Q$" -> `matrix Q : n × d`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Literal
+
+from einc.checking.declarations.names import head, size_name
+from einc.documents import shapes
+from einc.documents.document import Document, Formula
+from einc.errors.report import Span
+from einc.syntax import tree as s
+
+Side = Literal["rows", "columns"]
+Parse = Callable[[Span], Iterable[s.Expression]]  # the names that a piece of the text lists
+_NAME = r"(?:\$[^$]+\$|\\\((?:(?!\\\)).)+\\\))"
+_NAMES = rf"{_NAME}(?:,\s*(?:and\s+)?(?:in\s+)?{_NAME}|,?\s+and\s+(?:in\s+)?{_NAME})*"
+_IN = rf"{_NAME}(?:,?\s+(?:and\s+)?(?:in\s+)?{_NAME}(?!\s+(?:rows|columns)))*"  # and none that counts others
+_STILL = r"(?:(?:still|exactly|now|again|both|all|each|also)\s+)?"
+# "the rows of $Q$, $K$ and $V$ all have dimension $d$", and of columns; not where something denies or limits it.
+_LONG = re.compile(rf"\b(?P<side>rows|columns)\s+of\s+(?P<names>{_NAMES})\s+{_STILL}(?:have|are\s+of)\s+{_STILL}"
+                   rf"(?:the\s+)?(?:same\s+)?(?:dimension|length|size)\s+(?P<size>{_NAME})", re.S)
+# "there are still $n$ rows in $Q$ and $m$ rows in $K$ and in $V$"
+_THERE = re.compile(rf"\bthere\s+are\s+{_STILL}(?P<all>{_NAME}\s+(?:rows|columns)\s+in\s+{_IN}"
+                    rf"(?:,?\s+and\s+{_NAME}\s+(?:rows|columns)\s+in\s+{_IN})*)", re.S | re.I)
+_MANY = re.compile(rf"(?P<size>{_NAME})\s+(?P<side>rows|columns)\s+in\s+(?P<names>{_IN})", re.S)
+# "$Q$ and $K$ have $n$ rows and $d$ columns"
+_HAVE = re.compile(rf"(?P<names>{_NAMES})\s+{_STILL}(?:has|have)\s+{_STILL}(?P<one>{_NAME})\s+rows\s+and\s+"
+                   rf"(?P<other>{_NAME})\s+columns\b", re.S)
+_INNER = re.compile(_NAME, re.S)
+_CLAUSE_END = re.compile(r"[.;]\s|\n\s*\n")
+_DENIED = re.compile(r"\b(?:not|never|no|if|would|could|may|might|suppose|unless|instead|example|most|least)\b", re.I)
+
+
+def worded(document: Document, parse: Parse) -> Iterator[tuple[Formula, s.Statement]]:
+    """The shape line of each symbol of which the sentences of a section say how many rows and columns it has, with the
+    formula in which it is named first; none where they say two things of one side.
+    """
+    found: dict[tuple[int, str], dict[Side, list[s.Expression]]] = {}
+    first: dict[tuple[int, str], tuple[Formula, s.Expression]] = {}
+    for side, name, size in _said(document):
+        formula = next((x for x in document.formulas if x.span.start <= name.start < x.span.end + 2), None)
+        names, sizes = list(parse(name)), list(parse(size))
+        if formula is None or len(names) != 1 or len(sizes) != 1 or head(names[0]) is None:
+            continue
+        key = formula.section, shapes.named(names[0].span.text)
+        first.setdefault(key, (formula, names[0]))
+        found.setdefault(key, {}).setdefault(side, []).append(sizes[0])
+    for key, sides in found.items():
+        rows, columns = ({size_name(x): x for x in sides.get(side, ())} for side in ("rows", "columns"))
+        if len(rows) == len(columns) == 1 and None not in (*rows, *columns):
+            formula, symbol = first[key]
+            sizes_of = (*rows.values(), *columns.values())
+            line = shapes.line(symbol, s.Product(sizes_of, ("", "*"), symbol.span), symbol.span)
+            if line is not None:
+                yield formula, line
+
+
+def _said(document: Document) -> Iterator[tuple[Side, Span, Span]]:
+    """What each sentence says of a side of a symbol: the side, the symbol and the size. The length of rows is that of
+    the side of the columns.
+    """
+    text = document.source.text
+
+    def names(found: re.Match[str], group: str) -> Iterator[Span]:
+        """The names in a group, without the marks of their formulas."""
+        for x in _INNER.finditer(text, *found.span(group)):
+            width = 1 if x[0].startswith("$") else 2
+            yield Span(document.source, x.start() + width, x.end() - width)
+
+    for found in (x for pattern in (_LONG, _HAVE) for x in pattern.finditer(text) if not doubted(text, x)):
+        for name in names(found, "names"):
+            if found.re is _LONG:
+                size, = names(found, "size")
+                yield ("columns" if found["side"] == "rows" else "rows"), name, size
+            else:
+                (one,), (other,) = names(found, "one"), names(found, "other")
+                yield "rows", name, one
+                yield "columns", name, other
+    for found in (x for x in _THERE.finditer(text) if not doubted(text, x)):
+        for part in _MANY.finditer(text, *found.span("all")):
+            size, = names(part, "size")
+            for name in names(part, "names"):
+                yield ("rows" if part["side"] == "rows" else "columns"), name, size
+
+
+def doubted(text: str, found: re.Match[str]) -> bool:
+    """Whether the words of the sentence around it deny or limit what is said."""
+    start = max((x.end() for x in _CLAUSE_END.finditer(text, max(found.start() - 400, 0), found.start())), default=0)
+    end = _CLAUSE_END.search(text, found.end())
+    sentence = text[start : end.start() if end is not None else len(text)]
+    return _DENIED.search(re.sub(_INNER, " ", sentence)) is not None
