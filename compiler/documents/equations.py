@@ -16,7 +16,7 @@ from einc.documents.blocks import updates
 from einc.documents.braces import braces
 from einc.documents.document import Document, Formula
 from einc.documents.facts import bare, fact, sizes
-from einc.documents.families import members
+from einc.documents.families import members, named
 from einc.documents.pieces import merged
 from einc.documents.rows import FACT, rows
 from einc.documents.said import Known, Said, left_text, scripts
@@ -77,10 +77,10 @@ def _begins(value: Said, found: Said) -> bool:
     if value.statement is None or found.statement is None:
         return False
     first, body = head(left_of(value.statement.clauses[0].body)), found.statement.clauses[0].body
-    named = head(left_of(body))
-    if first is None or named is None or first[0].base != named[0].base or not isinstance(body, s.Relation):
+    defined = head(left_of(body))
+    if first is None or defined is None or first[0].base != defined[0].base or not isinstance(body, s.Relation):
         return False
-    return any(letter for x in body.operands[1:] for letter in neighbours(x, named[0].base))
+    return any(letter for x in body.operands[1:] for letter in neighbours(x, defined[0].base))
 
 
 def _no_definition(found: Said, known: Known) -> bool:
@@ -293,14 +293,17 @@ def _chain(formula: Formula, statement: s.Statement, group: list[s.Clause], know
     if not rest and (kind := fact(first.body, known.sizes, known.indices, known.tensors)):
         yield from _facts(formula, statement, first, kind)
         return
+    if not rest and named(first.body):
+        yield Said(formula, first.span, fact="names of members")
+        return
     function = formula.display and is_function(replace(statement, clauses=(first,)))
     if listing(first.body.operands[0], "") is not None and first.body.operators[1:] in ((), ("=",)):
         yield from _listed(formula, statement, first, rest, known)
         return
     left, operators = first.body.operands[0], first.body.operators
     chained = len(operators) > 1 and all(o in ("=", ":=") for o in operators)
-    named = head(left)
-    if (named is None or shapes.several(left, named[0].base)) and not function:
+    name = head(left)
+    if (name is None or shapes.several(left, name[0].base)) and not function:
         for right in first.body.operands[1:] if chained else (None,):
             yield identity(formula, statement, first, (left, right), known)
         return

@@ -13,3 +13,11 @@ def members(body: s.Expression) -> tuple[s.Relation, s.Relation] | None:
                 (letter, _), ("in",)) as over))), ("=",)) if head(name) and head(member) and isinstance(letter, s.Word):
             return equation, over
     return None
+
+
+def named(body: s.Expression) -> bool:
+    """Whether an equation says no more than how the members of a set are named: `Q = \\{q_i\\}`."""
+    match body:
+        case s.Relation((name, s.Group("{", "}", (s.Scripted() as member,))), ("=",)):
+            return head(name) is not None and head(member) is not None
+    return False

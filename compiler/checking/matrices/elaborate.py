@@ -193,9 +193,9 @@ class _Work:
             if len(left) == len(pending):
                 for line in left:
                     body = line.clauses[0].body
+                    span = body.operands[-1].span if isinstance(body, s.Relation) else body.span
                     self.made[id(line)] = ()
-                    self.faults[id(line)] = NoShape(
-                        "the shape of what this reads is not known before its own", body.span,
+                    self.faults[id(line)] = NoShape("the shape of what this reads is not known before its own", span,
                         helps=(Help("declare it: `matrix NAME : ROWS × COLUMNS`"),))
                 break
             pending = left

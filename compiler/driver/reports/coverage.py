@@ -139,6 +139,8 @@ class _Account:
         problem = said.problem or (section.broken.get(said.span) if section is not None else None)
         if said.fact and problem is None and (said.statement is None or not self._runs(_place(said))):
             return replace(plain, status="fact", reason=said.fact)
+        if problem is not said.problem and any(said.span in x.became.inlined for x in self.sections.values()):
+            problem = None
         if isinstance(problem, Circular) and self._identity(said):
             return replace(plain, status="definition", reason="it holds of every tensor: upper and lower are one")
         if problem is not None:
