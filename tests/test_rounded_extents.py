@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
+from click.testing import CliRunner
 from helpers import typed
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from triton_modes import interpreted, tiled
 
 import einc
 from einc.driver import front
+from einc.driver.cli import main
 from einc.ir.domains import proves
 from einc.ir.indices import Extent, number, rounded, size
 from einc.ir.terms import Apply, Const, Size
@@ -140,6 +142,20 @@ output y = Σ_t x_t + Σ_j c_j
     assert float(function(x=torch.ones(5), c=torch.ones(3), B=2)) == 8
     with pytest.raises(ValueError, match="c has shape"):
         function(x=torch.ones(5), c=torch.ones(2), B=2)
+
+
+def test_a_size_that_no_shape_tells_is_asked_for() -> None:
+    """T of an array over ⌈T/B⌉ alone, and B, which then is the name of no array."""
+    text = "dim B\nindex j : time(⌈T/B⌉)\ninput {name}_j\noutput y_j = 2 {name}_j\n"
+    made = einc.compile(text.format(name="x"), backend="torch")(x=torch.ones(3), T=5, B=2)
+    assert made.tolist() == [2, 2, 2]
+    assert [p.code for p in einc.check(text.format(name="B"))] == ["E0214"]
+
+
+def test_run_draws_such_arrays() -> None:
+    found = CliRunner().invoke(main, ["run", "-", "--verify", "--backend", "torch", "--sizes", "T=7,B=3"], input=(
+        "dim B\nindex t : time(T)\nindex j : time(⌈T/B⌉)\ninput x_t, m_j\noutput y_t = x_t m_{⌈t/B⌉}\n"))
+    assert found.exit_code == 0 and "ok" in found.output, found.output
 
 
 # the algebra
