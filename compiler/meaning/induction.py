@@ -49,6 +49,7 @@ def rounds_of(program: TypedProgram, side: Equation) -> IndexLoop | None:
         case Read(key, subs) if side.domain == TRUE and sorted(map(str, side.axes)) == sorted(map(str, subs)):
             found = next((loop for loop in program.repeats if key in loop.inside and key in _open(program)), None)
             if (found is not None and INDEX_CLASSES[found.index.set.cls].before == "le" and not found.index.set.by
+                    and found.index.set.packed is None
                     and Position(found.index) in program.by_target[key].axes
                     and program.by_target[key].domain == TRUE and len(set(subs)) == len(subs)):
                 return found
@@ -75,7 +76,9 @@ def missing(claim: Claim) -> list[str]:
         new = by[todo.pop()].reads - found
         found |= new
         todo += sorted(new & by.keys())
-    return sorted((found & open_) - {key for side in named for key in by[side].reads})
+    text = "" if claim.span is None else claim.span.source.text  # what a pass has named is no help
+    written = {key for key in found & open_ if claim.program.tensors[key].text in text}
+    return sorted(written - {key for side in named for key in by[side].reads})
 
 
 def settled(program: TypedProgram) -> dict[str, Equation]:

@@ -127,9 +127,10 @@ def prove(claim: Claim, seed: int = 0, known: Mapping[str, Equation] = MappingPr
         return Open("there is no point at which both sides exist", 0)
     how, why = by_form(_with(claim, known))
     own = {read for key in (claim.left, claim.right) for read in claim.program.by_target[key].reads}
-    for told in (known, {key: e for key, e in known.items() if key not in own}):
-        if not how:
-            how, why = by_induction(_with(claim, told), why)
+    if not how:
+        how, why = by_induction(_with(claim, known), why)
+    if not how and own & known.keys():
+        how, _ = by_induction(_with(claim, {key: e for key, e in known.items() if key not in own}), why)
     if how:
         return Proved(how)
     more = search(claim, seed + 1, enough=6)
