@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from einc.ir.indices import Extent
+from einc.ir.indices import Atom, Extent, number
 
 _LETTERS = "αβγδεζηθικλμνξπρστυφχψωℓ"
 _NAMES = (
@@ -96,14 +96,29 @@ def sized(extent: Extent, tight: bool = False) -> str:
     denominator = 1
     for _, coefficient in extent.terms:
         denominator = denominator * coefficient.denominator // _gcd(denominator, coefficient.denominator)
-    below = [n if p == -1 else f"({' * '.join([n] * -p)})" for m, _ in extent.terms for n, p in m if p < 0]
-    terms = [(tuple((n, p) for n, p in m if p > 0), c * denominator) for m, c in extent.terms]
+    powers = [([(_atom(a), p) for a, p in m], c) for m, c in extent.terms]
+    below = [_factor(n) if p == -1 else f"({' * '.join([_factor(n)] * -p)})"
+             for m, _ in powers for n, p in m if p < 0]
+    terms = [(tuple((n, p) for n, p in m if p > 0), c * denominator) for m, c in powers]
     text = _sum(terms)
     if denominator == 1 and not below:
-        return f"({text})" if tight and len(terms) > 1 else text
+        return f"({text})" if tight and (len(terms) > 1 or "//" in text) else text
     above = f"({text})" if len(terms) > 1 else text
     return above + "".join(f" // {b}"
                            for b in dict.fromkeys([*([str(denominator)] if denominator > 1 else []), *below]))
+
+
+def _atom(atom: Atom) -> str:
+    """A size by its name, a quotient that is rounded as a division that rounds down."""
+    if isinstance(atom, str):
+        return atom
+    above, below = atom.fraction
+    return f"{sized(above + below - number(1) if atom.up else above, tight=True)} // {sized(below, tight=True)}"
+
+
+def _factor(text: str) -> str:
+    """What stands beside `*` or `//`."""
+    return f"({text})" if "//" in text else text
 
 
 def _sum(terms: list[tuple[tuple[tuple[str, int], ...], Fraction]]) -> str:
@@ -114,7 +129,8 @@ def _sum(terms: list[tuple[tuple[tuple[str, int], ...], Fraction]]) -> str:
         if size != 1 or not factors:
             factors.insert(0, str(size))
         sign = "-" if coefficient < 0 else "+"
-        out += f" {sign} {' * '.join(factors)}" if out else ("-" if coefficient < 0 else "") + " * ".join(factors)
+        text = " * ".join(map(_factor, factors)) if len(factors) > 1 else factors[0]
+        out += f" {sign} {text}" if out else f"-{_factor(text)}" if coefficient < 0 else text
     return out or "0"
 
 

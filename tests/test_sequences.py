@@ -236,6 +236,8 @@ BAD = {
     "h_1 = 0\noutput h_t = x_t + a_t h_{t-1}": "E0601",
     "h_0 = 0\noutput h_t^d = a_t h_{t-1}^d + V_t^d": "E0601",
     "output u_t = x_t - Σ_{s ≤ t} a_s u_s": "E0406",
+    "H_t = x_t\nfor l in 1..N:\n    r_t = 1[t > 1] r_{t-1} + H_t\n    H_t ← r_t\noutput H_t": "E0116",
+    "H_t = x_t\nfor l in 1..N:\n    r_t = r_t + H_t\n    H_t ← r_t\noutput H_t": "E0406",
     "output u_t = x_t - Σ_s a_s u_s": "E0406",
     "output h_t = 1[t < T] h_{t+1} + x_t": "E0406",
     "p_t = q_t + x_t\nq_t = p_t\noutput p_t, q_t": "E0406",

@@ -12,7 +12,7 @@ from einc.backends.cpp.arguments import Arguments
 from einc.backends.cpp.schedule import Schedule, Unwritten
 from einc.backends.host.bounds import Arithmetic, limits, search, text, total
 from einc.backends.writer import Writer, identifier, sized
-from einc.ir.indices import Extent, Index, number, size
+from einc.ir.indices import Extent, Index, number, of_atom, size
 from einc.ir.plan import Axis, Interval
 from einc.ir.terms import Fold, Position, Read, Term
 
@@ -54,7 +54,8 @@ class Ends:
 
     def number(self, total: Extent) -> str:
         """A sum: a division of it by a number is exact, or rounds down."""
-        total = total.put({name: size(self.arguments.size(size(name))) for name in self.needed & total.sizes})
+        total = total.put({name: size(self.arguments.size(size(name))) for name in self.needed & total.sizes},
+                          lambda atom: size(self.arguments.size(of_atom(atom))))
         written = sized(total)
         if "//" not in written:
             return f"({written})"

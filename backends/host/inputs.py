@@ -57,11 +57,14 @@ def check_shapes(names: Named, body: Writer, helpers: set[str], types: list[str]
             known[name] = name
             summed.append(name)
     _device(module, body, types)
-    asked = sorted(module.sizes - known.keys())
+    asked, divide = sorted(module.sizes - known.keys()), _divisors(module)
     for name in asked:
         helpers.add("_whole")
-        least = 0 if any(name in x.extent.sizes for x in module.sets) else 1
+        least = 0 if any(name in x.extent.sizes for x in module.sets) and name not in divide else 1
         body(f'_whole("{names.size(name)}", {name}, {least})')
+    for name in sorted(divide - module.fixed.keys() - {*asked}):
+        body(f"if {name} < 1:")
+        body(f'    raise ValueError(f"{names.declared[name]} = {{{name}}} divides, and is less than 1")')
     _checks(names, body, helpers)
     return asked, summed
 
@@ -111,6 +114,11 @@ def _solve(tensor: Tensor, n: int, extent: Extent, known: dict[str, str], body: 
     value = (size("#") - rest) * number(1 / coefficient)
     body(f"{name} = {sized(value).replace('#', f'{tensor.key}.shape[{n}]')}")
     known[name] = name
+
+
+def _divisors(module: Module) -> set[str]:
+    """The sizes by which quotients that are rounded divide."""
+    return {name for of in module.sets for x in of.extent.roundings for name in x.fraction[1].sizes}
 
 
 def _checks(names: Named, body: Writer, helpers: set[str]) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, cast
 
 from einc.backends.writer import Names, identifier
-from einc.ir.indices import Extent
+from einc.ir.indices import Extent, size
 from einc.ir.plan import (
     BroadcastView,
     Buffer,
@@ -171,8 +171,8 @@ def _read(value: Any, names: Mapping[str, str]) -> Any:
 def _sized(value: Any, names: Mapping[str, str]) -> Any:
     """The value with every size in it under its new name."""
     match value:
-        case Extent(terms):
-            return Extent(tuple(sorted((tuple(sorted((names.get(n, n), p) for n, p in mono)), c) for mono, c in terms)))
+        case Extent():
+            return value.put({name: size(names[name]) for name in value.sizes if name in names})
         case Loop():
             # The body is a function with names of its own.
             return replace(value, index=_sized(value.index, names),

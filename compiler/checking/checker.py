@@ -131,9 +131,10 @@ def _checked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str,
         report.add(problem)
         return None
     with_starts(work)
-    recurs, ordered = recurrences(work, specs.unproved)
-    repeated = layers(work, [*ordered, *circles(work, recurs, ordered)])
     stated = claims(work, statements)
+    claimed = {key for x in stated for e in x.made.equations for key in e.reads}
+    recurs, ordered = recurrences(work, specs.unproved, claimed)
+    repeated = layers(work, [*ordered, *circles(work, recurs, ordered)])
     chosen = [] if _about_claims(tree) else outputs(work, recurs, repeated, tree.own)
     if report.errors:
         return None
@@ -141,12 +142,12 @@ def _checked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str,
     made = assemble(work, tree.source, chosen, recurs, repeated, tree.name)
     if made is not None and not report.errors:
         audit(*made, report)
-    claimed = [] if report.errors else [built(work, x, recurs, repeated) for x in stated]
+    told = [] if report.errors else [built(work, x, recurs, repeated) for x in stated]
     if linted and not report.errors:
         lints(work, tree, recurs, repeated, chosen)
     if report.errors or made is None:
         return None
-    return Called(packed(made[0], made[1].ragged), made[1].folds, tuple(x for x in claimed if x is not None),
+    return Called(packed(made[0], made[1].ragged), made[1].folds, tuple(x for x in told if x is not None),
                   account(work, made[1].names))
 
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
 
-from einc.ir.indices import Extent, number
+from einc.ir.extents import direction, positive
+from einc.ir.indices import Extent, number, rounded
 from einc.ir.terms import (
     ZERO,
     Apply,
@@ -92,6 +93,8 @@ def linear(term: Term) -> Linear | None:
         case Part(item, of, before, into):
             inner = linear(item)
             return None if inner is None else inner.plus(Linear((), before + number(into.start - of.start)))
+        case Apply("floor" | "ceil" as op, (inner,)) if (found := linear(inner)) is not None and not found.atoms:
+            return Linear((), rounded(found.constant, op == "ceil"))
         case Const() | Truth():
             return None
     return Linear(((term, number(1)),), number(0))
@@ -172,7 +175,7 @@ class _Search:
     def nonnegative(self, goal: Linear, strict: bool = False, depth: int = _DEPTH) -> bool:
         """Whether `goal ≥ 0` (strict: `> 0`) follows."""
         if not goal.atoms:
-            return _positive(goal.constant.fixed(self.sizes), strict, self.some)
+            return positive(goal.constant.fixed(self.sizes), strict, self.some)
         known = frozenset(goal.atoms), goal.constant, strict
         if depth == 0 or self.failed.get(known, 0) >= depth:
             return False
@@ -218,7 +221,7 @@ class _Search:
                     yield inner.plus(one), True
                 yield (inner, False) if sign > 0 or whole else (inner.plus(one), False)
             case Apply("mod", (x, b)) if (
-                (inner := linear(b)) is not None and not inner.atoms and _positive(inner.constant, True)
+                (inner := linear(b)) is not None and not inner.atoms and positive(inner.constant, True)
             ):
                 whole_top = (form := linear(x)) is not None and is_whole(form) and is_whole(inner)
                 top = inner.plus(one, number(-1)) if whole_top else inner
@@ -232,24 +235,6 @@ class _Search:
                 if (inner := linear(x)) is not None:
                     yield inner, False
                     yield Linear((), number(0)).plus(inner, number(-1)), False
-
-
-def direction(extent: Extent) -> int:
-    """1 or −1 where the sign is the same for all sizes, else 0."""
-    signs = {1 if c > 0 else -1 for _, c in extent.terms}
-    return signs.pop() if len(signs) == 1 else 0
-
-
-def _positive(extent: Extent, strict: bool, some: Set[str] | None = None) -> bool:
-    """Whether the extent is ≥ 0 (> 0) for all sizes ≥ 0, those of `some` (None: all) and all divisors ≥ 1."""
-    least = [(m, c) for m, c in extent.terms if c < 0 or some is None or all(n in some or p < 0 for n, p in m)]
-    negative = [c for m, c in least if c < 0]
-    if not negative:
-        return bool(least) or not strict
-    if any(c < 0 and m for m, c in least) or any(p < 0 for m, _ in least for _, p in m):
-        return False
-    total = sum((c for _, c in least), Fraction(0))
-    return total > 0 or (total == 0 and not strict)
 
 
 def is_whole(form: Linear) -> bool:
@@ -314,10 +299,10 @@ def _gated(term: Term, condition: Term, holds: bool) -> Term:
 def roundings(term: Term) -> tuple[Term, ...]:
     """What rounded quotients in a term say of what is rounded: b ⌊a/b⌋ ≤ a < b ⌊a/b⌋ + b, b ⌈a/b⌉ - b < a ≤ b ⌈a/b⌉."""
     out: dict[Term, None] = {}
-    for rounded in walk(term):
-        match rounded:
+    for part in walk(term):
+        match part:
             case Apply("floor" | "ceil" as op, (Apply("div", (a, b)),)) if _positive_number(b):
-                whole = Apply("mul", (b, rounded))
+                whole = Apply("mul", (b, part))
                 low, high = (whole, Apply("add", (whole, b))) if op == "floor" else (Apply("sub", (whole, b)), whole)
                 signs = ("le", "lt") if op == "floor" else ("lt", "le")
                 out |= dict.fromkeys((Apply(signs[0], (low, a)), Apply(signs[1], (a, high))))

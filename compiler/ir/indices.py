@@ -1,7 +1,7 @@
 """Index sets and extents: over what an index runs.
 
-An extent is a Laurent polynomial in named sizes with rational coefficients, in one canonical form, so that
-`2 · (d_k / 2)` and `d_k` are the same extent.
+An extent is a Laurent polynomial in named sizes, and in quotients of such that are rounded, with rational coefficients,
+in one canonical form, so that `2 · (d_k / 2)` and `d_k` are the same extent.
 
 sympy does not serve here: extents are multiplied and compared thousands of times for a plan, its `expand`
 takes about 30 times as long for a product and a sum of them (`python -m bench algebra`), and importing it
@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from math import ceil, floor, lcm
 
 from einc.ir.nodes import Node, node
 
@@ -70,7 +71,50 @@ WIDTHS = classes(lambda row: row.width)
 MODEL = classes(lambda row: not row.data and row.name != LAYER)
 
 
-Monomial = tuple[tuple[str, int], ...]
+@node
+class Rounded(Node):
+    """⌈of⌉ where `up`, else ⌊of⌋: a whole number that is made of sizes. `of` is no whole number for all of them."""
+
+    of: Extent
+    up: bool
+
+    def __str__(self) -> str:
+        return f"⌈{self.of}⌉" if self.up else f"⌊{self.of}⌋"
+
+    def __lt__(self, other: str | Rounded) -> bool:
+        return str(self) < str(other)
+
+    def __gt__(self, other: str | Rounded) -> bool:
+        return str(self) > str(other)
+
+    @property
+    def fraction(self) -> tuple[Extent, Extent]:
+        """What is divided, with whole coefficients, and by what."""
+        return self.of * self.of.denominator, self.of.denominator
+
+    @property
+    def signed(self) -> bool:
+        """Whether it may be below 0 at some sizes."""
+        return any(c < 0 for _, c in self.of.terms) or any(x.signed for x in self.of.roundings)
+
+    @property
+    def bounds(self) -> tuple[Extent, Extent]:
+        """What it is at least and at most: the quotient on the one side, and less than 1 from it on the other."""
+        above, below = self.fraction
+        near = (above + below - number(1) if self.up else above - below + number(1)).over(below) or self.of
+        return (self.of, near) if self.up else (near, self.of)
+
+    def at(self, sizes: Mapping[str, int]) -> int:
+        """The value; KeyError where a size is not given."""
+        return (ceil if self.up else floor)(self.of.at(sizes))
+
+    def map(self, change: Callable[[Extent], Extent]) -> Extent:
+        """The same rounding of what is made of the quotient."""
+        return rounded(change(self.of), self.up)
+
+
+Atom = str | Rounded
+Monomial = tuple[tuple[Atom, int], ...]
 
 
 @node
@@ -105,7 +149,32 @@ class Extent(Node):
     @property
     def sizes(self) -> frozenset[str]:
         """The names of the sizes in it."""
-        return frozenset(name for mono, _ in self.terms for name, _ in mono)
+        atoms = (atom for mono, _ in self.terms for atom, _ in mono)
+        return frozenset(n for a in atoms for n in ((a,) if isinstance(a, str) else a.of.sizes))
+
+    @property
+    def told(self) -> frozenset[str]:
+        """The sizes in it that a number of elements may tell: not those in quotients that are rounded alone."""
+        return frozenset(atom for mono, _ in self.terms for atom, _ in mono if isinstance(atom, str))
+
+    @property
+    def roundings(self) -> tuple[Rounded, ...]:
+        """The rounded quotients in it, in order, those inside of others too."""
+        found = [a for mono, _ in self.terms for a, _ in mono if isinstance(a, Rounded)]
+        return tuple(dict.fromkeys(x for a in found for x in (*a.of.roundings, a)))
+
+    @property
+    def smooth(self) -> Extent:
+        """The extent with every quotient as it is before it is rounded: how it grows."""
+        return self.put({}, lambda a: a.of.smooth) if self.roundings else self
+
+    @property
+    def denominator(self) -> Extent:
+        """The least single product that makes it a sum of products of sizes with whole coefficients."""
+        powers: dict[Atom, int] = {}
+        for mono, _ in self.terms:
+            powers |= {a: max(powers.get(a, 0), -p) for a, p in mono if p < 0}
+        return Extent(((tuple(sorted(powers.items())), Fraction(lcm(*(c.denominator for _, c in self.terms)))),))
 
     def fixed(self, sizes: Mapping[str, int]) -> Extent:
         """The extent with the sizes that are known as numbers in it; a size of 0 stays a name."""
@@ -115,17 +184,21 @@ class Extent(Node):
         for mono, coefficient in self.terms:
             known = coefficient
             for name, power in mono:
-                known *= Fraction(sizes[name]) ** power if sizes.get(name) else 1
-            out.append((tuple((n, p) for n, p in mono if not sizes.get(n)), known))
-        return _collect(out)
+                known *= Fraction(sizes[name]) ** power if isinstance(name, str) and sizes.get(name) else 1
+            out.append((tuple((n, p) for n, p in mono if not (isinstance(n, str) and sizes.get(n))), known))
+        found = _collect(out)
+        return found.put({}, lambda a: a.map(lambda of: of.fixed(sizes))) if found.roundings else found
 
-    def put(self, sizes: Mapping[str, Extent]) -> Extent:
-        """The extent with other extents, each a single term, in place of some sizes."""
+    def put(self, sizes: Mapping[str, Extent], other: Callable[[Rounded], Extent] | None = None) -> Extent:
+        """The extent with other extents, each a single term, in place of some sizes; `other` says what stands for a
+        quotient that is rounded, by default the same quotient of the other sizes.
+        """
+        change = other or (lambda a: a.map(lambda of: of.put(sizes)))
         total = number(0)
         for mono, coefficient in self.terms:
             part: Extent = number(coefficient)
             for name, power in mono:
-                factor = sizes.get(name, size(name))
+                factor = sizes.get(name, size(name)) if isinstance(name, str) else change(name)
                 for _ in range(abs(power)):
                     part = part * factor if power > 0 else part.over(factor) or part
             total = total + part
@@ -136,7 +209,7 @@ class Extent(Node):
         total = Fraction(0)
         for mono, coefficient in self.terms:
             for name, power in mono:
-                coefficient *= Fraction(sizes[name]) ** power
+                coefficient *= Fraction(sizes[name] if isinstance(name, str) else name.at(sizes)) ** power
             total += coefficient
         return total
 
@@ -145,7 +218,7 @@ class Extent(Node):
 
 
 def _times(a: Monomial, b: Monomial) -> Monomial:
-    powers = dict(a)
+    powers: dict[Atom, int] = dict(a)
     for name, power in b:
         powers[name] = powers.get(name, 0) + power
     return tuple(sorted((n, p) for n, p in powers.items() if p))
@@ -158,6 +231,11 @@ def _collect(terms: list[tuple[Monomial, Fraction]]) -> Extent:
     return Extent(tuple(sorted((m, c) for m, c in total.items() if c)))
 
 
+def of_atom(atom: Atom) -> Extent:
+    """Returns the extent that is one size, or one quotient that is rounded."""
+    return Extent(((((atom, 1),), Fraction(1)),))
+
+
 def number(value: int | Fraction) -> Extent:
     """Returns the extent that is a constant."""
     return _collect([((), Fraction(value))])
@@ -165,15 +243,25 @@ def number(value: int | Fraction) -> Extent:
 
 def size(name: str) -> Extent:
     """Returns the extent that is one named size."""
-    return Extent(((((name, 1),), Fraction(1)),))
+    return of_atom(name)
+
+
+def rounded(of: Extent, up: bool) -> Extent:
+    """⌈of⌉ where `up`, else ⌊of⌋: what is surely a whole number stands outside."""
+    whole = Extent(tuple((m, c) for m, c in of.terms if c.denominator == 1 and all(p > 0 for _, p in m)))
+    rest = of - whole
+    constant = rest.constant
+    if constant is not None:
+        return whole + number((ceil if up else floor)(constant))
+    return whole + of_atom(Rounded(rest, up))
 
 
 def _show(extent: Extent) -> str:
     """Writes an extent as a sum of products with `/` for negative powers; the empty sum is 0."""
     parts = []
     for mono, coefficient in reversed(extent.terms):
-        above = [n for n, p in mono for _ in range(p)]
-        below = [n for n, p in mono for _ in range(-p)]
+        above = [str(n) for n, p in mono for _ in range(p)]
+        below = [str(n) for n, p in mono for _ in range(-p)]
         if abs(coefficient.numerator) != 1 or not above:
             above.insert(0, str(abs(coefficient.numerator)))
         if coefficient.denominator != 1:

@@ -11,9 +11,9 @@ import numpy as np
 
 from einc.errors.report import Problem
 from einc.ir.claimed import Claim
-from einc.ir.dependence import behind
+from einc.ir.dependence import reached
 from einc.ir.indices import Extent, IndexSet
-from einc.ir.programs import Program, Tensor, sets_of
+from einc.ir.programs import BlockLoop, IndexLoop, Program, Tensor, sets_of
 from einc.ir.terms import Apply, Position, Read, Size, Term, reads
 from einc.meaning.blocks import Array
 from einc.meaning.interpret import interpret
@@ -202,7 +202,22 @@ def _honouring(claim: Claim, arrays: Arrays, sizes: dict[str, int]) -> Arrays | 
 
 
 def _part(program: Program, keys: Iterable[str]) -> Program:
-    """The program of a few of its tensors."""
-    outputs = [(key, key) for key in keys]
-    inside = behind(program.by_target, (key for key, _ in outputs))
-    return program.but(equations=(e for e in program.equations if e.target in inside), outputs=outputs)
+    """The program of a few of its tensors, with the whole of the rounds that make them."""
+    outputs, by = [(key, key) for key in keys], program.by_target
+    parts = {loop: _parts(loop) for loop in program.loops}
+
+    def before(key: str) -> Iterator[str]:
+        yield from by[key].reads if key in by else ()
+        for names in parts.values():
+            yield from names if key in names else ()
+
+    found = set(reached((key for key, _ in outputs), before))
+    return program.but(equations=(e for e in program.equations if e.target in found), outputs=outputs,
+                       loops=(loop for loop in program.loops if found & parts[loop]))
+
+
+def _parts(loop: BlockLoop | IndexLoop) -> frozenset[str]:
+    """Every name of what rounds make, and of what that begins with."""
+    if isinstance(loop, IndexLoop):
+        return frozenset((*loop.inside, *(key for state in loop.states for key in state)))
+    return loop.targets.union(*(e.reads for e in loop.equations))

@@ -7,10 +7,10 @@ numbers are tried before it, and one that differs counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from itertools import product
+from types import MappingProxyType
 
 from einc.ir.claimed import Claim
 from einc.ir.dependence import behind
@@ -20,24 +20,15 @@ from einc.ir.elements import REAL
 from einc.ir.indices import Index
 from einc.ir.programs import Equation, TypedProgram
 from einc.ir.terms import TRUE, Position, Read, Term, both, substitute
-from einc.meaning.assumptions import Rule, rewritten, rule
-from einc.meaning.conditions import indicator, needed
+from einc.meaning.assumptions import Rule, rule
+from einc.meaning.conditions import indicator
 from einc.meaning.counterexamples import Counterexample, search
-from einc.meaning.leftover import first_terms
+from einc.meaning.differences import agree, left_over
+from einc.meaning.induction import Unknown, learned, missing, settled, steps
+from einc.meaning.last_points import apart
 from einc.meaning.partial_sums import up_to_positions
-from einc.meaning.polynomial_form import complemented, form, put, solved
-from einc.meaning.polynomials import (
-    MINUS,
-    NOTHING,
-    Atom,
-    Form,
-    Monomial,
-    Unformed,
-    added,
-    atom,
-    times,
-    without_quotients,
-)
+from einc.meaning.polynomial_form import form
+from einc.meaning.polynomials import Form, Unformed
 from einc.meaning.unfolding import TooLong, Unfolding
 
 
@@ -109,15 +100,37 @@ def _domain(program: TypedProgram, key: str, axes: tuple[Term, ...]) -> Term:
     return substitute(found.domain, dict(zip(found.indices, axes, strict=True)))
 
 
-def prove(claim: Claim, seed: int = 0) -> Verdict:
-    """What can be told of the claim, read as if it were not denied."""
+def prove_each(claims: Iterable[Claim], seed: int = 0) -> list[tuple[Claim, Verdict]]:
+    """The verdict on each claim. What one that is proved says of rounds holds in those after it."""
+    out: list[tuple[Claim, Verdict]] = []
+    known: dict[str, Equation] = {}
+    for claim in claims:
+        out.append((claim, prove(claim, seed, known)))
+        if isinstance(out[-1][1], Proved) and not claim.given:
+            known |= learned(_with(claim, known))
+    return out
+
+
+def _with(claim: Claim, known: Mapping[str, Equation]) -> Claim:
+    """The claim of a program in which what is known of values stands for their equations."""
+    program = claim.program
+    return replace(claim, program=program.but(equations=(known.get(e.target, e) for e in program.equations)))
+
+
+def prove(claim: Claim, seed: int = 0, known: Mapping[str, Equation] = MappingProxyType({})) -> Verdict:
+    """What can be told of the claim, read as if it were not denied; what is known of values of rounds is used."""
     first = search(claim, seed, enough=1 if claim.given else 2)
     if first.found is not None:
         return Refuted(first.found)
     here = next((e.domain for e in claim.program.equations if e.target == claim.left), TRUE)
     if empty(here):
         return Open("there is no point at which both sides exist", 0)
-    how, why = by_form(claim)
+    how, why = by_form(_with(claim, known))
+    own = {read for key in (claim.left, claim.right) for read in claim.program.by_target[key].reads}
+    if not how:
+        how, why = by_induction(_with(claim, known), why)
+    if not how and own & known.keys():
+        how, _ = by_induction(_with(claim, {key: e for key, e in known.items() if key not in own}), why)
     if how:
         return Proved(how)
     more = search(claim, seed + 1, enough=6)
@@ -131,10 +144,10 @@ def by_form(claim: Claim) -> tuple[str, str]:
         try:
             rules = tuple(_rules(claim, equations, law))
             differ = next((x for x in _cases(claim, equations, (claim.left, claim.right), law)
-                           if not _equal(*x, rules)), None)
+                           if not agree(*x, rules)), None)
             if differ is None:
                 return how + by + (" and what is assumed" if rules else ""), ""
-            why = why if by and why else _left_over(*differ, rules)
+            why = why if by and why else left_over(*differ, rules)
         except Unformed:
             why = "an infinite value, or a form that is too long"
         except (TooLong, RecursionError):
@@ -142,9 +155,33 @@ def by_form(claim: Claim) -> tuple[str, str]:
     return "", why
 
 
+def by_induction(claim: Claim, why: str) -> tuple[str, str]:
+    """How the claim is proved by induction over positions, or why it is not: where there is none, as it was said."""
+    try:
+        rules = tuple(_rules(claim, settled(claim.program), _as_it_is))
+        cases = list(steps(claim))
+        for letter, parts in cases:
+            for n, step in enumerate(parts):
+                made, claimed = apart((step.made, step.claimed), step.here, step.given)
+                forms = (indicator(step.given), form(made), form(claimed))
+                if not agree(*forms, rules):
+                    where = "at the first position" if n == 0 else "after the first position"
+                    return "", f"by induction over {letter}, {where}: {left_over(*forms, rules)}"
+        unsaid = missing(claim)
+        if not cases and unsaid:
+            return "", f"{why}; no claim before this one says what `{unsaid[0]}` is"
+        if cases:
+            return f"by induction over {cases[0][0]}" + " and what is assumed" * bool(rules), ""
+    except Unknown as unknown:
+        return "", f"by induction: no claim before this one says what `{unknown}` is"
+    except (Unformed, TooLong, RecursionError):
+        pass
+    return "", why
+
+
 def _levels(claim: Claim) -> Iterator[tuple[dict[str, Equation], str]]:
     """The equations that are put in place: none but the sides, those of names that one side alone comes to, all."""
-    by = {e.target: e for e in claim.program.equations}
+    by = settled(claim.program)
     ends = {key: by[key] for pair in ((claim.left, claim.right), *claim.given) for key in pair}
     alone = behind(by, [claim.left]) ^ behind(by, [claim.right])
     known = "with what the names stand for"
@@ -174,44 +211,3 @@ def _rules(claim: Claim, equations: Mapping[str, Equation], law: Law) -> Iterato
             found = rule(left, right) if domain == indicator(TRUE) else None
             if found is not None:
                 yield found
-
-
-def _equal(domain: Form, left: Form, right: Form, rules: tuple[Rule, ...]) -> bool:
-    total = _difference(domain, left, right, rules)
-    return total == NOTHING or _settled(complemented(total)) == NOTHING
-
-
-def _difference(domain: Form, left: Form, right: Form, rules: tuple[Rule, ...]) -> Form:
-    """What is left of left - right where both exist."""
-    total = added(rewritten(left, rules), times(MINUS, rewritten(right, rules)))
-    if total != NOTHING:
-        total = rewritten(_settled(without_quotients(_settled(times(domain, total)))), rules)
-    return total
-
-
-def _settled(found: Form) -> Form:
-    """Where indices are given by equations they are put in place; conditions that follow from others are left out."""
-    return added(*(times(((Monomial((), ()), c),), _one(m, ())) for m, c in found))
-
-
-def _one(found: Monomial, done: tuple[Term, ...]) -> Form:
-    """One monomial settled, 0 if its conditions contradict each other; those in `done` are put in place already."""
-    conditions = [x.terms[0] for x, _ in found.powers if x.op == "if"]
-    for condition in conditions:
-        known = tuple(sorted(found.free, key=lambda i: i.name, reverse=True))
-        value = solved(condition, known) if condition not in done else None
-        if value is not None:
-            rest = Monomial(found.exponent,
-                            tuple((x, n) for x, n in found.powers if x.terms != (condition,) or x.op != "if"))
-            inner = put(((rest, Fraction(1)),), {value[0]: value[1]})
-            here = atom(Atom("if", terms=(condition,)))
-            return added(*(times(((Monomial((), ()), c),), _one(m, (*done, condition))) for m, c in times(here, inner)))
-    kept = needed(conditions)
-    if kept is None:
-        return NOTHING
-    return ((Monomial(found.exponent, tuple((x, n) for x, n in found.powers if x.op != "if" or x.terms[0] in kept)),
-             Fraction(1)),)
-
-
-def _left_over(domain: Form, left: Form, right: Form, rules: tuple[Rule, ...]) -> str:
-    return f"left - right leaves {first_terms(_difference(domain, left, right, rules))}"

@@ -117,8 +117,10 @@ def _solved(fact: Extent, known: Mapping[str, int]) -> list[tuple[str, Fraction]
     """The only size not known, with the value that makes `fact` 0; nothing where it is
     not c · size + constant, c ≠ 0."""
     unknown = fact.sizes - known.keys()
-    powers = [(n, p) for mono, _ in fact.terms for n, p in mono]
-    if len(unknown) != 1 or any(p != 1 if n in unknown else p < 0 and known[n] == 0 for n, p in powers):
+    powers = [(n, p) for mono, _ in fact.terms for n, p in mono if isinstance(n, str)]
+    inside = frozenset(n for x in fact.roundings for n in x.of.sizes)
+    if len(unknown) != 1 or unknown & inside or any(
+            p != 1 if n in unknown else p < 0 and known[n] == 0 for n, p in powers):
         return []
     name, = unknown
     at_0, at_1 = (fact.at({**known, name: n}) for n in (0, 1))

@@ -11,7 +11,7 @@ from einc.checking.declarations.scope import Lengths, Scope
 from einc.checking.declarations.scripts import Vocabulary, readings
 from einc.errors.problems import BadDeclaration, BadPart, DefinedTwice, Reserved, UnknownIndex, WrongData
 from einc.errors.report import Help, Silent, Span
-from einc.ir.indices import CLASSES, Extent, Index, IndexSet, number, size
+from einc.ir.indices import CLASSES, Extent, Index, IndexSet, number, rounded, size
 from einc.syntax import tree as s
 from einc.syntax.spelling import nearest
 
@@ -110,7 +110,7 @@ def extent(scope: Scope, node: s.Expression) -> Extent:
     for name in sorted(found.sizes):
         if name in scope.reserved and node.span.text != name:
             raise BadDeclaration(f"`{node.span.text}` is no extent, for `{name}` is a function", node.span, notes=(
-                "an extent is made of names, whole numbers, + - * /",), helps=(
+                "an extent is made of names, whole numbers, + - * /, ⌈ ⌉ and ⌊ ⌋",), helps=(
                 Help("give the number a name of its own, which the caller gives, as `J` of `index j : head(J)`"),))
         free_name(scope, name, node.span)
         if any(name == str(of.extent) for of in scope.lengths):
@@ -140,15 +140,28 @@ def extent_of(node: s.Expression) -> Extent:
             return _quotient(extent_of(above), extent_of(below), node.span)
         case s.Product(factors, operators):
             total = number(1)
-            for factor, operator in zip(factors, operators, strict=True):
-                part = extent_of(factor)
+            for factor, operator in _rounded(factors, operators):
+                part = factor if isinstance(factor, Extent) else extent_of(factor)
                 total = _quotient(total, part, node.span) if operator == "/" else total * part
                 if len(total.terms) > _MOST_TERMS:
                     break
             else:
                 return total
     raise BadDeclaration(f"`{node.span.text}` is no extent", node.span,
-                         notes=("an extent is made of names, whole numbers, + - * /",))
+                         notes=("an extent is made of names, whole numbers, + - * /, ⌈ ⌉ and ⌊ ⌋",))
+
+
+def _rounded(factors: tuple[s.Expression, ...],
+             operators: tuple[str, ...]) -> Iterator[tuple[s.Expression | Extent, str]]:
+    """The factors of a product with their operators, `ceil(…)` and `floor(…)` each as the extent that they are."""
+    pairs = list(zip(factors, operators, strict=True))
+    while pairs:
+        match pairs:
+            case [(s.Word("ceil" | "floor" as word), operator), (s.Group("(", ")", (inner,)), ""), *_]:
+                yield rounded(extent_of(inner), word == "ceil"), operator
+                pairs = pairs[2:]
+            case [first, *pairs]:
+                yield first
 
 
 def _quotient(above: Extent, below: Extent, span: Span) -> Extent:

@@ -196,9 +196,10 @@ def binder(context: Context, scripts: tuple[s.Script, ...], span: Span, own: boo
     if not bound:
         around = context.held.union(context.left or ())
         named = [i for item in items for i in _alone(context, item)] + [i for c in conditions for i in _in_order(c)]
-        if own and context.left is None:  # a claim does not say which indices are free: the first one is meant
-            bound += named[:1]
-        bound += [] if bound else [i for i in named if i not in around][:1] or (named[:1] if own else [])
+        # A claim does not say which indices are free: the first one is meant.
+        meant = named[:1] if context.left is None else named
+        bound += named[:1] if own and context.left is None else [i for i in meant if i not in around][:1]
+        bound += named[:1] if own and not bound else []
     if not bound:
         raise BoundTwice(f"`{span.text}` binds no new index", lower[0].span,
                          helps=(Help("write a primed index for the inner one"),))

@@ -240,7 +240,7 @@ def _reduced(readers: Mapping[str, list[tuple[str, Seen]]], key: str) -> bool:
 
 def _keywords(program: TypedProgram, text: Text, report: Report) -> None:
     """A size that no tensor fixes is asked of the caller by its name, which then is no tensor's."""
-    given = {name for tensor in program.inputs() for slot in tensor.slots for name in slot.set.extent.sizes}
+    given = {name for tensor in program.inputs() for slot in tensor.slots for name in slot.set.extent.told}
     asked = {n for t in program.tensors.values() for slot in t.slots for n in slot.set.extent.sizes}
     for equation in program.equations:
         for term in (t for root in (equation.domain, equation.body) for t in walk(root)):

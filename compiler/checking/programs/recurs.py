@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from dataclasses import replace
 
 from einc.checking.declarations.scope import Rounds
@@ -20,9 +20,10 @@ from einc.ir.terms import Apply, both, conjuncts, free_indices, reads, walk
 _LINEAR = ("add", "sub", "mul", "neg", "max", "min", "and", "or", "le", "lt", "eq", "ne")
 
 
-def recurrences(work: Work, unproved: Callable[[BlockLoop], frozenset[str]]
+def recurrences(work: Work, unproved: Callable[[BlockLoop], frozenset[str]], claimed: Set[str]
                 ) -> tuple[list[BlockLoop], list[IndexLoop]]:
-    """Every recurrence of the program; its targets are `closed` by one round over the whole domain.
+    """Every recurrence of the program; its targets are `closed` by one round over the whole domain. `claimed` is what
+    claims read.
 
     Rounds of one element each become a loop in order where something outside reads a value that they give for each
     element, where of some state it is `unproved` that they are one fold, and over the positions of requests.
@@ -36,7 +37,7 @@ def recurrences(work: Work, unproved: Callable[[BlockLoop], frozenset[str]]
             recur = _recurrence(work, rounds, fixed)
             if recur is None:
                 continue
-            shown = _shown(work, recur)
+            shown = _shown(work, recur, claimed)
             left = frozenset() if rounds.block or work.report.errors else unproved(recur)
             ragged = rounds.index is not None and bool(rounds.index.set.by)
             if not rounds.block and not work.report.errors and (shown or left or ragged):
@@ -74,11 +75,12 @@ def _with_all(work: Work, recur: BlockLoop, mine: list[Equation]) -> BlockLoop:
         inside -= more
 
 
-def _shown(work: Work, recur: BlockLoop) -> set[str]:
-    """The values with a part for each round that something outside of the rounds reads, or that are outputs."""
+def _shown(work: Work, recur: BlockLoop, claimed: Set[str]) -> set[str]:
+    """The values with a part for each round that something outside of the rounds reads, a claim too, or that are
+    outputs."""
     parts = {e.target for e in recur.inside if recur.index in e.indices}
     readers = [e for e in (*work.made.equations, *work.equations.values()) if e.target not in recur.targets]
-    return parts & {*(x.key for x in work.collected.outputs), *(key for e in readers for key in e.reads)}
+    return parts & {*claimed, *(x.key for x in work.collected.outputs), *(key for e in readers for key in e.reads)}
 
 
 def _relative(work: Work, recur: BlockLoop, unproved: frozenset[str]) -> None:

@@ -193,7 +193,7 @@ def _solved(old: Extent, new: Extent) -> tuple[str, Extent] | None:
     if len(old.terms) != 1 or (len(new.terms) > 1 and atom(old) is None):
         return None
     powers = old.terms[0][0]
-    alone = [name for name, power in powers if power == 1 and name not in new.sizes]
+    alone = [name for name, power in powers if power == 1 and isinstance(name, str) and name not in new.sizes]
     if not alone or len(new.terms) > 1:
         return (alone[0], new) if alone and atom(old) else None
     rest = old.over(size(alone[-1]))

@@ -12,7 +12,7 @@ from einc.driver.commands.common import FILE, STRICT, Chosen, counted, read_spec
 from einc.errors.report import Report, failure
 from einc.ir.claimed import Claim
 from einc.meaning.counterexamples import Counterexample
-from einc.meaning.prove import Open, Proved, Refuted, Verdict, prove
+from einc.meaning.prove import Open, Proved, Refuted, Verdict, prove_each
 
 
 @click.command("prove")
@@ -39,7 +39,7 @@ def command(ctx: click.Context, *, file: Chosen, strict: bool, seed: int, style:
     if not claims:
         raise failure(f"{file.path} claims nothing",
                       "write what is to be proved: `claim LEFT = RIGHT`, on a line of its own")
-    found = [(claim, prove(claim, seed)) for claim in claims]
+    found = prove_each(claims, seed)
     if style == "json":
         click.echo(json.dumps({"claims": [_data(*x) for x in found], "holds": all(holds(*x) for x in found)},
                               ensure_ascii=False, indent=2))

@@ -32,7 +32,7 @@ def names(program: Program) -> list[str]:
 
 def asked(program: Program) -> list[str]:
     """The sizes that no tensor fixes, so that the caller gives them."""
-    fixed = {name for tensor in program.inputs() for slot in tensor.slots for name in slot.set.extent.sizes}
+    fixed = {name for tensor in program.inputs() for slot in tensor.slots for name in slot.set.extent.told}
     return [name for name in names(program) if name not in fixed]
 
 

@@ -12,7 +12,7 @@ from fractions import Fraction
 from string import ascii_letters
 
 from einc.ir.folds import FOLDS
-from einc.ir.indices import Extent, Index
+from einc.ir.indices import Atom, Extent, Index, number
 from einc.ir.programs import Equation, Program, Tensor
 from einc.ir.terms import (
     TRUE,
@@ -101,12 +101,20 @@ def _sizes(program: Program) -> set[str]:
     return {name for t in program.tensors.values() for slot in t.slots for name in slot.set.extent.sizes}
 
 
+def _atom(atom: Atom) -> str:
+    """A size, or a quotient that is rounded, as an expression of Python."""
+    if isinstance(atom, str):
+        return atom
+    above, below = atom.fraction
+    return f"({python(above + below - number(1) if atom.up else above)}) // ({python(below)})"
+
+
 def python(extent: Extent) -> str:
     """An extent as an expression of Python."""
     parts = []
     for powers, coefficient in reversed(extent.terms):
-        above = [n for n, p in powers for _ in range(p)]
-        below = [n for n, p in powers for _ in range(-p)]
+        above = [_atom(n) for n, p in powers for _ in range(p)]
+        below = [_atom(n) for n, p in powers for _ in range(-p)]
         number = coefficient.numerator
         text = " * ".join([str(number), *above] if number != 1 or not above else above)
         below += [str(coefficient.denominator)] if coefficient.denominator != 1 else []

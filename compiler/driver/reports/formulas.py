@@ -29,8 +29,8 @@ def symbol(name: str) -> Symbol:
 
 
 def expression(extent: Extent) -> Expr:
-    """The extent as it is, term by term."""
-    return Add(*(_number(c) * Mul(*(symbol(n) ** p for n, p in mono)) for mono, c in extent.terms))
+    """The extent as it is, term by term; quotients are not rounded."""
+    return Add(*(_number(c) * Mul(*(symbol(str(n)) ** p for n, p in mono)) for mono, c in extent.smooth.terms))
 
 
 def maximum(found: list[Formula]) -> Formula:
@@ -67,7 +67,7 @@ class Formulas:
 
     def dominant(self, extent: Extent) -> str:
         """The size with the highest exponent, of equal ones the one that is usually longest; empty for a number."""
-        highest = {n: max(dict(m).get(n, 0) for m, _ in extent.terms) for n in extent.sizes}
+        highest = {n: max(dict(m).get(n, 0) for m, _ in extent.smooth.terms) for n in extent.sizes}
         return max(highest, key=lambda n: (highest[n], self.usual.get(symbol(n), 64), n), default="")
 
     def readable(self, extent: Extent) -> Expr:
@@ -87,9 +87,10 @@ class Formulas:
         """How it grows; None for a number."""
         if not extent.sizes:
             return None
+        extent = extent.smooth
         exponents = tuple((n, max(dict(m).get(n, 0) for m, _ in extent.terms)) for n in sorted(extent.sizes))
         name = self.dominant(extent)
-        terms = [(dict(m), expression(Extent(((m, c),)))) for m, c in extent.terms]
+        terms = [({str(n): p for n, p in m}, expression(Extent(((m, c),)))) for m, c in extent.terms]
         lead = max(terms, key=lambda t: (sum(t[0].values()), t[0].get(name, 0), self.size_of(t[1])))[1]
         return Growth(exponents, lead, name, self._overtakes(name, terms))
 

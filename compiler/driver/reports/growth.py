@@ -70,11 +70,11 @@ class _Told:
 
     def _power(self, extent: Extent) -> int:
         """The largest power of one number of positions in a formula."""
-        return max((self._degree(mono) for mono, _ in extent.terms), default=0)
+        return max((self._degree(mono) for mono, _ in extent.smooth.terms), default=0)
 
     def _leading(self, extent: Extent, unit: str) -> str:
         """The terms of the largest power, or their sum where it is known."""
-        most = self._power(extent)
+        most, extent = self._power(extent), extent.smooth
         leading = Extent(tuple((m, c) for m, c in extent.terms if self._degree(m) == most))
         if leading.sizes <= self.known.keys():
             return human(float(leading.at(self.known)), unit)

@@ -66,9 +66,9 @@ class _Formulas:
 
     def _terms(self, extent: Extent) -> list[str]:
         def value(term: tuple[Monomial, Fraction]) -> float:
-            return abs(float(term[1])) * prod(float(self.usual.get(name, 64)) ** p for name, p in term[0])
+            return abs(float(term[1])) * prod(float(self.usual.get(str(name), 64)) ** p for name, p in term[0])
 
-        terms = sorted(extent.fixed(self.known).terms, key=value, reverse=True)
+        terms = sorted(extent.smooth.fixed(self.known).terms, key=value, reverse=True)
         return [_term(mono, coefficient) for mono, coefficient in terms]
 
 
@@ -76,7 +76,7 @@ def _term(mono: Monomial, coefficient: Fraction) -> str:
     """As few signs as can be: `2.5·H·T²`."""
     decimal = f"{float(coefficient):g}"
     said = decimal if Fraction(decimal) == coefficient else str(coefficient)
-    powers = [name + (str(p).translate(_POWERS) if p != 1 else "") for name, p in mono]
+    powers = [str(name) + (str(p).translate(_POWERS) if p != 1 else "") for name, p in mono]
     if not powers or abs(coefficient) != 1:
         return "·".join([said, *powers])
     return "-" * (coefficient < 0) + "·".join(powers)

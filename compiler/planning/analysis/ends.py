@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, floor, lcm
+from math import ceil, floor
 
-from einc.ir.domains import Linear, direction, linear
-from einc.ir.indices import Extent, Index, IndexSet, number, size
+from einc.ir.domains import Linear, linear
+from einc.ir.extents import direction
+from einc.ir.indices import Extent, Index, IndexSet, Monomial, number
 from einc.ir.plan import end
 from einc.ir.sums import added
 from einc.ir.terms import Apply, Const, Fold, Pack, Part, Position, Read, Size, Term, both, const, free_indices
@@ -84,21 +85,14 @@ def integral(form: Linear) -> bool:
     return all(_integral_term(m, c) for e in (form.constant, *(c for _, c in form.atoms)) for m, c in e.terms)
 
 
-def _integral_term(mono: tuple[tuple[str, int], ...], coefficient: Fraction) -> bool:
+def _integral_term(mono: Monomial, coefficient: Fraction) -> bool:
     return coefficient.denominator == 1 and all(power > 0 for _, power in mono)
 
 
 def denominator(form: Linear) -> Extent:
     """What makes the form integral when it is multiplied by it."""
     terms = [t for e in (form.constant, *(c for _, c in form.atoms)) for t in e.terms]
-    total = number(lcm(*(c.denominator for _, c in terms)))
-    powers: dict[str, int] = {}
-    for name, power in (p for mono, _ in terms for p in mono):
-        powers[name] = max(powers.get(name, 0), -power)
-    for name, power in powers.items():
-        for _ in range(power):
-            total = total * size(name)
-    return total
+    return Extent(tuple(terms)).denominator
 
 
 def times(form: Linear, factor: Extent) -> Linear:

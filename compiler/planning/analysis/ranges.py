@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import reduce
 
-from einc.ir.domains import Linear, difference, direction, linear, negation, proves
+from einc.ir.domains import Linear, difference, linear, negation, proves
+from einc.ir.extents import direction
 from einc.ir.indices import Extent, Index, number
 from einc.ir.plan import Bound, Interval, end
 from einc.ir.terms import TRUE, Apply, Fold, Position, Read, Term, Truth, const, free_indices, walk

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 
-from einc.ir.indices import Extent, IndexSet, number
+from einc.ir.indices import Atom, Extent, IndexSet, number
 from einc.ir.plan import (
     Buffer,
     Choose,
@@ -104,7 +104,7 @@ def _priced(step: Leaf) -> tuple[str, Extent, Extent]:
 def leading(extent: Extent) -> Extent:
     """Without the terms that a larger one contains: at sizes from 1 they decide nothing."""
 
-    def within(small: Mapping[str, int], large: Mapping[str, int]) -> bool:
+    def within(small: Mapping[Atom, int], large: Mapping[Atom, int]) -> bool:
         return small != large and all(0 < p <= large.get(n, 0) for n, p in small.items())
 
     # A size at the call may be 0, so none divides.

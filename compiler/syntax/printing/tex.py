@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from einc.ir.indices import Extent
+from einc.ir.indices import Atom, Extent
 from einc.ir.programs import Program, Tensor
 from einc.ir.terms import (
     TRUE,
@@ -161,13 +161,21 @@ def size_tex(name: str) -> str:
 def _extent(extent: Extent) -> str:
     if len(extent.terms) == 1:
         ((mono, coefficient),) = extent.terms
-        above = [size_tex(n) for n, p in mono if p > 0]
-        below = [size_tex(n) for n, p in mono if p < 0] + ([str(coefficient.denominator)]
+        above = [_atom(n) for n, p in mono if p > 0]
+        below = [_atom(n) for n, p in mono if p < 0] + ([str(coefficient.denominator)]
                                                            if coefficient.denominator > 1 else [])
         if coefficient.numerator != 1 or not above:
             above.insert(0, str(coefficient.numerator))
         return rf"\frac{{{' '.join(above)}}}{{{' '.join(below)}}}" if below else " ".join(above)
     return str(extent)
+
+
+def _atom(atom: Atom) -> str:
+    """A size, or a quotient between the brackets that round it."""
+    if isinstance(atom, str):
+        return size_tex(atom)
+    side = "ceil" if atom.up else "floor"
+    return rf"\l{side} {_extent(atom.of)} \r{side}"
 
 
 def _label(text: str) -> str:

@@ -18,8 +18,9 @@ from fractions import Fraction
 from itertools import combinations, product
 from typing import TypeVar
 
-from einc.ir.domains import Linear, direction, facts, proves
+from einc.ir.domains import Linear, facts, proves
 from einc.ir.draft import unused
+from einc.ir.extents import direction
 from einc.ir.indices import OPEN, Index, distinct, number
 from einc.ir.letters import TIMES
 from einc.ir.primitives import UNKNOWN

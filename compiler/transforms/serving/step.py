@@ -249,13 +249,7 @@ class _Work:
     def _extent(self, extent: Extent) -> Extent:
         """The extent with all positions in place of the new ones."""
         (name,) = self.along.extent.sizes
-        total = number(0)
-        for mono, coefficient in extent.terms:
-            part = Extent(((tuple((n, p) for n, p in mono if n != name), coefficient),))
-            for _ in range(dict(mono).get(name, 0)):
-                part = part * (self.whole.extent + self.behind)
-            total = total + part
-        return total
+        return extent.put({name: self.whole.extent + self.behind})
 
     # the program
 
