@@ -2,7 +2,8 @@
 processor.
 
 What is compiled is kept in the folder `native` of einc's cache. A library that is loaded from there lies in a folder of
-this user alone, is this user's file, and has the hash that was written beside it.
+this user alone, is this user's file, and has the hash that was written beside it. Where libraries were written together
+with the file, those are asked first: one is loaded if its hash is the one that stands in the file.
 """
 
 from __future__ import annotations
@@ -31,6 +32,11 @@ _NATIVE_FLAGS = (
     "-std=gnu++17", "-O3", "-march=native", "-fno-math-errno", "-fopenmp", "-shared", "-fPIC", "-w",
     "-x", "c++", "-", "-lm",
 )
+# The libraries beside this file, which `einc compile --target` writes in: for each processor its machine, what it must
+# have, and by type of data and vectors of a tile of rows the name of a library, and the hash of its bytes and the text
+# of the kernels. Of several processors that fit the first is taken.
+_NATIVE_BESIDE: tuple[tuple[str, str, dict[tuple[str, int], tuple[str, str]]], ...] = ()
+_NATIVE_TOLD: set[str] = set()  # what was told already
 _NATIVE_LIMIT = 256 * 2**20  # bytes of libraries that are kept; the oldest go first
 _LIBRARIES: dict[tuple[str, torch.dtype, int], Any] = {}
 _RAN: dict[str, bool] = {}  # by the name of a kernel whether its last call ran compiled
@@ -43,9 +49,14 @@ _NATIVE_LOCKS = {os.getpid(): threading.Lock()}  # one a process: what another o
 _NATIVE_PROCESS = os.getpid()  # the threads of OpenMP do not live on in a child of it
 
 
+def _native_wanted() -> bool:
+    """Whether compiled kernels may run at all."""
+    return os.environ.get("EINC_NATIVE", "").strip().lower() not in ("0", "false", "no", "off")
+
+
 def _native_compiler() -> str:
     """The C++ compiler that is used, as a path; empty where there is none, or none is wanted."""
-    if os.environ.get("EINC_NATIVE", "").strip().lower() in ("0", "false", "no", "off") or platform.system() != "Linux":
+    if not _native_wanted() or platform.system() != "Linux":
         return ""
     names = (os.environ.get("EINC_CXX"), os.environ.get("CXX"), "c++", "g++", "clang++")
     return next((found for name in names if name and (found := shutil.which(name))), "")
@@ -65,13 +76,25 @@ def _native_folder() -> Path:
     return folder
 
 
+def _native_features() -> str:
+    """What the processor can do, as the system lists it."""
+    path = Path("/proc/cpuinfo")
+    about = path.read_text(errors="replace").splitlines() if path.exists() else []
+    found = next((line for line in about if line.startswith(("flags", "Features"))), platform.processor())
+    return found.partition(":")[2].strip() or found
+
+
+def _native_flags(dtype: torch.dtype, vectors: int) -> tuple[str, ...]:
+    """The flags of the compiler for data of a type, and tiles of so many vectors of rows."""
+    return (*_NATIVE_FLAGS, f"-DDATA={_NATIVE_TYPES[dtype]}", f"-DHALF={int(dtype != torch.float32)}",
+            f"-DBF16={int(dtype == torch.bfloat16)}", f"-DQV={vectors}")
+
+
 def _native_key(compiler: str, flags: tuple[str, ...], text: str) -> str:
     """The hash of all that a library depends on: its text, the flags, the compiler and the processor."""
     done = subprocess.run([compiler, "--version"], capture_output=True, check=True, timeout=60)
     version = done.stdout.decode(errors="replace")
-    about = Path("/proc/cpuinfo").read_text(errors="replace").splitlines() if Path("/proc/cpuinfo").exists() else []
-    features = next((line for line in about if line.startswith(("flags", "Features"))), platform.processor())
-    parts = [text, *flags, compiler, version, platform.machine(), features]
+    parts = [text, *flags, compiler, version, platform.machine(), _native_features()]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
@@ -142,8 +165,7 @@ def _native_loaded(compiler: str, text: str, dtype: torch.dtype, vectors: int) -
     """The library of a text, compiled if no earlier run has left it; what cannot be loaded is compiled anew, and not
     kept. OSError or SubprocessError where that fails.
     """
-    flags = (*_NATIVE_FLAGS, f"-DDATA={_NATIVE_TYPES[dtype]}", f"-DHALF={int(dtype != torch.float32)}",
-             f"-DBF16={int(dtype == torch.bfloat16)}", f"-DQV={vectors}")
+    flags = _native_flags(dtype, vectors)
     if os.environ.get("EINC_SKIP_CACHE", "").strip().lower() not in ("", "0", "false", "no", "off"):
         with tempfile.TemporaryDirectory(prefix="einc-") as room:
             return _native_opened(_native_compiled(compiler, flags, text, Path(room)))
@@ -162,6 +184,54 @@ def _native_loaded(compiler: str, text: str, dtype: torch.dtype, vectors: int) -
     return library
 
 
+def _native_beside(text: str, dtype: torch.dtype, vectors: int) -> Any:
+    """The library beside this file for this processor, or None. One that is missing, or is not what was written with
+    the file, is not loaded, which is told.
+    """
+    have, folder = set(_native_features().split()), Path(globals().get("__file__") or "kernels.py").resolve().parent
+    for machine, needed, libraries in _NATIVE_BESIDE:
+        name, told = libraries.get((str(dtype).partition(".")[2], vectors), ("", ""))
+        if not name or machine != platform.machine() or not have.issuperset(needed.split()):
+            continue
+        try:
+            if hashlib.sha256((folder / name).read_bytes() + text.encode()).hexdigest() == told:
+                return _native_opened(folder / name)
+            said = "is not the library that was written with this file"
+        except OSError as failure:
+            said = f"cannot be loaded: {failure}"
+        logging.getLogger("einc").warning("%s, so it is not used: copy all files that `einc compile --target` wrote, "
+                                          "or write them again", f"{folder / name} {said}")
+    return None
+
+
+def _native_lacking(dtype: torch.dtype) -> None:
+    """Tells once why kernels are not compiled; where none need be, as for `auto`, to those alone who ask."""
+    if platform.system() != "Linux":
+        said = "kernels are compiled on Linux alone"
+    elif _NATIVE_BESIDE:
+        kind = str(dtype).partition(".")[2]
+        said = (f"there is no compiler, and no library beside this file that is for this processor and {kind}: "
+                "`einc compile --target native --emit so` writes some on such a machine")
+    else:
+        said = "no C++ compiler is found: install g++ or clang++, or name one in EINC_CXX"
+    if said not in _NATIVE_TOLD:
+        _NATIVE_TOLD.add(said)
+        logging.getLogger("einc").log(logging.INFO if _NATIVE_PATIENCE[0] else logging.WARNING,
+                                      "torch computes, for %s", said)
+
+
+def _native_found(text: str, dtype: torch.dtype, vectors: int) -> Any:
+    """The library of a text for data of a type that kernels have: from beside the file, or compiled. None where torch's
+    statements have to do. OSError or SubprocessError where compiling fails.
+    """
+    library = _native_beside(text, dtype, vectors)
+    if library is None and (compiler := _native_compiler()):
+        return _native_loaded(compiler, text, dtype, vectors)
+    if library is None:
+        _native_lacking(dtype)
+    return library
+
+
 def _native_said(failure: Exception) -> str:
     """What a compiler that failed said first."""
     said = getattr(failure, "stderr", None)
@@ -176,10 +246,10 @@ def _native_library(text: str, dtype: torch.dtype, vectors: int = 2) -> Any:
     if (text, dtype, vectors) not in _LIBRARIES:
         with _NATIVE_LOCKS.setdefault(os.getpid(), threading.Lock()):
             if (text, dtype, vectors) not in _LIBRARIES:
-                library, compiler = None, _native_compiler()
+                library = None
                 try:
-                    library = (_native_loaded(compiler, text, dtype, vectors)
-                               if compiler and dtype in _NATIVE_TYPES else None)
+                    if dtype in _NATIVE_TYPES and _native_wanted():
+                        library = _native_found(text, dtype, vectors)
                 except (OSError, subprocess.SubprocessError) as failure:
                     logging.getLogger("einc").warning("torch computes, for no kernels were compiled: %s",
                                                       _native_said(failure))
