@@ -17,7 +17,7 @@ from einc.backends.host.source import Part, Source
 from einc.backends.host.spelled import spells
 from einc.backends.torch.emit import Torch
 from einc.backends.writer import identifier, sized
-from einc.ir.plan import Gradient, Kernel, Module, ModuleClass, Recurrence, SegmentedModule, StateScan
+from einc.ir.plan import Call, Gradient, Kernel, Leaf, Module, ModuleClass, Recurrence, SegmentedModule, StateScan
 
 LEAST_ROWS = 8  # with fewer, most lanes of a vector would be empty
 
@@ -49,6 +49,18 @@ def _kept(kernel: Kernel, page: Page) -> tuple[str, ...]:
     """The names of what a kernel reads that are objects of the cache."""
     laid = page.laid.axes if page.laid is not None else {}
     return tuple(identifier(name) for name in kernel.reads if name in laid)
+
+
+def compiled(step: Leaf, module: Module) -> bool:
+    """Whether a step has a kernel in C++, alone or ahead of a library's."""
+    match step:
+        case Recurrence() | StateScan():
+            return True
+        case Kernel() | Call():
+            kernel = step.kernel if isinstance(step, Call) else step
+            with suppress(Unwritten, Unspelled):
+                return bool(function(scheduled(legal(kernel, spells)), module, "k", set()).text)
+    return False
 
 
 @dataclass

@@ -40,11 +40,8 @@ _NATIVE_TOLD: set[str] = set()  # what was told already
 _NATIVE_LIMIT = 256 * 2**20  # bytes of libraries that are kept; the oldest go first
 _LIBRARIES: dict[tuple[str, torch.dtype, int], Any] = {}
 _RAN: dict[str, bool] = {}  # by the name of a kernel whether its last call ran compiled
-_NATIVE_PATIENCE = [0.0]  # seconds that calls have to save, by estimate, before kernels are compiled; `auto` sets it
-_NATIVE_SAVED = [0.0]  # what they have saved, or would have
-# Seconds that one operation of a kernel saves, over threads: `python -m bench` recorded 48 operations in a nanosecond
-# and thread for torch's statements and 87 for compiled kernels (float32, two threads); 1/48 - 1/87 is 0.0093.
-_NATIVE_GAIN = 1e-11
+_NATIVE_PATIENCE = [0.0]  # operations of a thread that calls have to have before kernels are compiled; `auto` sets it
+_NATIVE_DONE = [0.0]  # what they have had
 _NATIVE_LOCKS = {os.getpid(): threading.Lock()}  # one a process: what another one held when it forked is never freed
 _NATIVE_PROCESS = os.getpid()  # the threads of OpenMP do not live on in a child of it
 
@@ -258,11 +255,11 @@ def _native_library(text: str, dtype: torch.dtype, vectors: int = 2) -> Any:
 
 
 def _native_pays(text: str, work: int, dtype: torch.dtype, vectors: int) -> bool:
-    """Whether kernels are compiled, or calls of so many operations would by now have saved what that takes."""
+    """Whether kernels are compiled, or calls have by now had the operations for which that pays, with these."""
     if (text, dtype, vectors) in _LIBRARIES:
         return True
-    _NATIVE_SAVED[0] += work * _NATIVE_GAIN / torch.get_num_threads()
-    return _NATIVE_SAVED[0] >= _NATIVE_PATIENCE[0]
+    _NATIVE_DONE[0] += work / torch.get_num_threads()
+    return _NATIVE_DONE[0] >= _NATIVE_PATIENCE[0]
 
 
 def _native_ready(text: str, work: int, device: torch.device, dtype: torch.dtype, vectors: int = 2) -> bool:
