@@ -14,7 +14,21 @@ from dataclasses import dataclass
 
 from einc.ir.folds import FOLDS
 from einc.ir.indices import OPEN, IndexSet, number
-from einc.ir.plan import Axis, Dot, Kernel, Let, Load, Map, PreviousCarry, Reduce, Scan, ScatterAdd, Select
+from einc.ir.plan import (
+    Axis,
+    AxisRef,
+    Dot,
+    Kernel,
+    Let,
+    Load,
+    Map,
+    PreviousCarry,
+    Reduce,
+    Scan,
+    ScatterAdd,
+    Select,
+    axes_of,
+)
 from einc.ir.primitives import HASHES
 
 
@@ -248,6 +262,17 @@ def _early(schedule: Schedule) -> set[str]:
 def loaded_as_it_lies(let: Let, schedule: Schedule) -> bool:
     """Whether an operand is a load without computed places whose only features lie along one slot."""
     return isinstance(let.op, Load) and not let.args and len(schedule.features(let)) == 1
+
+
+def spreads(schedule: Schedule, kept: Mapping[str, int]) -> bool:
+    """Whether all that is kept is read along the stream alone, a tile's positions by their places on an axis of it:
+    then tiles may lie anywhere.
+    """
+    loads = [(let, let.op) for let in schedule.kernel.lets if isinstance(let.op, Load) and let.op.buffer in kept]
+    return schedule.kernel.stream is not None and all(
+        schedule.streams(let) and op.subs[kept[op.buffer]] == AxisRef(schedule.stream.name)
+        and not any(schedule.stream.name in axes_of(sub) for n, sub in enumerate(op.subs) if n != kept[op.buffer])
+        for let, op in loads)
 
 
 def only_multiplied(let: Let, schedule: Schedule) -> bool:

@@ -275,6 +275,18 @@ def _native_plain(x: torch.Tensor) -> bool:
             and not x.is_neg() and not x._is_zerotensor())
 
 
+def _native_pieces(*kept: Any) -> list[torch.Tensor]:
+    """The memory of what a cache keeps, and the runs in which all of it lies: the first position of each, and how far
+    on it lies. Empty where some lies in other runs than the rest.
+    """
+    if all(x.single for x in kept):
+        return [*(x.whole() for x in kept), torch.zeros(1, 2, dtype=torch.int64, device="cpu")]
+    table = kept[0].table
+    if table is None or any(x.table is not table for x in kept):
+        return []
+    return [*(x.spread() for x in kept), table.moved()]
+
+
 def _native_traced() -> bool:
     """Whether somebody records or differentiates what torch computes, and would miss what is computed here."""
     return (torch._C._get_tracing_state() is not None or forward_ad._current_level >= 0
