@@ -214,8 +214,6 @@ def _check(let: Let, schedule: Schedule) -> None:
         raise Unwritten("it has a running fold, a scatter or numbers drawn at random")
     if isinstance(let.op, Map) and let.op.op in ("floor", "ceil", "pick") and let.kind == "integer":
         raise Unwritten("it rounds numbers to whole ones")
-    if isinstance(let.op, Load) and any(getattr(s, "told", "") for s in let.op.subs):
-        raise Unwritten("it reads at places that have to be checked")
     if rows and streams and features:
         _check_in_pairs(let, schedule)
     if let.carry is not None:

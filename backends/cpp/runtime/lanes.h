@@ -318,6 +318,12 @@ INL V gather(const float* p, I at, L stride, L rs, L rows, L extent) {
     }
   return y;
 }
+// Places that have to be there; of one that is not the flag is set, and the call is left to torch.
+template <class T> INL V gather(const T* p, I at, L stride, L rs, L rows, L extent, int* bad) {
+  for (L i = 0; i < W; i++)
+    if (i < rows && (at[i] < 0 || at[i] >= extent)) *bad = 1;
+  return gather(p, at, stride, rs, rows, extent);
+}
 
 // A tile of rows with features, x[f][row] = p[row * rs + f * fs], 0 in the lanes of rows that are not there.
 template <class T> static void pack(const T* p, L rs, L fs, L rows, L n, float* x) {
@@ -600,6 +606,7 @@ INL void save(float* p, L rs, L rows, V x) {
 }
 // A computed place in a slot: one that is not there stands for the nearest that is, and nobody reads what is found.
 INL L inside(L x, L extent) { return x < 0 ? 0 : x >= extent ? extent - 1 : x; }
+INL L inside(L x, L extent, int* bad) { if (x < 0 || x >= extent) *bad = 1; return inside(x, extent); }
 INL L padded(L numbers) { return (numbers + 15) / 16 * 16; }
 #if QV == 1
 static const V ones[QV] = {splat(1.f)};

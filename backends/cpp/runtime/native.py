@@ -230,10 +230,10 @@ def _native_found(text: str, dtype: torch.dtype, vectors: int) -> Any:
 
 
 def _native_said(failure: Exception) -> str:
-    """What a compiler that failed said first."""
+    """What a compiler that failed, or its linker, said first."""
     said = getattr(failure, "stderr", None)
     lines = said.decode(errors="replace").splitlines() if isinstance(said, bytes) else []
-    return next((line for line in lines if "error" in line), str(failure))
+    return next((line for line in lines if "error" in line or "cannot find" in line), str(failure))
 
 
 def _native_library(text: str, dtype: torch.dtype, vectors: int = 2) -> Any:
