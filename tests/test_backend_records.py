@@ -37,7 +37,8 @@ from einc.ir.primitives import PRIMITIVES, Primitive
 
 ROOT = Path(__file__).parent.parent
 ALONE = ("torch", "triton")  # they write every kernel themselves, and leave none to another dialect
-PARTS = {"emit": records.Emitter, "load": records.Loader, "tune": records.Tuner, "offline": records.Builder}
+PARTS = {"emit": records.Emitter, "load": records.Loader, "tune": records.Tuner, "offline": records.Builder,
+         "beside": records.Binder}
 POINTS = "index i : feature(n)\ninput a_i\ninput b_i\noutput y_i = a_i + b_i\n"
 WHOLE = "index i : feature(n)\ninput a_i : int\ninput b_i : int\noutput y_i = hash(a_i, b_i)\n"
 OVER = "index i : feature(n)\ninput a_i\noutput y = max_i a_i\n"
@@ -50,7 +51,7 @@ OVER = "index i : feature(n)\ninput a_i\noutput y = max_i a_i\n"
 def test_a_record_is_complete(name: str) -> None:
     record = back_ends.record(name)
     assert record.name == name and callable(record.spells)
-    assert bool(record.offline) == bool(record.devices), "what has targets can compile for them"
+    assert bool(record.offline) + bool(record.beside) == bool(record.devices), "what has targets compiles for them"
     for part, protocol in PARTS.items():
         if module := getattr(record, part):
             wanted = [word for word, value in vars(protocol).items() if callable(value) and word[0] != "_"]
@@ -73,7 +74,7 @@ def test_targets_are_unique_and_lead_to_their_back_end() -> None:
 
 
 def test_a_target_that_is_not_known() -> None:
-    with pytest.raises(EincError, match=r"`sm_91` is no target; did you mean `sm_\d+`\?(.|\n)*the targets are sm_80"):
+    with pytest.raises(EincError, match=r"`sm_91` is no target; did you mean `sm_\d+`\?(.|\n)*the targets are .*sm_80"):
         back_ends.targeted("sm_91")
 
 

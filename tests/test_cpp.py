@@ -806,3 +806,32 @@ output y_t^d = Σ_s softmax_s(L_{t s}) y_{1 s}^d
     given = {t.key: torch.randn(19, 5) for t in program.inputs()}
     ran = near(function, program, given, {"T": 19, "D": 5}, 2e-4)
     assert ran and all(ran.values())
+
+
+PLACES = """
+index t, s : time(T)
+index d, e : feature(D)
+index v    : feature(N)
+input q_t^d, w_s^d, b_v
+input n_t : int
+output y_t^d = Σ_s softmax_{s ≤ t}(q_t^e w_{s e} + b_{n_t + n_s}) w_s^d
+"""
+
+
+@pytest.mark.parametrize("rows", [37, 5])
+def test_places_that_have_to_be_there(rows: int) -> None:
+    """Looked up in lanes: where all are there the kernel runs; one that is not leaves the call to torch, which names
+    the read. What a tile has no rows for is no place.
+    """
+    program, sizes = typed(PLACES), {"T": rows, "D": 3, "N": 9}
+    function = loaded(program)
+    given = tensors(arrays(program, sizes, {"n": ("1", "4")}), torch.float32)
+    ran = near(function, program, given, sizes, BOUNDS[torch.float32])
+    assert ran and all(ran.values())
+    for row in (0, rows - 1):
+        for value in (-3, 7, 12):
+            wrong = {**given, "n": given["n"].clone()}
+            wrong["n"][row] = value
+            with running(function) as ran, pytest.raises(IndexError, match=r"b_\{n_\{t\} \+ n_\{s\}\}"):
+                function(**wrong)
+            assert not any(ran.values())

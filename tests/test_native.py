@@ -321,6 +321,7 @@ def test_no_compiler_is_started_where_none_is_wanted(
 
 FAILURES = {
     "fails": 'echo "made.cpp:1: error: no such thing" >&2; exit 1',
+    "does not link": 'echo "ld: cannot find -lomp: no such thing" >&2; echo "error: the linker failed" >&2; exit 1',
     "is killed": "kill -9 $$",
     "is killed half-way": 'for a in "$@"; do last="$a"; done; printf half > "$last"; kill -9 $$',
     "writes nothing": "exit 0",
@@ -344,7 +345,8 @@ def test_a_compiler_that_fails(
     function = executed(source)
     assert not right(function) and not right(function)
     assert runs(tmp_path) == 1
-    assert len(warned(caplog)) == 1 and (how != "fails" or "no such thing" in warned(caplog)[0])
+    assert len(warned(caplog)) == 1 and (how not in ("fails", "does not link")
+                                         or "no such thing" in warned(caplog)[0])
     assert not [path for path in cache.iterdir() if path.name.startswith("making")]
     counting(tmp_path)
     assert right(executed(source)), "what a broken compiler wrote is kept for ever"

@@ -56,7 +56,7 @@ def test_a_folder_of_code_and_how_to_start_it(spec: str, tmp_path: Path, monkeyp
 
 @pytest.mark.parametrize(("args", "said"), [
     (["--emit", "ptx"], "--emit is for --target"),
-    (["--target", "sm_42", "-o", "o"], "the targets are sm_80"),
+    (["--target", "sm_42", "-o", "o"], "the targets are x86-64, "),
     (["--target", "sm_90"], "machine code is no text to be printed"),
     (["--target", "gfx942", "--emit", "hsaco"], "hsaco is no text to be printed"),
     (["--target", "sm_90", "-o", __file__], "is a file: every kernel is a file of its own"),

@@ -16,7 +16,8 @@ from einc.ir.plan import AxisRef, Flatten, Gather, Let, Load, Module, Slice, Sto
 class Address:
     """Elements of a buffer: the one of lane 0, the stride from row to row, and what lanes add to it.
 
-    `gathers` are the values that lanes have computed, each with its stride and the extent of its slot.
+    `gathers` are the values that lanes have computed, each with its stride and the extent of its slot, and behind it
+    `, bad` where a value out of range leaves the call to torch, which says what is wrong.
     """
 
     pointer: str
@@ -88,6 +89,7 @@ class Addresses:
                     self.looked.add(extent)
                     text = converted(found, "integer", found.lanes)
                     text = f"({text} - {where.set.start})" if where.set.start else text
+                    extent += ", bad" * bool(where.told and not where.safe)
                     if found.lanes:
                         gathers.append((text, stride, extent))
                     else:

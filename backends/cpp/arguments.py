@@ -44,6 +44,7 @@ class Arguments:
     numbers: dict[str, str] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)  # the names of tensors that the kernel stores to
     grown: frozenset[str] = frozenset()  # buffers to which tiles add: they are float while they grow
+    spread: dict[str, str] = field(default_factory=dict)  # objects of a cache: what has all their memory, in Python
 
     def fresh(self, wanted: str) -> str:
         """A name that nothing else has."""
@@ -71,6 +72,10 @@ class Arguments:
         if text not in self.tensors:
             self.tensors[text] = (self._strided(wanted, axes), "L", axes)
         return self.tensors[text][0]
+
+    def length(self, text: str) -> str:
+        """The length of what stands in Python."""
+        return self.sizes.setdefault(f"len({text})", self.sizes.get(f"len({text})") or self.fresh("length"))
 
     def size(self, extent: Extent) -> str:
         """An extent: a number, or the name of an argument."""
@@ -112,8 +117,11 @@ class Arguments:
         return [f"const double {name} = x[{k}];" for k, name in enumerate(self.numbers.values())]
 
     def call(self, kept: Collection[str]) -> str:
-        """The arguments of the Python statement; those that are `kept` are objects of a cache, in one piece."""
-        tensors = ", ".join(f"{name}.whole()" if name in kept else name for name in self.tensors)
+        """The arguments of the Python statement; those that are `kept` are objects of a cache, in one piece or in
+        memory over which they are spread.
+        """
+        texts = {identifier(name): f"{identifier(name)}.whole()" for name in kept} | self.spread
+        tensors = ", ".join(texts.get(name, name) for name in self.tensors)
         sizes, numbers = ", ".join(self.sizes), ", ".join(self.numbers)
         return f"[{tensors}], [{sizes}], [{numbers}]"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -17,7 +18,7 @@ from einc.backends.host.source import Part, Source
 from einc.backends.host.spelled import spells
 from einc.backends.torch.emit import Torch
 from einc.backends.writer import identifier, sized
-from einc.ir.plan import Gradient, Kernel, Module, ModuleClass, Recurrence, SegmentedModule, StateScan
+from einc.ir.plan import Call, Gradient, Kernel, Leaf, Module, ModuleClass, Recurrence, SegmentedModule, StateScan
 
 LEAST_ROWS = 8  # with fewer, most lanes of a vector would be empty
 
@@ -45,10 +46,22 @@ def _many(kernel: Kernel) -> str:
     return f"{_rows(kernel)} >= {LEAST_ROWS}"
 
 
-def _kept(kernel: Kernel, page: Page) -> tuple[str, ...]:
-    """The names of what a kernel reads that are objects of the cache."""
+def _kept(kernel: Kernel, page: Page) -> dict[str, int]:
+    """What a kernel reads that are objects of the cache, with the axes along which they lie."""
     laid = page.laid.axes if page.laid is not None else {}
-    return tuple(identifier(name) for name in kernel.reads if name in laid)
+    return {name: laid[name] for name in kernel.reads if name in laid}
+
+
+def compiled(step: Leaf, module: Module) -> bool:
+    """Whether a step has a kernel in C++, alone or ahead of a library's."""
+    match step:
+        case Recurrence() | StateScan():
+            return True
+        case Kernel() | Call():
+            kernel = step.kernel if isinstance(step, Call) else step
+            with suppress(Unwritten, Unspelled):
+                return bool(function(scheduled(legal(kernel, spells)), module, "k", set()).text)
+    return False
 
 
 @dataclass
@@ -74,24 +87,32 @@ class Cpp:
     def kernel(self, kernel: Kernel, page: Page) -> None:
         """Calls of the compiled kernel, for many rows and for few, and torch's statements for where neither can run."""
         legalised = legal(kernel, spells)
+        kept = _kept(kernel, page)
+        pieces = page.names.fresh("pieces") if kept else ""
         try:
-            many = self._function(scheduled(legalised), page)
+            many = self._function(scheduled(legalised), page, kept, pieces)
         except (Unwritten, Unspelled):
             self.torch.kernel(kernel, page)
             return
-        few = many if not kernel.merged else ""
+        few = many if not kernel.merged else ("", False)
         with suppress(Unwritten):
-            few = self._function(scheduled(legalised, axis), page) if (axis := shared(legalised)) else few
+            few = self._function(scheduled(legalised, axis), page, kept, pieces) if (axis := shared(legalised)) else few
         page.helpers.add("_native")
         self.torch.allotted(kernel, page)
+        if many[1] or few[1]:
+            page.helpers.add("_native_pieces")
+            page.body(f"{pieces} = _native_pieces({', '.join(map(identifier, kept))})")
+        self._calls(kernel, page, many, few)
+
+    def _calls(self, kernel: Kernel, page: Page, many: tuple[str, bool], few: tuple[str, bool]) -> None:
+        """The statements that try the compiled functions, for many rows and for few."""
         rows, work = _rows(kernel), sized(kernel.cost.flops)
-        single = "".join(f"{name}.single and " for name in _kept(kernel, page))
-        page.body.open(f"if {_many(kernel)} and {single}_native(_CPP, {many}, {work}, dtype):")
+        page.body.open(f"if {_many(kernel)} and {many[0]}, {work}, dtype):")
         if not self.torch.grown(kernel, page):
             page.body("pass")
         page.body.close()
-        if few:
-            page.body.open(f"elif {rows} < {LEAST_ROWS} and {single}_native(_CPP, {few}, {work}, dtype, 1):")
+        if few[0]:
+            page.body.open(f"elif {rows} < {LEAST_ROWS} and {few[0]}, {work}, dtype, 1):")
             page.body("pass")
             page.body.close()
         page.body.open("else:")
@@ -111,15 +132,16 @@ class Cpp:
             self.functions.append(f"{texts}RECURRENCE({name}, {counts}, {each})")
         return "_native_scan" if isinstance(step, StateScan) else "_native_affine", "_CPP", f'"{name}"', work, "dtype"
 
-    def _function(self, schedule: Schedule, page: Page) -> str:
-        """Adds a function to the file; the arguments of a call of it.
-        Raises Unwritten where something of it has no text.
+    def _function(self, schedule: Schedule, page: Page, kept: Mapping[str, int], pieces: str) -> tuple[str, bool]:
+        """Adds a function to the file; the beginning of a call of it, and whether that asks for the pieces in which
+        what is kept lies. Raises Unwritten where something of it has no text.
         """
         name, helpers = f"k{len(self.functions)}", set[str]()
-        made = function(schedule, page.module, name, helpers, _kept(schedule.kernel, page))
+        made = function(schedule, page.module, name, helpers, kept, pieces)
         self.functions.append(made.text)
         page.helpers |= helpers
-        return f'"{name}", {made.call}'
+        asked = f"{pieces} and " if made.spread else "".join(f"{identifier(one)}.single and " for one in kept)
+        return f'{asked}_native(_CPP, "{name}", {made.call}', made.spread
 
     def ahead(self, kernel: Kernel, page: Page) -> str:
         """Where the compiled kernel is the faster one."""
@@ -130,7 +152,7 @@ class Cpp:
         page.helpers.add("_native_ready")
         many = [_many(kernel)] if kernel.merged else []
         vectors = "" if kernel.merged else f", 2 if {_many(kernel)} else 1"  # those of the call that `kernel` writes
-        single = [f"{name}.single" for name in _kept(kernel, page)]
+        single = [f"{identifier(name)}.single" for name in _kept(kernel, page)]
         ready = f"_native_ready(_CPP, {sized(kernel.cost.flops)}, device, dtype{vectors})"
         return " and ".join([*many, *single, ready])
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from einc.backends.cpp.addresses import Addresses
 from einc.backends.cpp.arguments import Arguments
@@ -12,11 +13,13 @@ from einc.backends.cpp.magnitudes import magnitudes
 from einc.backends.cpp.narrow import narrow, spared
 from einc.backends.cpp.pairs import list_rows, pack_pairs, pair_rows
 from einc.backends.cpp.places import Places
-from einc.backends.cpp.schedule import Schedule, folds_pairs, loaded_as_it_lies, product_at_end
+from einc.backends.cpp.schedule import Schedule, folds_pairs, loaded_as_it_lies, product_at_end, spreads
 from einc.backends.cpp.stages import Stages
 from einc.backends.cpp.stores import write_store
-from einc.backends.writer import Writer
+from einc.backends.writer import Writer, identifier
 from einc.ir.plan import Dot, Let, Module
+
+NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -25,15 +28,20 @@ class Function:
 
     text: str
     call: str
+    spread: bool  # what is kept may lie in several runs
 
 
-def function(schedule: Schedule, module: Module, name: str, helpers: set[str], kept: Collection[str] = ()) -> Function:
-    """The function of a scheduled kernel; `kept` are the names of tensors that are objects of a cache.
+def function(schedule: Schedule, module: Module, name: str, helpers: set[str], kept: Mapping[str, int] = NOTHING,
+             pieces: str = "") -> Function:
+    """The function of a scheduled kernel; `kept` are the tensors that are objects of a cache, with the axis along which
+    each lies, and `pieces` is the list of the memory of each and of the runs in which they lie.
 
     Raises Unwritten where something of it has no text.
     """
     writer = _Kernel(Places(Addresses(schedule, module, Arguments(module, helpers))))
-    return Function(writer.text(name), writer.places.arguments.call(kept))
+    if kept and pieces and spreads(schedule, kept):
+        writer.pieces, writer.kept = pieces, kept
+    return Function(writer.text(name), writer.places.arguments.call(kept), bool(writer.pieces))
 
 
 def commented(text: str) -> str:
@@ -47,6 +55,8 @@ def commented(text: str) -> str:
 class _Kernel:
     places: Places
     body: Writer = field(default_factory=lambda: Writer(depth=1))
+    pieces: str = ""  # the list of memory and runs in Python, where what is kept may lie in several
+    kept: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def schedule(self) -> Schedule:
@@ -197,8 +207,11 @@ class _Kernel:
             body("const L low = 0, high = 0;")
         else:
             body(f"const L low = {found[0][0]}, high = {found[0][1]};")
-        body.open("for (L from = low; from < high; from += TILE) {")
-        body("const L count = high - from < TILE ? high - from : TILE;")
+        if self.pieces:
+            self._runs()
+        else:
+            body.open("for (L from = low; from < high; from += TILE) {")
+            body("const L count = high - from < TILE ? high - from : TILE;")
         ends.ends[stream.name] = ("from", "(from + count - 1)")
         places.addresses.at[stream.name] = "from"
         if stream.bound is not None and stream.bound.within is not None:
@@ -211,6 +224,26 @@ class _Kernel:
             body("}")
         self._settled()
         self.places.leave()
+
+    def _runs(self) -> None:
+        """The head of a loop whose tiles end where what is kept lies elsewhere: in it the pointers are those of the run
+        that holds the tile.
+        """
+        arguments, body = self.places.arguments, self.body
+        arguments.spread = {identifier(name): f"{self.pieces}[{n}]" for n, name in enumerate(self.kept)}
+        runs, moved = arguments.running(f"{self.pieces}[-1]", "runs", 2), arguments.fresh("moved")
+        many, run = arguments.length(f"{self.pieces}[-1]"), arguments.fresh("run")
+        found = {name: arguments.tensor(name) for name in self.kept}
+        for pointer in found.values():
+            body(f"const auto {pointer}_all = {pointer};")
+        body.open(f"for (L from = low, count = 0, {run} = 0; from < high; from += count) {{")
+        body(f"while ({run} + 1 < {many} && {runs}[({run} + 1) * {runs}_0] <= from) {run}++;")
+        body("count = high - from < TILE ? high - from : TILE;")
+        body(f"if ({run} + 1 < {many} && {runs}[({run} + 1) * {runs}_0] - from < count)")
+        body(f"    count = {runs}[({run} + 1) * {runs}_0] - from;")
+        body(f"const L {moved} = {runs}[{run} * {runs}_0 + {runs}_1];")
+        for name, pointer in found.items():
+            body(f"const auto {pointer} = {pointer}_all + {moved} * {pointer}_{self.kept[name]};")
 
     def _settled(self) -> None:
         """Sums that have grown with their rows one after the other, as lanes again."""

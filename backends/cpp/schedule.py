@@ -14,7 +14,21 @@ from dataclasses import dataclass
 
 from einc.ir.folds import FOLDS
 from einc.ir.indices import OPEN, IndexSet, number
-from einc.ir.plan import Axis, Dot, Kernel, Let, Load, Map, PreviousCarry, Reduce, Scan, ScatterAdd, Select
+from einc.ir.plan import (
+    Axis,
+    AxisRef,
+    Dot,
+    Kernel,
+    Let,
+    Load,
+    Map,
+    PreviousCarry,
+    Reduce,
+    Scan,
+    ScatterAdd,
+    Select,
+    axes_of,
+)
 from einc.ir.primitives import HASHES
 
 
@@ -200,8 +214,6 @@ def _check(let: Let, schedule: Schedule) -> None:
         raise Unwritten("it has a running fold, a scatter or numbers drawn at random")
     if isinstance(let.op, Map) and let.op.op in ("floor", "ceil", "pick") and let.kind == "integer":
         raise Unwritten("it rounds numbers to whole ones")
-    if isinstance(let.op, Load) and any(getattr(s, "told", "") for s in let.op.subs):
-        raise Unwritten("it reads at places that have to be checked")
     if rows and streams and features:
         _check_in_pairs(let, schedule)
     if let.carry is not None:
@@ -248,6 +260,17 @@ def _early(schedule: Schedule) -> set[str]:
 def loaded_as_it_lies(let: Let, schedule: Schedule) -> bool:
     """Whether an operand is a load without computed places whose only features lie along one slot."""
     return isinstance(let.op, Load) and not let.args and len(schedule.features(let)) == 1
+
+
+def spreads(schedule: Schedule, kept: Mapping[str, int]) -> bool:
+    """Whether all that is kept is read along the stream alone, a tile's positions by their places on an axis of it:
+    then tiles may lie anywhere.
+    """
+    loads = [(let, let.op) for let in schedule.kernel.lets if isinstance(let.op, Load) and let.op.buffer in kept]
+    return schedule.kernel.stream is not None and all(
+        schedule.streams(let) and op.subs[kept[op.buffer]] == AxisRef(schedule.stream.name)
+        and not any(schedule.stream.name in axes_of(sub) for n, sub in enumerate(op.subs) if n != kept[op.buffer])
+        for let, op in loads)
 
 
 def only_multiplied(let: Let, schedule: Schedule) -> bool:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from einc.errors.report import EincError, failure
-from einc.ir.backend import BackEnd, Builder, Emitter, Function, Loader, Target, Tuner
+from einc.ir.backend import BackEnd, Binder, Builder, Emitter, Function, Loader, Target, Tuner
 from einc.ir.plan import Gradient, Module, ModuleClass, SegmentedModule
 from einc.syntax.spelling import nearest
 
@@ -57,7 +57,7 @@ def targeted(name: str, backend: str | None = None) -> tuple[str, Target]:
     """
     if backend is not None and not record(backend).devices:
         raise _lacking(backend, "has no kernels of a device: --target and --emit are not for it",
-                       [one for one in names() if record(one).devices])
+                       [targets()[name][0]] if name in targets() else [x for x in names() if record(x).devices])
     if name not in targets():
         near = nearest(name, targets())
         said = f"`{name}` is no target" + (f"; did you mean `{near}`?" if near else "")
@@ -67,6 +67,18 @@ def targeted(name: str, backend: str | None = None) -> tuple[str, Target]:
         raise failure(f"`{name}` is a target of the back end `{owner}`",
                       f"give --backend {owner}, or leave --backend out")
     return owner, row
+
+
+def chosen(names: str, backend: str | None = None) -> tuple[str, tuple[Target, ...]]:
+    """The back end that compiles for architectures between commas, and their rows. EincError where one is not known,
+    or they are not of one back end, or where `backend` is another one.
+    """
+    found = [targeted(name.strip(), backend) for name in names.split(",")]
+    owners = {owner: row.name for owner, row in found}
+    if len(owners) > 1:
+        told = " and ".join(f"`{name}` of the back end `{owner}`" for owner, name in owners.items())
+        raise failure(f"there are targets of several back ends, {told}", "give those of one at a time")
+    return found[0][0], tuple(row for _, row in found)
 
 
 def emit(module: Module | Gradient | SegmentedModule, backend: str = "torch", shell: ModuleClass | None = None) -> str:
@@ -98,6 +110,12 @@ def builder(target: str) -> Builder:
     """What compiles kernels for an architecture of the table. EincError where it is not in the table."""
     name, _ = targeted(target)
     made: Builder = _imported(name, record(name).offline)
+    return made
+
+
+def binder(backend: str) -> Binder:
+    """What makes the libraries that lie beside a file of a back end."""
+    made: Binder = _imported(backend, record(backend).beside)
     return made
 
 

@@ -44,8 +44,9 @@ class BackEnd:
     `ordered`: it runs the tiles of a kernel one after the other, so that each may add to what those before it made.
     `spells(what, element)`: whether it can write a primitive, a fold, an operation of a let or a step of a plan, for
     values of the element type: those of the result, or where a primitive is a relation those of its operands. `emit`,
-    `load`, `tune` and `offline` are the modules that satisfy `Emitter`, `Loader`, `Tuner` and `Builder`; the last two
-    are empty where a back end has no tiles to choose, or no target to compile for.
+    `load`, `tune`, `offline` and `beside` are the modules that satisfy `Emitter`, `Loader`, `Tuner`, `Builder` and
+    `Binder`. The last three are empty where a back end has no tiles to choose, or no target to compile for: for its
+    targets it has either kernels of a call, or libraries that lie beside a file.
     """
 
     name: str
@@ -56,6 +57,7 @@ class BackEnd:
     load: str
     tune: str = ""
     offline: str = ""
+    beside: str = ""
 
 
 # What the modules have to offer.
@@ -208,4 +210,33 @@ class Builder(Protocol):
         """Every kernel that a call of the emitted file at these sizes starts, compiled for the target of that name.
         Raises what the function or the compiler raises.
         """
+        ...
+
+
+class Beside(Protocol):
+    """A library of a file's kernels: the name of its file, which lies beside that of Python, and what is in it."""
+
+    @property
+    def name(self) -> str:
+        """The name of its file."""
+        ...
+
+    @property
+    def code(self) -> bytes:
+        """What is in it."""
+        ...
+
+
+class Binder(Protocol):
+    """A module that makes libraries for targets, of which an emitted file takes the one for the processor at hand."""
+
+    def libraries(self, source: str, entry: str, name: str, targets: Sequence[str],
+                  dtype: str | None) -> Sequence[Beside]:
+        """The libraries of an emitted file for the targets of these names, for data of one type or of all; their names
+        begin with one. EincError where that fails.
+        """
+        ...
+
+    def bound(self, source: str, libraries: Sequence[Any]) -> str:
+        """The file that knows these libraries."""
         ...

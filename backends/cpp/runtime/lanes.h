@@ -33,8 +33,13 @@ typedef float VU __attribute__((vector_size(W * 4), aligned(4), may_alias));
 
 // Numbers of half the width: stored so, computed with as float.
 struct bf16 { unsigned short bits; };
-#if defined(__FLT16_MAX__)
-struct f16 { _Float16 value; };
+#if defined(__ARM_FP16_FORMAT_IEEE)
+#define FLOAT16 __fp16
+#elif defined(__FLT16_MAX__)
+#define FLOAT16 _Float16
+#endif
+#if defined(FLOAT16)
+struct f16 { FLOAT16 value; };
 #endif
 INL float num(float x) { return x; }
 INL double num(double x) { return x; }
@@ -49,9 +54,9 @@ INL void put(bf16* p, float x) {  // to the nearest, ties to even; what is no nu
   u32 b = __builtin_bit_cast(u32, x);
   p->bits = x != x ? 0x7fc0 : (unsigned short)((b + 0x7fff + ((b >> 16) & 1)) >> 16);
 }
-#if defined(__FLT16_MAX__)
+#if defined(FLOAT16)
 INL float num(f16 x) { return (float)x.value; }
-INL void put(f16* p, float x) { p->value = (_Float16)x; }
+INL void put(f16* p, float x) { p->value = (FLOAT16)x; }
 #endif
 
 #define SAME(i) x
@@ -313,6 +318,12 @@ INL V gather(const float* p, I at, L stride, L rs, L rows, L extent) {
     }
   return y;
 }
+// Places that have to be there; of one that is not the flag is set, and the call is left to torch.
+template <class T> INL V gather(const T* p, I at, L stride, L rs, L rows, L extent, int* bad) {
+  for (L i = 0; i < W; i++)
+    if (i < rows && (at[i] < 0 || at[i] >= extent)) *bad = 1;
+  return gather(p, at, stride, rs, rows, extent);
+}
 
 // A tile of rows with features, x[f][row] = p[row * rs + f * fs], 0 in the lanes of rows that are not there.
 template <class T> static void pack(const T* p, L rs, L fs, L rows, L n, float* x) {
@@ -442,7 +453,7 @@ INL V near(const bf16* p) {
   typedef u32 U4 __attribute__((vector_size(W * 4), may_alias));
   return (V)(__builtin_convertvector(*(const H*)p, U4) << 16);
 }
-#if defined(__FLT16_MAX__)
+#if defined(FLOAT16)
 INL V near(const f16* p) { V y; for (int i = 0; i < W; i++) y[i] = num(p[i]); return y; }
 #endif
 template <class T> INL V part(const T* p, L n) {  // the first n numbers, 0 behind them
@@ -595,6 +606,7 @@ INL void save(float* p, L rs, L rows, V x) {
 }
 // A computed place in a slot: one that is not there stands for the nearest that is, and nobody reads what is found.
 INL L inside(L x, L extent) { return x < 0 ? 0 : x >= extent ? extent - 1 : x; }
+INL L inside(L x, L extent, int* bad) { if (x < 0 || x >= extent) *bad = 1; return inside(x, extent); }
 INL L padded(L numbers) { return (numbers + 15) / 16 * 16; }
 #if QV == 1
 static const V ones[QV] = {splat(1.f)};

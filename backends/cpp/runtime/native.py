@@ -2,7 +2,8 @@
 processor.
 
 What is compiled is kept in the folder `native` of einc's cache. A library that is loaded from there lies in a folder of
-this user alone, is this user's file, and has the hash that was written beside it.
+this user alone, is this user's file, and has the hash that was written beside it. Where libraries were written together
+with the file, those are asked first: one is loaded if its hash is the one that stands in the file.
 """
 
 from __future__ import annotations
@@ -31,21 +32,28 @@ _NATIVE_FLAGS = (
     "-std=gnu++17", "-O3", "-march=native", "-fno-math-errno", "-fopenmp", "-shared", "-fPIC", "-w",
     "-x", "c++", "-", "-lm",
 )
+# The libraries beside this file, which `einc compile --target` writes in: for each processor its machine, what it must
+# have, and by type of data and vectors of a tile of rows the name of a library, and the hash of its bytes and the text
+# of the kernels. Of several processors that fit the first is taken.
+_NATIVE_BESIDE: tuple[tuple[str, str, dict[tuple[str, int], tuple[str, str]]], ...] = ()
+_NATIVE_TOLD: set[str] = set()  # what was told already
 _NATIVE_LIMIT = 256 * 2**20  # bytes of libraries that are kept; the oldest go first
 _LIBRARIES: dict[tuple[str, torch.dtype, int], Any] = {}
 _RAN: dict[str, bool] = {}  # by the name of a kernel whether its last call ran compiled
-_NATIVE_PATIENCE = [0.0]  # seconds that calls have to save, by estimate, before kernels are compiled; `auto` sets it
-_NATIVE_SAVED = [0.0]  # what they have saved, or would have
-# Seconds that one operation of a kernel saves, over threads: `python -m bench` recorded 48 operations in a nanosecond
-# and thread for torch's statements and 87 for compiled kernels (float32, two threads); 1/48 - 1/87 is 0.0093.
-_NATIVE_GAIN = 1e-11
+_NATIVE_PATIENCE = [0.0]  # operations of a thread that calls have to have before kernels are compiled; `auto` sets it
+_NATIVE_DONE = [0.0]  # what they have had
 _NATIVE_LOCKS = {os.getpid(): threading.Lock()}  # one a process: what another one held when it forked is never freed
 _NATIVE_PROCESS = os.getpid()  # the threads of OpenMP do not live on in a child of it
 
 
+def _native_wanted() -> bool:
+    """Whether compiled kernels may run at all."""
+    return os.environ.get("EINC_NATIVE", "").strip().lower() not in ("0", "false", "no", "off")
+
+
 def _native_compiler() -> str:
     """The C++ compiler that is used, as a path; empty where there is none, or none is wanted."""
-    if os.environ.get("EINC_NATIVE", "").strip().lower() in ("0", "false", "no", "off") or platform.system() != "Linux":
+    if not _native_wanted() or platform.system() != "Linux":
         return ""
     names = (os.environ.get("EINC_CXX"), os.environ.get("CXX"), "c++", "g++", "clang++")
     return next((found for name in names if name and (found := shutil.which(name))), "")
@@ -65,13 +73,25 @@ def _native_folder() -> Path:
     return folder
 
 
+def _native_features() -> str:
+    """What the processor can do, as the system lists it."""
+    path = Path("/proc/cpuinfo")
+    about = path.read_text(errors="replace").splitlines() if path.exists() else []
+    found = next((line for line in about if line.startswith(("flags", "Features"))), platform.processor())
+    return found.partition(":")[2].strip() or found
+
+
+def _native_flags(dtype: torch.dtype, vectors: int) -> tuple[str, ...]:
+    """The flags of the compiler for data of a type, and tiles of so many vectors of rows."""
+    return (*_NATIVE_FLAGS, f"-DDATA={_NATIVE_TYPES[dtype]}", f"-DHALF={int(dtype != torch.float32)}",
+            f"-DBF16={int(dtype == torch.bfloat16)}", f"-DQV={vectors}")
+
+
 def _native_key(compiler: str, flags: tuple[str, ...], text: str) -> str:
     """The hash of all that a library depends on: its text, the flags, the compiler and the processor."""
     done = subprocess.run([compiler, "--version"], capture_output=True, check=True, timeout=60)
     version = done.stdout.decode(errors="replace")
-    about = Path("/proc/cpuinfo").read_text(errors="replace").splitlines() if Path("/proc/cpuinfo").exists() else []
-    features = next((line for line in about if line.startswith(("flags", "Features"))), platform.processor())
-    parts = [text, *flags, compiler, version, platform.machine(), features]
+    parts = [text, *flags, compiler, version, platform.machine(), _native_features()]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
@@ -142,8 +162,7 @@ def _native_loaded(compiler: str, text: str, dtype: torch.dtype, vectors: int) -
     """The library of a text, compiled if no earlier run has left it; what cannot be loaded is compiled anew, and not
     kept. OSError or SubprocessError where that fails.
     """
-    flags = (*_NATIVE_FLAGS, f"-DDATA={_NATIVE_TYPES[dtype]}", f"-DHALF={int(dtype != torch.float32)}",
-             f"-DBF16={int(dtype == torch.bfloat16)}", f"-DQV={vectors}")
+    flags = _native_flags(dtype, vectors)
     if os.environ.get("EINC_SKIP_CACHE", "").strip().lower() not in ("", "0", "false", "no", "off"):
         with tempfile.TemporaryDirectory(prefix="einc-") as room:
             return _native_opened(_native_compiled(compiler, flags, text, Path(room)))
@@ -162,11 +181,59 @@ def _native_loaded(compiler: str, text: str, dtype: torch.dtype, vectors: int) -
     return library
 
 
+def _native_beside(text: str, dtype: torch.dtype, vectors: int) -> Any:
+    """The library beside this file for this processor, or None. One that is missing, or is not what was written with
+    the file, is not loaded, which is told.
+    """
+    have, folder = set(_native_features().split()), Path(globals().get("__file__") or "kernels.py").resolve().parent
+    for machine, needed, libraries in _NATIVE_BESIDE:
+        name, told = libraries.get((str(dtype).partition(".")[2], vectors), ("", ""))
+        if not name or machine != platform.machine() or not have.issuperset(needed.split()):
+            continue
+        try:
+            if hashlib.sha256((folder / name).read_bytes() + text.encode()).hexdigest() == told:
+                return _native_opened(folder / name)
+            said = "is not the library that was written with this file"
+        except OSError as failure:
+            said = f"cannot be loaded: {failure}"
+        logging.getLogger("einc").warning("%s, so it is not used: copy all files that `einc compile --target` wrote, "
+                                          "or write them again", f"{folder / name} {said}")
+    return None
+
+
+def _native_lacking(dtype: torch.dtype) -> None:
+    """Tells once why kernels are not compiled; where none need be, as for `auto`, to those alone who ask."""
+    if platform.system() != "Linux":
+        said = "kernels are compiled on Linux alone"
+    elif _NATIVE_BESIDE:
+        kind = str(dtype).partition(".")[2]
+        said = (f"there is no compiler, and no library beside this file that is for this processor and {kind}: "
+                "`einc compile --target native --emit so` writes some on such a machine")
+    else:
+        said = "no C++ compiler is found: install g++ or clang++, or name one in EINC_CXX"
+    if said not in _NATIVE_TOLD:
+        _NATIVE_TOLD.add(said)
+        logging.getLogger("einc").log(logging.INFO if _NATIVE_PATIENCE[0] else logging.WARNING,
+                                      "torch computes, for %s", said)
+
+
+def _native_found(text: str, dtype: torch.dtype, vectors: int) -> Any:
+    """The library of a text for data of a type that kernels have: from beside the file, or compiled. None where torch's
+    statements have to do. OSError or SubprocessError where compiling fails.
+    """
+    library = _native_beside(text, dtype, vectors)
+    if library is None and (compiler := _native_compiler()):
+        return _native_loaded(compiler, text, dtype, vectors)
+    if library is None:
+        _native_lacking(dtype)
+    return library
+
+
 def _native_said(failure: Exception) -> str:
-    """What a compiler that failed said first."""
+    """What a compiler that failed, or its linker, said first."""
     said = getattr(failure, "stderr", None)
     lines = said.decode(errors="replace").splitlines() if isinstance(said, bytes) else []
-    return next((line for line in lines if "error" in line), str(failure))
+    return next((line for line in lines if "error" in line or "cannot find" in line), str(failure))
 
 
 def _native_library(text: str, dtype: torch.dtype, vectors: int = 2) -> Any:
@@ -176,10 +243,10 @@ def _native_library(text: str, dtype: torch.dtype, vectors: int = 2) -> Any:
     if (text, dtype, vectors) not in _LIBRARIES:
         with _NATIVE_LOCKS.setdefault(os.getpid(), threading.Lock()):
             if (text, dtype, vectors) not in _LIBRARIES:
-                library, compiler = None, _native_compiler()
+                library = None
                 try:
-                    library = (_native_loaded(compiler, text, dtype, vectors)
-                               if compiler and dtype in _NATIVE_TYPES else None)
+                    if dtype in _NATIVE_TYPES and _native_wanted():
+                        library = _native_found(text, dtype, vectors)
                 except (OSError, subprocess.SubprocessError) as failure:
                     logging.getLogger("einc").warning("torch computes, for no kernels were compiled: %s",
                                                       _native_said(failure))
@@ -188,11 +255,11 @@ def _native_library(text: str, dtype: torch.dtype, vectors: int = 2) -> Any:
 
 
 def _native_pays(text: str, work: int, dtype: torch.dtype, vectors: int) -> bool:
-    """Whether kernels are compiled, or calls of so many operations would by now have saved what that takes."""
+    """Whether kernels are compiled, or calls have by now had the operations for which that pays, with these."""
     if (text, dtype, vectors) in _LIBRARIES:
         return True
-    _NATIVE_SAVED[0] += work * _NATIVE_GAIN / torch.get_num_threads()
-    return _NATIVE_SAVED[0] >= _NATIVE_PATIENCE[0]
+    _NATIVE_DONE[0] += work / torch.get_num_threads()
+    return _NATIVE_DONE[0] >= _NATIVE_PATIENCE[0]
 
 
 def _native_ready(text: str, work: int, device: torch.device, dtype: torch.dtype, vectors: int = 2) -> bool:
@@ -206,6 +273,18 @@ def _native_plain(x: torch.Tensor) -> bool:
     """Whether a tensor is no more than numbers in memory of the CPU."""
     return (type(x) in (torch.Tensor, torch.nn.Parameter) and x.device.type == "cpu"
             and not x.is_neg() and not x._is_zerotensor())
+
+
+def _native_pieces(*kept: Any) -> list[torch.Tensor]:
+    """The memory of what a cache keeps, and the runs in which all of it lies: the first position of each, and how far
+    on it lies. Empty where some lies in other runs than the rest.
+    """
+    if all(x.single for x in kept):
+        return [*(x.whole() for x in kept), torch.zeros(1, 2, dtype=torch.int64, device="cpu")]
+    table = kept[0].table
+    if table is None or any(x.table is not table for x in kept):
+        return []
+    return [*(x.spread() for x in kept), table.moved()]
 
 
 def _native_traced() -> bool:

@@ -53,3 +53,7 @@ class _Laid:
 
     def whole(self) -> torch.Tensor:
         return self.rows
+
+    def spread(self) -> torch.Tensor:
+        """All memory over which the rows are spread."""
+        return self.rows

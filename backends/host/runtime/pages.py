@@ -81,6 +81,11 @@ class _Table:
             self.told = torch.tensor(self.pages, dtype=torch.int32, device=device)
         return self.told
 
+    def moved(self) -> torch.Tensor:
+        """The runs of pages: the first position of each, and how many places further on in memory it lies."""
+        page = self.pool.page
+        return torch.tensor([[n * page, (self.pages[n] - n) * page] for n in self.runs], dtype=torch.int64)
+
     def drop(self, count: int) -> int:
         """Gives pages in front back; how many positions these are."""
         if count:

@@ -91,6 +91,9 @@ class _Turned:
     def whole(self) -> torch.Tensor:
         return self.laid.whole().permute(self.order)
 
+    def spread(self) -> torch.Tensor:
+        return self.laid.spread().permute(self.order)
+
 
 def _cuts(*kept: _Laid | _Turned) -> Iterator[tuple[int, int]]:
     """Pieces of what is kept: those of what does not lie side by side."""

@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from einc.checking.plans import chosen
 from einc.driver import back_ends, compiling
-from einc.driver.commands.binaries import EMIT, TARGET, check_place, write
+from einc.driver.commands.binaries import EMIT, TARGET, check_place, write, write_beside
 from einc.driver.commands.common import (
     BACKEND,
     DATA,
@@ -35,6 +35,7 @@ from einc.driver.files import same
 from einc.driver.options import Options, names_of
 from einc.driver.reports.growth import growth
 from einc.errors.report import failure
+from einc.ir.backend import Target
 from einc.ir.plan import Module
 
 TUNED = "einc.driver.commands.tuned"  # loaded with --tuned: other files need no tensors
@@ -66,24 +67,32 @@ def command(*, file: Chosen, output: str | None, backend: str, strict: bool, nar
     """Write the Python file that computes the spec FILE; it needs no einc to run."""
     if output is not None and same(output, file.path):
         raise failure(f"{output} is the spec itself; it is not overwritten")
-    for option, value in {"--sizes": sizes, "--dtype": dtype, "--data": data_file}.items():
-        if value and not tuned and not (target and option != "--data"):
-            raise failure(f"{option} is for --tuned and --target: without them one file works on any sizes and types")
     options = Options(backend, narrow=narrow, own=own, grad=grad, module=module, plan=plan, keep=names_of(keep))
-    _together(options, keep is not None, tuned, target, kind)
+    rows: tuple[Target, ...] = ()
     if target is not None:
         by_default = click.get_current_context().get_parameter_source("backend") is ParameterSource.DEFAULT
-        backend, row = back_ends.targeted(target, None if by_default else backend)
-        options, kind = replace(options, backend=backend), check_place(row, kind, output)
+        backend, rows = back_ends.chosen(target, None if by_default else backend)
+        options = replace(options, backend=backend)
+    beside = bool(rows) and bool(back_ends.record(backend).beside)  # the target has libraries beside a file
+    _together(options, keep is not None, tuned, bool(rows) and not beside, kind is not None and not rows)
+    for option, value in {"--sizes": sizes, "--dtype": dtype, "--data": data_file}.items():
+        able = "--dtype" if beside else "--dtype --sizes" if rows else ""
+        if value and not tuned and option not in able.split():
+            raise failure(f"{option} is for --tuned and --target: without them one file works on any sizes and types"
+                          if not beside else f"{option} is for kernels of one call: libraries work on any sizes")
+    kind = check_place(rows, kind, output) if rows else None
     program = typed(file, strict)
     made = compiling.planned(program, options)
     noted(chosen(program.plans, options.plans))
     for line in growth(made) if isinstance(made, Module) else ():
         click.echo(f"warning: {line}", err=True)
     text = back_ends.emit(made, options.backend, compiling.shell(program) if module else None)
-    if target is not None and kind is not None and isinstance(made, Module):
+    if beside and output is not None:
+        write_beside(text, "step" if options.serves else program.name, program.name, backend, rows, dtype, output)
+        return
+    if kind is not None and isinstance(made, Module):
         known_sizes(sizes, names(program), program.sizes, program.idle)
-        write(made, text, target, kind, default(program, sizes), dtype or "bfloat16", output)
+        write(made, text, rows[0].name, kind, default(program, sizes), dtype or "bfloat16", output)
         return
     if tuned:
         known_sizes(sizes, names(program), program.sizes, program.idle)
@@ -94,19 +103,19 @@ def command(*, file: Chosen, output: str | None, backend: str, strict: bool, nar
         Path(output).write_text(text, encoding="utf-8", newline="\n")
 
 
-def _together(options: Options, keeps: bool, tuned: bool, target: str | None, kind: str | None) -> None:
-    """Refuses options that exclude each other, before the file is read."""
-    if kind is not None and target is None:
+def _together(options: Options, keeps: bool, tuned: bool, codes: bool, lacks_target: bool) -> None:
+    """Refuses options that exclude each other, before the file is read; `codes`: machine code of a call is written."""
+    if lacks_target:
         raise failure("--emit is for --target", "give the device to compile for, such as --target sm_90")
     if keeps and not options.serves:
         raise failure("--keep is for --plan serve: nothing else has a cache")
-    for option, wanted in {"--module": options.module, "--grad": options.grad, "--target": target is not None,
+    for option, wanted in {"--module": options.module, "--grad": options.grad, "--target": codes,
                            "--tuned": tuned}.items():
         if wanted and options.serves:
             raise failure(f"{option} is not for --plan serve", "leave out one of them")
     for option, wanted in {"--module": options.module, "--grad": options.grad}.items():
-        if wanted and target is not None:
+        if wanted and codes:
             raise failure(f"{option} is for a Python file, and --target writes machine code: one of them at a time")
-    if target is not None and tuned:
+    if codes and tuned:
         raise failure("--tuned writes a file and --target machine code: one of them at a time",
                       "without --tuned the code is made for the tiles that are good for most sizes")

@@ -13,6 +13,7 @@ from math import prod
 from textwrap import wrap
 
 from einc.driver.reports.growth import growth, human
+from einc.driver.reports.native import native
 from einc.driver.reports.rows import Row, listed, row_of
 from einc.driver.reports.table import all_rounds, is_known, memory, numbers, some_way, taken_way, tile_lengths
 from einc.ir.indices import Extent, Monomial, number, size
@@ -95,6 +96,7 @@ def screen(module: Module, sizes: Mapping[str, int] | None = None) -> str:
     lines += _sums(total, formulas) if not in_line else []
     lines += _memory(module, formulas)
     lines += [f"grows: {line}" for line in growth(module, known)]
+    lines += [f"auto: {line}" for line in native(module, known, formulas.text)]
     lines.append("bytes are for float32, flops those of the points in range; --full shows equations and whole formulas")
     return "\n".join(lines) + "\n"
 
