@@ -139,6 +139,9 @@ def _tile_lengths(module: Module, kernel: Kernel, grid: Axis | None, body: Write
         body(f"{rows} = {grid.length}")
         return rows
     if stream is None:
+        if grid.name not in kernel.largest:  # which each tile would make anew
+            body(f"{rows} = max(1, {extent})")
+            return rows
         most, least = (ELEMENTS, FEW_ROWS) if multiplies(kernel) else (PASSED, 1)
         body(f"{rows} = max({least}, min({extent}, 2**{most} // max(1, {sized(row(kernel, grid), tight=True)})))")
         return rows

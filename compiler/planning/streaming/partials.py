@@ -114,6 +114,9 @@ def shares(equations: tuple[Equation, ...], kept: frozenset[str], tensors: Mappi
             late.append(share)
     beside = _behind(direct, equations, kept)
     by = {e.target: e for e in equations}
+    needed = behind(by, (key for e in direct for key in e.reads))
+    if any(_placed(_bound(by[key])) for key in needed if key in by):
+        return None  # a step of the pass would read what is known after its last one
     if len(direct) > len(grow) and any(unbounded(e.body, by) for e in beside):
         return None
     return Shares(grid, tuple(passed), tuple(late), tuple(direct), beside, tuple(grow), next(iter(stream), None))
