@@ -181,8 +181,11 @@ EXAMPLES = {
     # what is summed for each s reads sums over s, so that no pass over s makes both
     "a deviation from a mean of pairs": ("input x_t, z_t, v_{t d}\n"
                                          "output y_{t d} = Σ_s LN_{s ≤ t}(min(x_s, z_t)) v_{t d} : all"),
-    "a deviation from a mean of chosen values": ("input x_t, z_t, v_{t d}\ninput doc_t : int\n"
-                                                 "output y_{t d} = Σ_s LN_{s ≤ t}(min(x_{doc_s} - z_t, 1)) v_{t d} : all"),
+    "a deviation from a mean of chosen values": ("input x_t, z_t, v_{t d}\ninput doc_t : int\noutput y_{t d} = "
+                                                 "Σ_s LN_{s ≤ t}(min(x_{doc_s} - z_t, 1)) v_{t d} : all"),
+    "a maximum of nothing whose body is one number": ("input c, q_{t h}\nm_{t h} = max_{s < t} (q_{t h} - c + 0 s)\n"
+                                                      "output y_{t h} = max(m_{t h}, -9) : all"),
+    "a maximum of nothing for each of a few": ("input b_h\noutput y_{t h} = max(max_{s < t} (b_h + 0 s), -9) : all"),
     "the logarithm of nothing": ("input x_t\nmask l_{d u} : u ≥ d\nl_{d u} = 1\n"
                                  "output a_d = logsumexp_u(l_{d u}) : all\noutput y = Σ_t x_t"),
 }
@@ -211,6 +214,22 @@ def test_what_is_summed_by_numbers_in_small_tiles(tiles: tuple[int, int] | None)
     torch.testing.assert_close(got, want)
     grads = (torch.autograd.grad((y * torch.arange(1.0, 8)).sum(), z)[0] for y in (got, want))
     torch.testing.assert_close(*grads)
+
+
+@pytest.mark.parametrize("body", ["(x_s + z_t)", "(1[t > 1] z_{t - 1}) * x_s", "(abs(z_t - 1) - x_s)"])
+def test_the_gradient_at_a_position_that_is_none(body: str) -> None:
+    """s = p_t has no point where p_t is no position: no value is read there, neither forward nor for the gradient."""
+    text = f"{LETTERS}input x_t, z_t\ninput p_t : int\noutput y_t = max(max_{{s, s = p_t}} {body}, -9) : all"
+    run = einc.compile(text, grad=True, backend="torch")
+    x, z = torch.randn(2, 4, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    at = torch.tensor([5, -1, 2, 0])
+    got = run(x=x, z=z, p=at)
+    assert (got[[0, 1, 3]] == -9).all()
+    found = torch.autograd.grad(got.sum(), (x, z))
+    want = {"(x_s + z_t)": x[1] + z[2], "(1[t > 1] z_{t - 1}) * x_s": z[1] * x[1],
+            "(abs(z_t - 1) - x_s)": abs(z[2] - 1) - x[1]}[body]
+    torch.testing.assert_close(got[2], want)
+    torch.testing.assert_close(found, torch.autograd.grad(want, (x, z)))
 
 
 PAIRS = """
