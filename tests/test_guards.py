@@ -186,6 +186,8 @@ EXAMPLES = {
     "a maximum of nothing whose body is one number": ("input c, q_{t h}\nm_{t h} = max_{s < t} (q_{t h} - c + 0 s)\n"
                                                       "output y_{t h} = max(m_{t h}, -9) : all"),
     "a maximum of nothing for each of a few": ("input b_h\noutput y_{t h} = max(max_{s < t} (b_h + 0 s), -9) : all"),
+    "what is summed by a number for each of a few": ("input q_{t h}\ninput doc_t : int\n"
+                                                     "output y_t = mean_{s, h, s < t}(q_{doc_s, h}) : all"),
     "the logarithm of nothing": ("input x_t\nmask l_{d u} : u ≥ d\nl_{d u} = 1\n"
                                  "output a_d = logsumexp_u(l_{d u}) : all\noutput y = Σ_t x_t"),
 }
