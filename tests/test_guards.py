@@ -190,7 +190,7 @@ EXAMPLES = {
                                                      "output y_t = mean_{s, h, s < t}(q_{doc_s, h}) : all"),
     "a scale of sums whose letters mean something outside": (
         "input x_t, c\ninput doc_t : int\ny_t = max(max_{s ≤ t} (log(1 + exp(c)) + 0 x_s), -9)\n"
-        "output z_t = Σ_s softmax_{s, 2 s ≤ t}(min((y_s)^2, 0.25)) * (y_{doc_t} + y_{ceil(s / 2)}) : all"),
+        "output z_t = Σ_s softmax_{s, 2 s ≤ t}(min((y_s)^2, 0.25)) * (y_{doc_t} + y_{max(s - 1, 1)}) : all"),
     "the logarithm of nothing": ("input x_t\nmask l_{d u} : u ≥ d\nl_{d u} = 1\n"
                                  "output a_d = logsumexp_u(l_{d u}) : all\noutput y = Σ_t x_t"),
 }
