@@ -112,11 +112,11 @@ def module_of(case: Case, tiles: Tiles | None = None) -> Function:
 
 
 def cut(source: str, tiles: Tiles) -> str:
-    """The emitted text with the steps of its loops as given, whatever the sizes; rounds in order have none."""
+    """The emitted text with the steps of its loops as given, whatever the sizes, those of its two halves and of the
+    bodies of its rounds too; rounds in order have none."""
     body, *rest = source.split("\n\n\ndef _")
-    rounds = [part for part in rest if part.startswith("round")]
-    helpers = rest[len(rounds):]
-    return "\n\n\ndef _".join([*(_cut(part, tiles) for part in (body, *rounds)), *helpers])
+    made = ("round", "forward(", "backward(")
+    return "\n\n\ndef _".join([_cut(body, tiles), *(_cut(x, tiles) if x.startswith(made) else x for x in rest)])
 
 
 def _cut(body: str, tiles: Tiles) -> str:

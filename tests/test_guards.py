@@ -132,7 +132,12 @@ def gradients_agree(case: Case, backend: str = "torch") -> None:
         assert "has no gradient" in str(error)
         assert all(not d.any() for d in want.values())
         return
-    assert_close(slopes(total(called(function, program, here, case.sizes), tensors(cotangents)), here), want, 1e-8, 1.0)
+    functions = [function]
+    if backend == "torch":
+        functions.append(load(cut(function.source, (2, 1)), "text"))
+    for each in functions:
+        found = slopes(total(called(each, program, here, case.sizes), tensors(cotangents)), here)
+        assert_close(found, want, 1e-8, 1.0)
 
 
 # Those after the range have rows without a point whose scale was differentiated, or taken to be finite.
@@ -173,6 +178,19 @@ EXAMPLES = {
     "weights that are one number": "input c\noutput y_t = (Σ_s softmax_{s, s < t}(0 s + c) * 1) * c + 0.5",
     "a maximum of exponents that is a result too": ("input x_t\nm_t = max_{s < t} x_s\n"
                                                     "a_t = log(Σ_{s, s < t} exp(x_s))\noutput y_t = a_t * m_t : all"),
+    # what is summed for each s reads sums over s, so that no pass over s makes both
+    "a deviation from a mean of pairs": ("input x_t, z_t, v_{t d}\n"
+                                         "output y_{t d} = Σ_s LN_{s ≤ t}(min(x_s, z_t)) v_{t d} : all"),
+    "a deviation from a mean of chosen values": ("input x_t, z_t, v_{t d}\ninput doc_t : int\noutput y_{t d} = "
+                                                 "Σ_s LN_{s ≤ t}(min(x_{doc_s} - z_t, 1)) v_{t d} : all"),
+    "a maximum of nothing whose body is one number": ("input c, q_{t h}\nm_{t h} = max_{s < t} (q_{t h} - c + 0 s)\n"
+                                                      "output y_{t h} = max(m_{t h}, -9) : all"),
+    "a maximum of nothing for each of a few": ("input b_h\noutput y_{t h} = max(max_{s < t} (b_h + 0 s), -9) : all"),
+    "what is summed by a number for each of a few": ("input q_{t h}\ninput doc_t : int\n"
+                                                     "output y_t = mean_{s, h, s < t}(q_{doc_s, h}) : all"),
+    "a scale of sums whose letters mean something outside": (
+        "input x_t, c\ninput doc_t : int\ny_t = max(max_{s ≤ t} (log(1 + exp(c)) + 0 x_s), -9)\n"
+        "output z_t = Σ_s softmax_{s, 2 s ≤ t}(min((y_s)^2, 0.25)) * (y_{doc_t} + y_{max(s - 1, 1)}) : all"),
     "the logarithm of nothing": ("input x_t\nmask l_{d u} : u ≥ d\nl_{d u} = 1\n"
                                  "output a_d = logsumexp_u(l_{d u}) : all\noutput y = Σ_t x_t"),
 }
@@ -184,6 +202,39 @@ def test_an_example(name: str) -> None:
     case = Case("guarded", LETTERS + EXAMPLES[name], sizes, {"doc": ("1", "3")})
     kernels_agree(case, [None, (2, 1)])
     gradients_agree(case)
+
+
+@pytest.mark.parametrize("tiles", [None, (2, 1), (3, 4)])
+def test_what_is_summed_by_numbers_in_small_tiles(tiles: tuple[int, int] | None) -> None:
+    """The gradient of values that chosen elements name: each tile of it counts the numbers from its own first one."""
+    text = (f"{LETTERS}input x_t, z_t\ninput doc_t : int\nset S_t = topk_{{s < t}}(x_s, W)\n"
+            "output y_t = Σ_{s ∈ S_t} z_{doc_s} : all")
+    draw = torch.Generator().manual_seed(0)
+    x, z = torch.randn(2, 7, generator=draw)
+    doc, z = torch.randint(1, 8, (7,), generator=draw), z.requires_grad_()
+    run = front.compile(text, grad=True, backend="torch")
+    run = load(cut(run.source, tiles), "text") if tiles else run
+    want = torch.stack([z[doc[x[:t].topk(min(t, 3)).indices] - 1].sum() for t in range(7)])
+    got = run(x=x, z=z, doc=doc, W=3)
+    torch.testing.assert_close(got, want)
+    grads = (torch.autograd.grad((y * torch.arange(1.0, 8)).sum(), z)[0] for y in (got, want))
+    torch.testing.assert_close(*grads)
+
+
+@pytest.mark.parametrize("body", ["(x_s + z_t)", "(1[t > 1] z_{t - 1}) * x_s", "(abs(z_t - 1) - x_s)"])
+def test_the_gradient_at_a_position_that_is_none(body: str) -> None:
+    """s = p_t has no point where p_t is no position: no value is read there, neither forward nor for the gradient."""
+    text = f"{LETTERS}input x_t, z_t\ninput p_t : int\noutput y_t = max(max_{{s, s = p_t}} {body}, -9) : all"
+    run = einc.compile(text, grad=True, backend="torch")
+    x, z = torch.randn(2, 4, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    at = torch.tensor([5, -1, 2, 0])
+    got = run(x=x, z=z, p=at)
+    assert (got[[0, 1, 3]] == -9).all()
+    found = torch.autograd.grad(got.sum(), (x, z))
+    want = {"(x_s + z_t)": x[1] + z[2], "(1[t > 1] z_{t - 1}) * x_s": z[1] * x[1],
+            "(abs(z_t - 1) - x_s)": abs(z[2] - 1) - x[1]}[body]
+    torch.testing.assert_close(got[2], want)
+    torch.testing.assert_close(found, torch.autograd.grad(want, (x, z)))
 
 
 PAIRS = """

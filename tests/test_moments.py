@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
+from cpp_texts import NEEDED
+from guarded_programs import Guarded
 from helpers import Array, arrays, assert_close, called, cut, distance, meaning, tensors, typed
 from hypothesis import given
 from hypothesis import strategies as st
-from programs import SPECS
+from judged import verdict
+from programs import SPECS, Case
+from triton_modes import interpreted
 
 from einc.backends.torch.load import load
 from einc.driver import front
@@ -153,3 +159,58 @@ n_t = Σ_{s ≤ min(t, W), s ≠ t} 1
 ν_t = max(x_t * μ_t, σ_t - σ_t)
 output Y_t = max_{s, s + 1 ≤ t, s ≤ min(t, W)} (1.5 / (1 + abs(ν_s))) : all
 """, {"T": 7, "E": 2, "W": 3}, None)
+
+
+# differences from a running maximum, weighed by exponentials
+
+LOGITS = ("x_s", "(x_s + x_t)", "x_s z_s", "q_t^d q_{s d}", "(2 x_s)")
+VALUES = ("z_s", "(z_s - x_t)", "(x_s z_s)", "-x_s")
+DIFFERENCES = ("(a_{t s} - m_t)", "(b_{t s} - n_t)", "(a_{t s} - m_t - log(e_t))", "(a_{t s} - m_t - (b_{t s} - n_t))",
+               "(m_t - a_{t s} + n_t)", "(b_{t s} - 2 n_t)", "(a_{t s} - m_t + b_{t s} / 2 - n_t / 2)")
+
+
+def weighed(seed: int) -> Case:
+    """Σ e^(a − m) (b − n) w: m is the maximum of a, and n of b, over rows of which some have no point."""
+    random = Random(seed)
+    rows, a = Guarded(seed).rows("s", "t"), random.choice(LOGITS)
+    over, w = f"{{s, {rows}}}", random.choice(("", "", " q_s^d", " z_s", " / (1 + x_s^2)"))
+    below, up = random.choice(("e_t", "1", "(1 + e_t)")), "^d" if "q" in w else ""
+    lines = ["index t, s : time(T)", "index d : feature(D)", "dim W", "input x_t, z_t, q_t^d", "input doc_t : int",
+             f"a_{{t s}} = {a} + 0 x_t x_s", f"b_{{t s}} = {random.choice((a, a, *VALUES))} + 0 x_t x_s",
+             f"m_t = max_{over} a_{{t s}}", f"n_t = {random.choice(('max', 'min'))}_{over} b_{{t s}}",
+             f"e_t = Σ_{over} exp(a_{{t s}} - m_t)",
+             f"output y_t{up} = (Σ_{over} exp(a_{{t s}} - m_t) {random.choice(DIFFERENCES)}{w}) / {below} : all",
+             *(["output e_t : all"] if random.random() < 0.4 else [])]
+    sizes = {"T": random.choice((5, 1, 9, 2)), "D": 2, "W": random.choice((1, 2, 3))}
+    return Case("weighed", "\n".join(lines), sizes, {"doc": ("1", "3")})
+
+
+@pytest.mark.parametrize("seed", [*range(24), *(pytest.param(n, marks=pytest.mark.whole) for n in range(24, 400))])
+def test_a_difference_from_a_running_maximum(seed: int) -> None:
+    with interpreted():
+        assert verdict(weighed(seed), ((3, 4), (2, 1)), triton=seed % 6 == 0) == ("sound", "")
+
+
+def test_such_differences_take_one_pass() -> None:
+    found = [front.emit(front.plan(typed(weighed(seed).text))) for seed in range(24)]
+    assert sum("_before" in source for source in found) > 18
+
+
+@pytest.mark.parametrize("backend", ["torch", pytest.param("cpp", marks=NEEDED)])
+@pytest.mark.parametrize("magnitude", [1e-3, 1.0, 100.0, 1e4])
+def test_what_is_near_the_maximum_keeps_its_digits(magnitude: float, backend: str) -> None:
+    """Powers of e are of x − max x, and so is what they weigh: both are exact where the powers are not 0."""
+    draw = torch.Generator().manual_seed(int(magnitude))
+    x, y = torch.randn(2, 4, 300, generator=draw)
+    x, y = (magnitude * x).round(decimals=3), y.double().float()
+    p, q = x.double().log_softmax(1), y.double().log_softmax(1)
+    wanted = {"not_attention/entropy": -(p.exp() * p).sum(1), "not_attention/kl": (p.exp() * (p - q)).sum(1),
+              "gallery/two_loops": p[0].exp()}
+    far = dict.fromkeys(wanted, 1e-5) | {"gallery/two_loops": 1e-6}
+    given = {"not_attention/entropy": {"x": x}, "not_attention/kl": {"x": x, "y": y}, "gallery/two_loops": {"x": x[0]}}
+    for name, want in wanted.items():
+        source = front.compile(name, backend).source
+        for tiles in (None, (2, 64)) if backend == "torch" else (None,):
+            made = load(cut(source, tiles) if tiles else source, name.split("/")[1])
+            found = made(**given[name]).double()
+            assert ((found - want).abs() / want.abs().clamp(min=1e-3)).max() < far[name], name

@@ -353,6 +353,8 @@ class Stages:
         name = self.places.names[let.name]
         self.body.open("for (int i = 0; i < QV; i++) {")
         value = converted(self.places.expression(let, At()), "real", True)
+        if let.carry.reference:
+            self.body(f"{name}[i] *= {self.places.names[let.carry.reference]}_scale[i];")
         self.body(f"{name}[i] = {stepped(let.carry.fold, f'{name}[i]', value)};")
         self.body.close()
         self.body("}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from einc.backends.host.code import SUM, Code
+from einc.backends.host.code import Code
 from einc.backends.host.folding import start, step
 from einc.backends.host.lets import masks_only, referred
 from einc.backends.host.lets import uses as reads
@@ -139,6 +139,9 @@ def _tile_lengths(module: Module, kernel: Kernel, grid: Axis | None, body: Write
         body(f"{rows} = {grid.length}")
         return rows
     if stream is None:
+        if grid.name not in kernel.largest:  # which each tile would make anew
+            body(f"{rows} = max(1, {extent})")
+            return rows
         most, least = (ELEMENTS, FEW_ROWS) if multiplies(kernel) else (PASSED, 1)
         body(f"{rows} = max({least}, min({extent}, 2**{most} // max(1, {sized(row(kernel, grid), tight=True)})))")
         return rows
@@ -212,38 +215,43 @@ def _merge(let: Let, text: Code, body: Writer, scribe: Scribe) -> None:
     before = {name for x in scribe.kernel.lets if isinstance(x.op, PreviousCarry) for name in x.args}
     kept = scribe.kernel.stream is not None and let.name in before
     scribe.variables[let.name] = variable
+    if referred(scribe.kernel, let.name):
+        _reference(let, variable, text, body, scribe, kept)
+        return
+    if kept:  # in this tile somebody still asks for what was there before
+        scribe.former[let.name] = scribe.names.fresh(f"{variable}_before")
+        body(f"{scribe.former[let.name]} = {variable}.clone()")
     if carry.reference is not None:
         scale = scribe.scales[carry.reference]
         marks = scribe.spread_marks(scribe.lets[carry.reference].axes, let.axes)
         body(f"{variable}.mul_({scale}{marks}).add_({text.text})")
-    elif carry.fold == "sum" and kept:  # in this tile somebody still asks for what was there before
-        scribe.former[let.name] = scribe.names.fresh(f"{variable}_before")
-        body(f"{scribe.former[let.name]}, {variable} = {variable}, {variable} + {text.at(SUM)}")
     elif carry.fold == "sum":
         body(f"{variable}.add_({text.text})")
     elif carry.fold == "prod":
         body(f"{variable}.mul_({text.text})")
-    elif not referred(scribe.kernel, let.name):
-        body(f"{variable} = {step(carry.fold, scribe.helpers)}({variable}, {text.text})")
     else:
-        _reference(let, variable, text, body, scribe)
+        body(f"{variable} = {step(carry.fold, scribe.helpers)}({variable}, {text.text})")
 
 
-def _reference(let: Let, variable: str, text: Code, body: Writer, scribe: Scribe) -> None:
-    """The running maximum, and the factor by which everything relative to it shrinks when it grows."""
+def _reference(let: Let, variable: str, text: Code, body: Writer, scribe: Scribe, kept: bool) -> None:
+    """The running maximum, and the factor by which everything relative to it shrinks when it grows; with `kept` what it
+    was stays."""
     assert let.carry is not None
     before, scale = scribe.names.fresh(f"{variable}_before"), scribe.names.fresh(f"{variable}_scale")
     scribe.scales[let.name] = scale
     power = "exp2" if let.carry.base2 else "exp"
     body(f"{before}, {variable} = {variable}, torch.maximum({variable}, {text.text})")
+    if kept:
+        scribe.former[let.name] = before
+    less = "sub" if kept else "sub_"
     if let.carry.full:
         scribe.variables[let.name] = variable
-        body(f"{scale} = {before}.sub_({variable}).{power}_()")
+        body(f"{scale} = {before}.{less}({variable}).{power}_()")
         return
     shift = scribe.names.fresh(f"{variable}_finite")
     scribe.helpers.add("math")
     body(f"{shift} = {variable}.masked_fill({variable} == -math.inf, 0)  # rows without a point so far")
-    body(f"{scale} = {before}.sub_({shift}).{power}_()")
+    body(f"{scale} = {before}.{less}({shift}).{power}_()")
     scribe.variables[let.name] = shift
 
 

@@ -193,7 +193,9 @@ class _Sums:
         others = tuple(b for b in fold.bound if b not in rows)
         within = {e: Apply("min", (Apply("max", (k, const(e.set.start))), _last(e))) for k, e in names}
         left = [a for a in conjuncts(fold.domain) if not any(a in _atoms(k, e) for k, e in names)]
-        left = [substitute(a, {e: k for k, e in names}) for a in left]
+        # A row whose number is that of no element names nothing, whatever it reads under its conditions.
+        read_at = {a for a in left if any(free_indices(r) & {*within} for r in reads(a))}
+        left = [substitute(a, within if a in read_at else {e: k for k, e in names}) for a in left]
         inner = both(*(a for a in left if free_indices(a) & {*others}))
         outer = both(*(a for a in left if not free_indices(a) & {*others}))
         if not free_indices(outer) <= rows:

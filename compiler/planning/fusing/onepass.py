@@ -20,7 +20,7 @@ def one_pass(program: NormalProgram, group: Group, kept: frozenset[str], ordered
     if group.along is not None or not tiled(group):
         return Streamed(group.equations, None, ())
     taken = frozenset(program.tensors)
-    shared = shares(group.equations, kept, program.tensors, ordered)
+    shared = shares(group.equations, kept, program, ordered)
     known = {**facts_of_inputs(program), **program.by_target}
     inside = None if shared else chunked(group.equations, group.virtual, taken, known)
     made = shared.passed if shared else group.equations

@@ -61,6 +61,16 @@ class Scanning(Lowering):
                              "real")
         return super()._apply(op, args, given)
 
+    def _operands(self, equation: Equation, fold: Fold) -> list[str]:
+        """What a fold takes. One that is carried is made along all axes of its result: what is spread over an axis
+        after the fold would be no share of a tile, but the fold over all of them."""
+        args = super()._operands(equation, fold)
+        had = {*(i.name for i in fold.bound)}.union(*(self.lets[x].axes for x in args))
+        missing = [i.name for i in equation.indices if i.name not in had]
+        if equation.target in self.carries and missing:
+            args = [self._spread(args[0], (*self.lets[args[0]].axes, *missing)), *args[1:]]
+        return args
+
     def _fold(self, equation: Equation, fold: Fold) -> str:
         found = self.prefixes.get(equation.target)
         if found is not None:

@@ -89,7 +89,7 @@ def _joined(program: NormalProgram, by: Equations, virtual: frozenset[str], one:
             continue
         wanted = (one | other) & made.keys()
         inside = needed(made, virtual, wanted)
-        found = shares(inside, frozenset(wanted), program.tensors, ordered)
+        found = shares(inside, frozenset(wanted), program, ordered)
         if (found is not None
             and stream(found.passed, virtual, frozenset(wanted) | found.rows, frozenset(program.tensors)).carries):
             return made, wanted

@@ -45,9 +45,10 @@ from einc.ir.terms import (
 from einc.planning.analysis.cost import nominal
 from einc.planning.analysis.fills import surely_finite
 from einc.planning.analysis.prefix import Prefix, prefix
+from einc.planning.streaming.moments import exponent
 from einc.planning.streaming.passes import Carry, Chunks, Streamed
 from einc.planning.streaming.separate import Entangled, Pair, separate
-from einc.planning.streaming.stream import exponent, spelled
+from einc.planning.streaming.stream import spelled
 from einc.transforms.laws import ALL
 from einc.transforms.laws.simplify import simplify
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TypeGuard
 
 from einc.ir.programs import Equation
-from einc.ir.sums import factors, product
+from einc.ir.sums import addends, factors, product
 from einc.ir.terms import Apply, Const, Fold, Read, Term, children, transform
 from einc.planning.streaming.passes import Streamed
 from einc.transforms.laws.simplify import is_number, simplify
@@ -21,9 +21,10 @@ from einc.transforms.laws.simplify import is_number, simplify
 def in_base_two(streamed: Streamed, virtual: frozenset[str], kept: frozenset[str]) -> Streamed:
     """The same pass with exp2 in place of exp in each of its steps: log2(e) goes into the exponent's own factors."""
     references = {c.reference for c in streamed.carries if c.reference}
-    if not streamed.carries or references & kept:
-        return streamed
     by = {e.target: e for e in streamed.equations}
+    moving = [by[c.target] for c in streamed.carries if not isinstance(by[c.target].body, Fold)]
+    if not streamed.carries or references & kept or any(_reads(e, references, streamed) for e in moving):
+        return streamed
     scaled = {c.target for c in streamed.carries if c.reference}
 
     def opened(term: Term) -> Term:
@@ -42,6 +43,10 @@ def in_base_two(streamed: Streamed, virtual: frozenset[str], kept: frozenset[str
 
         return transform(term, change)
 
+    products = {e.target for e in streamed.equations if e.target in virtual and isinstance(e.body, Fold)}
+    if references and not any(_joins(opened(body.body), products) for r in references
+                              if isinstance(body := by[r].body, Fold)):
+        return streamed
     out: list[Equation] = []
     for equation in streamed.equations:
         body = equation.body
@@ -63,6 +68,21 @@ def in_base_two(streamed: Streamed, virtual: frozenset[str], kept: frozenset[str
         return streamed
     made = _needed(tuple(out), kept, virtual)
     return replace(streamed, equations=_scaled_operands(made, virtual), base2=bool(references))
+
+
+def _joins(exponent: Term, products: set[str]) -> bool:
+    """Whether log2(e) joins a number or a product of an exponent. Where it does not, each value would be rounded once
+    more, and its difference from the maximum, which is exact where they are near, would lose digits."""
+    for _, part in addends(exponent):
+        above = part.args[0] if isinstance(part, Apply) and part.op == "div" and is_number(part.args[1]) else part
+        if above != part or any(is_number(f) or (isinstance(f, Read) and f.tensor in products) for f in factors(part)):
+            return True
+    return False
+
+
+def _reads(equation: Equation, references: set[str], streamed: Streamed) -> bool:
+    """Whether what is carried about a reference would lose digits if that were rounded to base two."""
+    return any(streamed.before.get(key, key) in references for key in equation.reads)
 
 
 def _needed(equations: tuple[Equation, ...], kept: frozenset[str], virtual: frozenset[str]) -> tuple[Equation, ...]:

@@ -1,13 +1,16 @@
-"""Σ w (x − m)^p, m a result of the same pass: moments carried about a mean that moves.
+"""Σ w (x − m)^p, m a result of the same pass: moments carried about a mean, or a maximum, that moves.
 
 Multiplied out, powers of x would cancel each other's digits. So the moments M_j = Σ w (x − r)^j are carried about the
 running mean r, and when r moves by δ they follow: M_j += Σ_{i<j} C(j, i) δ^{j−i} M_i, the binomial rows of the
-separation. Where w makes the mean itself, M_1 = 0: for the variance that leaves Chan's update.
+separation. Where w makes the mean itself, M_1 = 0: for the variance that leaves Chan's update. With exponentials as
+weights, Σ e^a (x − m), the terms count where x is near the maxima in m: M = Σ e^{a−r} (x − n) is carried about these
+running maxima n, and is e^{r'−r} (M' + (n' − n) Σ e^{a−r'}) before the tile's own part is added to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import comb
@@ -15,7 +18,7 @@ from math import comb
 from einc.ir.primitives import UNKNOWN
 from einc.ir.programs import Equation
 from einc.ir.signs import sign
-from einc.ir.sums import added, addends, product, signed
+from einc.ir.sums import added, addends, factors, product, signed
 from einc.ir.terms import (
     ONE,
     TRUE,
@@ -37,11 +40,12 @@ from einc.ir.terms import (
 from einc.planning.analysis.ranges import nonempty
 from einc.planning.streaming.carried_folds import Basis, key_of
 from einc.planning.streaming.passes import Carry
-from einc.planning.streaming.separate import Entangled
+from einc.planning.streaming.separate import Entangled, separate
 from einc.transforms.laws import ALL
 from einc.transforms.laws.simplify import simplify
 
 Holds = Callable[[Term], bool]
+Signed = list[tuple[int, Term]]
 _HIGHEST = 8
 
 
@@ -81,6 +85,59 @@ def moment(body: Term, held: Holds, moving: Holds) -> Moment | None:
         return None
     ((value, center),) = found
     return Moment(tuple(outer), tuple(weight), value, center, power)
+
+
+@dataclass(frozen=True)
+class Offset:
+    """outer · e^power · weight · difference: what holds results is `outer`, and addends of the difference."""
+
+    outer: tuple[Term, ...]
+    power: Term
+    weight: tuple[Term, ...]
+    difference: Term
+
+
+def offset(body: Term, held: Holds, moving: Holds) -> Offset | None:
+    """The body read as a difference that is weighed by an exponential; None where it is none."""
+    outer: list[Term] = []
+    inner: list[Term] = []
+    found: list[Term] = []
+    for factor in _factors(body):
+        if held(factor) and moving(factor) and _difference(factor, held, moving) is not None:
+            found.append(factor)
+            continue
+        pairs = separate(factor, held, moving)
+        if len(pairs) != 1:
+            return None
+        outer += pairs[0][0]
+        for each in pairs[0][1]:
+            (inner if moving(each) else outer).append(each)
+    power, weight = exponent(product(tuple(inner)))
+    return Offset(tuple(outer), power, weight, found[0]) if len(found) == 1 and power is not None else None
+
+
+def _without(term: Term, gone: Collection[Term]) -> Term:
+    """A sum without some of its addends, the others in the order and the brackets in which they stand."""
+    if term in gone:
+        return ZERO
+    match term:
+        case Apply("add", args):
+            return added([kept for x in args if (kept := _without(x, gone)) != ZERO])
+        case Apply("sub", (x, y)):
+            left, right = _without(x, gone), _without(y, gone)
+            return left if right == ZERO else Apply("neg", (right,)) if left == ZERO else Apply("sub", (left, right))
+        case Apply("neg", (x,)):
+            return Apply("neg", (left,)) if (left := _without(x, gone)) != ZERO else ZERO
+    return term
+
+
+def exponent(body: Term) -> tuple[Term | None, tuple[Term, ...]]:
+    """exp(p) exp(q) x y -> p + q, and x, y."""
+    powers = [f.args[0] for f in factors(body) if isinstance(f, Apply) and f.op == "exp"]
+    rest = tuple(f for f in factors(body) if not (isinstance(f, Apply) and f.op == "exp"))
+    if not powers:
+        return None, rest
+    return powers[0] if len(powers) == 1 else simplify(Apply("add", tuple(powers))), rest
 
 
 def _factors(term: Term) -> list[Term]:
@@ -144,6 +201,8 @@ class Moving(Basis):
 
     means: dict[Term, Read] = field(default_factory=dict)  # a quotient of sums, and the running mean that it is
     about: dict[tuple[Term, Read, int], Read] = field(default_factory=dict)
+    # differences weighed by an exponential: the sum of the weights, the fold, and the maxima in the difference
+    offsets: dict[str, tuple[str, Fold, Signed]] = field(default_factory=dict)
 
     def _moment(self, equation: Equation, fold: Fold, found: Moment) -> None:
         """The fold from moments about the running mean; where its centre is that mean, it is one of them."""
@@ -213,6 +272,57 @@ class Moving(Basis):
             if j < power:
                 before[j] = self._before(self.about[key])
         return moments
+
+    def _offset(self, equation: Equation, fold: Fold, found: Offset) -> None:
+        """The fold from one about the running maxima in its difference; Entangled where that has none."""
+        results = [(side, part) for side, part in addends(found.difference) if self._holds(part)]
+        near = [(side, part) for side, part in results if self._maximum(part, fold)]
+        if not near or fold.op != "sum" or fold.bound != (self.index,):
+            raise Entangled(fold.body)
+        left = [(side, part) for side, part in results if (side, part) not in near]
+        weights = (Apply("exp", (found.power,)), *found.weight)
+        total = self._result(self._named(equation, replace(fold, body=product(weights))))
+        made = Read(self._fresh(equation.target, "moment"), equation.axes)
+        self.held.add(made.tensor)
+        self.out[made.tensor] = Equation(made.tensor, equation.axes, TRUE, ONE)
+        away = _without(found.difference, [part for _, part in left])
+        self.offsets[made.tensor] = total.tensor, replace(fold, body=product((*weights, away))), near
+        rest = [product((*found.outer, signed(left), total))] if left else []
+        self._finish(equation, added([product((*found.outer, made)), *rest]))
+
+    def _maximum(self, term: Term, fold: Fold) -> bool:
+        """Whether a term is a multiple of a maximum or minimum that the pass carries over the domain of a fold."""
+        results = [f for f in _factors(term) if self._holds(f)]
+        if len(results) != 1 or not isinstance(results[0], Read) or results[0].tensor not in self.carries:
+            return False
+        body = self.out[results[0].tensor].body
+        return isinstance(body, Fold) and body.op in ("max", "min") and \
+            key_of(replace(body, op="sum", body=ONE)) == key_of(replace(fold, op="sum", body=ONE))
+
+    def _followed(self, made: str, mantissa: Read, reference: Read | None) -> None:
+        """The equation of a difference's fold, once the sum of its weights has the scale e^reference, or none."""
+        _, fold, near = self.offsets[made]
+        axes, body = self.out[made].axes, fold.body
+        moment = Read(made if reference is None else self._fresh(made, "scaled"), axes)
+        moves = signed([(side, Apply("sub", (part, self._as_before(part)))) for side, part in near])
+        moved = product((moves, self._before(mantissa)))
+        if reference is not None:
+            before = self._before(reference)
+            power, rest = exponent(body)
+            assert power is not None
+            body = product((Apply("exp", (Apply("sub", (power, reference)),)), *rest))
+            moved = Where(Apply("lt", (Const(-math.inf), before)),
+                          product((Apply("exp", (Apply("sub", (before, reference)),)), moved)))
+            self.finishes.append(made)
+            self.out[made] = Equation(made, axes, TRUE, product((Apply("exp", (reference,)), moment)))
+        self._carried(moment, ONE)
+        grown = added([self._share(moment, replace(fold, body=body)), moved])
+        self.carries[moment.tensor] = Carry(moment.tensor, "sum", None if reference is None else reference.tensor)
+        self.out[moment.tensor] = Equation(moment.tensor, axes, TRUE, grown)
+
+    def _as_before(self, term: Term) -> Term:
+        """A term of what is carried, as it was when the tile began."""
+        return transform(term, lambda x: self._before(x) if isinstance(x, Read) and x.tensor in self.carries else x)
 
     def _sum(self, equation: Equation, fold: Fold, weight: Term) -> Read:
         return self._result(self._named(equation, Fold("sum", fold.bound, fold.domain, weight)))

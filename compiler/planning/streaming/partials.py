@@ -81,7 +81,7 @@ class Shares:
         return replace(passed, equations=(*passed.equations, *beside, *self.direct, *self.late), grid=self.grid)
 
 
-def shares(equations: tuple[Equation, ...], kept: frozenset[str], tensors: Mapping[str, Tensor],
+def shares(equations: tuple[Equation, ...], kept: frozenset[str], program: NormalProgram,
            ordered: bool) -> Shares | None:
     """How the results of a kernel fold the axis of its tiles away; None where all keep a place, or no axis serves all.
 
@@ -95,7 +95,8 @@ def shares(equations: tuple[Equation, ...], kept: frozenset[str], tensors: Mappi
     if not fitting:
         return None
     grid = max(fitting, key=lambda i: (sum(i in e.indices for e in stored), nominal(i.set)))
-    names, passed, late, direct, grow = (set(tensors), list[Equation](), list[Equation](), list[Equation](),
+    by = {e.target: e for e in equations}
+    names, passed, late, direct, grow = (set(program.tensors), list[Equation](), list[Equation](), list[Equation](),
                                          list[Carry]())
     stream = {b for e in stored for b in _bound(e) if b.set.cls in PLACES} - {grid}
     for equation in equations:
@@ -104,16 +105,19 @@ def shares(equations: tuple[Equation, ...], kept: frozenset[str], tensors: Mappi
             passed.append(equation)
         elif _placed(body.bound) == (grid,):
             direct.append(equation)
-        elif len(stream) == 1 and _counted(equation, body, tensors):
+        elif len(stream) == 1 and _counted(equation, body, program.tensors):
             direct.append(equation)
             grow.append(Carry(equation.target, body.op))
         else:
-            row, share = _by_rows(equation, body, grid, unused(f"{equation.target}_row", names))
+            name = unused(f"{equation.target}_row", names)
+            row, share = _by_rows(equation, body, grid, name, {**program.by_target, **by})
             names.add(row.target)
             passed.append(row)
             late.append(share)
     beside = _behind(direct, equations, kept)
-    by = {e.target: e for e in equations}
+    needed = behind(by, (key for e in direct for key in e.reads))
+    if any(_placed(_bound(by[key])) for key in needed if key in by):
+        return None  # a step of the pass would read what is known after its last one
     if len(direct) > len(grow) and any(unbounded(e.body, by) for e in beside):
         return None
     return Shares(grid, tuple(passed), tuple(late), tuple(direct), beside, tuple(grow), next(iter(stream), None))
@@ -126,14 +130,15 @@ def _counted(equation: Equation, fold: Fold, tensors: Mapping[str, Tensor]) -> b
     return found is not None and not any(i.set.cls in WIDTHS for i in own)
 
 
-def _by_rows(equation: Equation, fold: Fold, grid: Index, name: str) -> tuple[Equation, Equation]:
-    """The fold along each row of the tile, and over the rows what is made of it; what
-    does not run along a row scales it."""
+def _by_rows(equation: Equation, fold: Fold, grid: Index, name: str,
+             known: Mapping[str, Equation]) -> tuple[Equation, Equation]:
+    """The fold along each row of the tile, and over the rows what is made of it; what does not run along a row scales
+    it, where it is a finite number even for a row without a point: `known` says what it is made of."""
     over = tuple(b for b in fold.bound if b != grid)
     apart = [c for c in conjuncts(fold.domain) if _of_rows(c, equation, fold, grid)]
     outer = [f for f in factors(fold.body)
              if FOLDS[fold.op].linear and grid in free_indices(f) and not free_indices(f) & set(over)]
-    outer = [f for f in outer if nonempty(fold.domain, over, (*equation.indices, grid)) or surely_finite(f, {})]
+    outer = [f for f in outer if nonempty(fold.domain, over, (*equation.indices, grid)) or surely_finite(f, known)]
     inner = product(tuple(f for f in factors(fold.body) if f not in outer)) if outer else fold.body
     domain = both(*(c for c in conjuncts(fold.domain) if c not in apart))
     used = free_indices(inner) | free_indices(domain)

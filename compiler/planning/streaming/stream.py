@@ -18,10 +18,10 @@ from einc.ir.letters import MADE, letters_for, strokes, what_it_is, words
 from einc.ir.primitives import UNKNOWN
 from einc.ir.programs import Equation
 from einc.ir.signs import sign
-from einc.ir.sums import added, factors, product
+from einc.ir.sums import added, product
 from einc.ir.terms import ZERO, Apply, Const, Fold, Read, Term, Where, const, free_indices, reads, substitute, transform
 from einc.planning.analysis.ranges import nonempty
-from einc.planning.streaming.moments import Moving, moment
+from einc.planning.streaming.moments import Moving, exponent, moment, offset
 from einc.planning.streaming.passes import Carry, Streamed
 from einc.planning.streaming.separate import Entangled, separate
 from einc.transforms.laws import ALL, exponentials
@@ -124,8 +124,11 @@ class _Pass(Moving):
             return
         terms: list[Term] = []
         pairs = separate(spelled(body), self._holds, self._moves)
-        if len(pairs) > 1 and not any(exponent(product(inside))[0] is not None for _, inside in pairs):
-            raise Entangled(body)  # plain differences: summed apart they would cancel each other's digits
+        if len(pairs) > 1:  # a difference: summed apart its parts would cancel each other's digits
+            if (weighed := offset(body, self._holds, self._moves)) is None:
+                raise Entangled(body)
+            self._offset(equation, fold, weighed)
+            return
         for outside, inside in pairs:
             moving = tuple(f for f in inside if self._moves(f))
             still = tuple(f for f in inside if not self._moves(f))
@@ -150,6 +153,7 @@ class _Pass(Moving):
 
     def stabilise(self) -> None:
         """Folds of exp(e) carried relative to the running maximum of e."""
+        scaled: dict[str, tuple[Read, Read]] = {}
         for target in list(self.carries):
             equation = self.out[target]
             if not isinstance(equation.body, Fold) or not FOLDS[equation.body.op].linear:
@@ -166,6 +170,9 @@ class _Pass(Moving):
             self.carries[mantissa] = Carry(mantissa, equation.body.op, reference)
             del self.carries[target]
             self._finish(equation, Apply("mul", (Apply("exp", (self._result(reference),)), Read(mantissa, axes))))
+            scaled[target] = Read(mantissa, axes), self._result(reference)
+        for made, (total, *_) in self.offsets.items():
+            self._followed(made, *scaled.get(total, (self._result(total), None)))
 
     def _reference(self, equation: Equation, power: Term) -> str:
         assert isinstance(equation.body, Fold)
@@ -236,7 +243,7 @@ class _Pass(Moving):
         domains = {e.body.domain for e in folds if isinstance(e.body, Fold)}
         references = [c.reference for c in carries if c.reference]
         if (not references
-            or all(isinstance(e.body, Fold) and nonempty(e.body.domain, e.body.bound, e.indices) for e in folds)):
+            or all(nonempty(e.body.domain, e.body.bound, e.indices) for e in folds if isinstance(e.body, Fold))):
             return
         if len(domains) > 1:
             raise Entangled(folds[0].body)
@@ -310,15 +317,6 @@ def spelled(body: Term) -> Term:
     """Powers of numbers as exponentials, so that they separate too."""
     power = next(r for r in exponentials.RULES if r.name == "power")
     return transform(body, lambda t: power.apply(t) or t)
-
-
-def exponent(body: Term) -> tuple[Term | None, tuple[Term, ...]]:
-    """exp(p) exp(q) x y -> p + q, and x, y."""
-    powers = [f.args[0] for f in factors(body) if isinstance(f, Apply) and f.op == "exp"]
-    rest = tuple(f for f in factors(body) if not (isinstance(f, Apply) and f.op == "exp"))
-    if not powers:
-        return None, rest
-    return powers[0] if len(powers) == 1 else simplify(Apply("add", tuple(powers))), rest
 
 
 def unbounded(body: Term, equations: Mapping[str, Equation]) -> bool:

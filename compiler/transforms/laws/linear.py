@@ -3,15 +3,34 @@
 from __future__ import annotations
 
 from einc.ir.folds import FOLDS
-from einc.ir.indices import Index
-from einc.ir.terms import ONE, TRUE, Apply, Fold, Read, Size, Term, Where, both, conjuncts, const, free_indices, walk
+from einc.ir.indices import Index, distinct
+from einc.ir.terms import (
+    ONE,
+    TRUE,
+    Apply,
+    Fold,
+    Position,
+    Read,
+    Size,
+    Term,
+    Where,
+    both,
+    conjuncts,
+    const,
+    free_indices,
+    substitute,
+    walk,
+)
 from einc.transforms.laws.rule import I, J, K, Rule, i, j, k, le, mul, r, u, v, w
 
 
 def _merge(term: Term) -> Term | None:
+    """Σ_i Σ_j x = Σ_{i j} x; where j means something outside already, the inner one gets a name of its own."""
     match term:
-        case Fold(op, bound, domain, Fold(inner, more, narrower, body)) if op == inner and not set(bound) & set(more):
-            return Fold(op, bound + more, both(domain, narrower), body)
+        case Fold(op, bound, domain, Fold(inner, more, narrower, body)) if op == inner:
+            letters = distinct(more, [i.name for i in {*bound} | free_indices(term)])
+            by = dict(zip(more, map(Position, letters), strict=True))
+            return Fold(op, bound + letters, both(domain, substitute(narrower, by)), substitute(body, by))
     return None
 
 
@@ -74,7 +93,8 @@ RULES = (
         "reals",
         _merge,
         (Fold("sum", (I,), TRUE, Fold("sum", (J,), le(j, i), w)),
-         Fold("max", (J,), TRUE, Fold("max", (K,), le(k, i), r))),
+         Fold("max", (J,), TRUE, Fold("max", (K,), le(k, i), r)),
+         Fold("sum", (I,), le(i, j), Fold("sum", (J,), le(j, i), w))),
     ),
     Rule(
         "guard",

@@ -89,7 +89,7 @@ def _flat_sum(fold: Fold) -> tuple[tuple[Index, ...], Term, Term]:
     """The indices, the domain and the body of directly nested sums."""
     bound, domain = fold.bound, fold.domain
     body = fold.body
-    while isinstance(body, Fold) and body.op == "sum":
+    while isinstance(body, Fold) and body.op == "sum" and not {*body.bound} & ({*bound} | free_indices(domain)):
         bound, domain, body = bound + body.bound, both(domain, body.domain), body.body
     return bound, domain, simplify(body)
 

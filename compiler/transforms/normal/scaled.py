@@ -20,6 +20,7 @@ from typing import TypeVar
 
 from einc.ir.domains import negation, proves
 from einc.ir.draft import unused
+from einc.ir.indices import distinct
 from einc.ir.primitives import NONNEGATIVE, POSITIVE
 from einc.ir.programs import Equation, Program, Tensor, local
 from einc.ir.sums import addends, factors, fraction, signed
@@ -44,6 +45,7 @@ from einc.ir.terms import (
     free_indices,
     in_body,
     rebuild,
+    substitute,
     walk,
 )
 from einc.ir.witnesses import witnessed
@@ -350,10 +352,14 @@ def _only(power: Term, condition: Term) -> Term:
 
 
 def _merged(fold: Fold) -> Fold:
-    """Σ_s Σ_u x as Σ_{s u} x, and gates in the domain."""
+    """Σ_s Σ_u x as Σ_{s u} x, and gates in the domain; an inner letter that the outer sum has too gets a name of its
+    own."""
     match simplify(Fold("sum", fold.bound, fold.domain, ONE)), fold.body:
-        case _, Fold("sum", bound, domain, body) if not set(bound) & set(fold.bound):
-            return _merged(Fold("sum", (*fold.bound, *bound), both(fold.domain, domain), body))
+        case _, Fold("sum", bound, domain, body):
+            letters = distinct(bound, [i.name for i in {*fold.bound} | free_indices(fold)])
+            by = dict(zip(bound, map(Position, letters), strict=True))
+            inner = both(fold.domain, substitute(domain, by))
+            return _merged(Fold("sum", (*fold.bound, *letters), inner, substitute(body, by)))
         case _, Where(condition, then):
             return _merged(Fold("sum", fold.bound, both(fold.domain, condition), then))
     return fold
