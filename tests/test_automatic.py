@@ -65,7 +65,7 @@ def test_the_formula_is_printed() -> None:
     assert told in plain
     assert re.search(r"auto: a call has 2·H·T²·d_k \+ ", plain) and "⌈" not in plain
     sized = shown("gqa", "--sizes", "T=2048,H=32,G=8,d_k=128,d_model=4096")
-    (ratio,) = re.findall(r"a call has \S+ G: compiled at call ⌈(\S+)·n⌉ with n threads", sized)
+    (ratio,) = re.findall(r"a call has \S+ G: compiled at call ⌈(\S+) n⌉ with n threads", sized)
     (row,) = (line for line in sized.split("\n") if line.startswith("11 "))
     assert float(ratio) == pytest.approx(2e11 / (float(row.split()[6]) * 1e9), rel=0.01), row
 

@@ -25,7 +25,7 @@ def native(module: Module, known: Mapping[str, int], text: Callable[[Extent, int
             f"({PATIENCE:g} s over {GAIN:g} s)")
     told = f"a call has {text(work, _ROOM, '')}"
     if is_known(work, known) and (flops := float(work.at(known))) > 0:
-        told += f": compiled at call ⌈{OPERATIONS / flops:.3g}·n⌉ with n threads"
+        told += f": compiled at call ⌈{OPERATIONS / flops:.3g} n⌉ with n threads"
     return [line, told]
 
 

@@ -31,6 +31,7 @@ from einc.planning.analysis.cost import nominal
 from einc.planning.contractions.choose import price
 
 WIDTH = 120
+_LINES = 50  # of a screen; what `auto` does is told where it fits
 _GAP = "  "
 _POWERS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _HEADS = ("#", "step", "makes", "from", "flops", "bytes in", "bytes out", "flops/byte")
@@ -96,7 +97,7 @@ def screen(module: Module, sizes: Mapping[str, int] | None = None) -> str:
     lines += _sums(total, formulas) if not in_line else []
     lines += _memory(module, formulas)
     lines += [f"grows: {line}" for line in growth(module, known)]
-    lines += [f"auto: {line}" for line in native(module, known, formulas.text)]
+    lines += [f"auto: {line}" for line in native(module, known, formulas.text)][: max(_LINES - len(lines) - 1, 0)]
     lines.append("bytes are for float32, flops those of the points in range; --full shows equations and whole formulas")
     return "\n".join(lines) + "\n"
 

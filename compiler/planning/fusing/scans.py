@@ -63,11 +63,13 @@ class Scanning(Lowering):
 
     def _operands(self, equation: Equation, fold: Fold) -> list[str]:
         """What a fold takes. One that is carried is made along all axes of its result: what is spread over an axis
-        after the fold would be no share of a tile, but the fold over all of them."""
+        after the fold would be no share of a tile, but the fold over all of them. What is summed by numbers, of which
+        the domain is no part of the fold, has the axes that they count."""
         args = super()._operands(equation, fold)
         had = {*(i.name for i in fold.bound)}.union(*(self.lets[x].axes for x in args))
         missing = [i.name for i in equation.indices if i.name not in had]
-        if equation.target in self.carries and missing:
+        whole = isinstance(equation.body, Fold) and equation.body.domain == fold.domain
+        if equation.target in self.carries and missing and whole:
             args = [self._spread(args[0], (*self.lets[args[0]].axes, *missing)), *args[1:]]
         return args
 
