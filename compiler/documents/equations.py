@@ -100,7 +100,8 @@ def _single(found: list[Said]) -> Iterator[Said]:
     for x in found:
         given = _given(x)
         if given is not None and len(told[x.formula.section, x.fact, given[0]]) > 1:
-            wrong = BadDeclaration(f"this section gives `{given[0]}` two {x.fact.removeprefix('a ')}s", x.span, helps=(
+            name = x.statement.clauses[0].span.text if x.fact == shapes.FACT and x.statement else given[0]
+            wrong = BadDeclaration(f"this section gives `{name}` two {x.fact.removeprefix('a ')}s", x.span, helps=(
                 Help("say which holds, or give one of them a section of its own"),))
             yield replace(x, statement=None, fact="", problem=wrong)
         else:
