@@ -341,6 +341,8 @@ def found_in(case: Case) -> list[Recurrence]:
 
 
 OPEN_TEXTS = {
+    "entropy": "a sum about a running maximum is not proved to be one fold of its blocks yet",
+    "kl": "a sum about a running maximum is not proved to be one fold of its blocks yet",
     "norm_projection": "the block form of a mean that moves is not proved yet",
     "requests_packed": "rounds over the positions of requests are not compiled yet",
 }

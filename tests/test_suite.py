@@ -45,7 +45,8 @@ def test_every_wing_and_back_end_has_a_mutant() -> None:
              if entry.is_dir() and (entry / "__init__.py").is_file()}
     ends = {entry.name for entry in (ROOT / "backends").iterdir()
             if entry.is_dir() and (entry / "__init__.py").is_file()}
-    assert {one.wing.partition("/")[0] for one in mutants.mutants().values()} == wings | ends
+    found = {one.wing.partition("/")[0] for one in mutants.mutants().values()}
+    assert found - {""} == wings | ends  # what all back ends share stands in none of their folders
 
 
 def test_a_mutant_that_no_longer_applies_names_its_file() -> None:

@@ -91,7 +91,8 @@ DOMAINS = ["s ∈ (lo_t, hi_t]", "of_s = lo_t", "s ≤ hi_t and of_s < lo_t", "s
 def shared_pass(domain: str, outputs: str) -> tuple[TypedProgram, str]:
     program = typed(ROWS.replace("DOMAIN", domain) + outputs)
     source = front.emit(front.plan(program), "triton")
-    assert "_parts(" in source
+    # A sum about a running maximum, as an entropy is, goes with its maximum and is not shared yet.
+    assert ("_parts(" in source) is ("log(" not in outputs)
     return program, source
 
 
@@ -109,7 +110,7 @@ def test_parts_of_a_pass_are_joined_to_the_whole(domain: str, outputs: str, rows
     function = tiled(source, "text", lambda kind, rows, columns: SMALL[kind])
     found = []
     for many in (1, parts):
-        space(function)["_parts"] = lambda *_, many=many: many
+        space(function)["_parts"] = lambda *_, many=many: many  # what is not shared does not ask
         found.append(called(function, program, tensors(inputs), sizes))
     assert_close(found[1], {name: x.numpy() for name, x in found[0].items()}, NEAR)
     assert_close(found[1], meaning(program, inputs, sizes), NEAR)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
-from typing import assert_never
 
 from einc.checking.declarations.names import index_name, left_of
 from einc.checking.declarations.scope import Account as Became
@@ -164,10 +163,8 @@ class _Account:
                 return self._skipped(plain, wrong.message, wrong)
             case Refuted():
                 message, notes = "its two sides differ", example(verdict)
-            case Open():
-                message, notes = "nothing here is defined, and its sides are not proved equal", ()
             case _:
-                assert_never(verdict)
+                message, notes = "nothing here is defined, and its sides are not proved equal", ()
         return self._skipped(plain, message, NotRestated(message, plain.span, notes=notes, helps=(
             Help("give what it defines a name: `NAME = …`"),)))
 
@@ -392,11 +389,12 @@ def _made(section: Section, backend: str, kernels: bool) -> Made:
         except EincError as error:
             problems = (*problems, *error.problems)
     given = tuple(_declared(t) for t in program.inputs())
-    guessed = tuple(Inferred(text, span) for key, text in section.became.inferred.items()
-                    if (span := program.tensors[key].span) is not None)
+    places = ((text, program.tensors[key].span) for key, text in section.became.inferred.items())
+    guessed = tuple(Inferred(text, span) for text, span in places if span is not None)
     returned = tuple(_declared(program.tensors[key]) for _, key in program.outputs)
     return Made(section.number, program.name, given, returned, guessed, kernel, derived, problems)
 
 
 def _declared(tensor: Tensor) -> str:
+    """A tensor with its shape."""
     return f"{tensor.key} ({', '.join(str(slot.set.extent) for slot in tensor.slots)})"
