@@ -234,9 +234,9 @@ $$ S = Q^\top Q $$""", "is a transpose"),
     ("two shapes in words", r"""There are $n$ rows in $Q$ and the rows of $Q$ have dimension $d$.
 There are $m$ rows in $Q$. $$ S = Q Q^\top $$""", "is a transpose"),
     ("a left side from 0", r"""Let $x \in \mathbb{R}^{d}$, $W \in \mathbb{R}^{h e \times d}$.
-$$ [q_0; \dots; q_h] = W x, \qquad y_i = 2 q_i $$""", "is no name of a tensor"),
+$$ [q_0; \dots; q_h] = W x, \qquad y_i = 2 q_i $$""", "what stands where the dots are?"),
     ("a left side with another step", r"""Let $x \in \mathbb{R}^{d}$, $W \in \mathbb{R}^{h e \times d}$.
-$$ [q_1; q_3; \dots; q_h] = W x, \qquad y_i = 2 q_i $$""", "is no name of a tensor"),
+$$ [q_1; q_3; \dots; q_h] = W x, \qquad y_i = 2 q_i $$""", "what stands where the dots are?"),
     ("pieces below or beside", r"""Let $X \in \mathbb{R}^{h e \times h d}$.
 $$ [A_1; A_2; \dots; A_h] = X, \qquad Y_i = A_i A_i^\top $$""", "below or beside"),
     ("pieces of a size that is no factor", r"""Let $X \in \mathbb{R}^{e \times d}$.
