@@ -20,6 +20,7 @@ from einc.checking.matrices.masks import Mask
 from einc.checking.matrices.pieces import pieced
 from einc.checking.matrices.reading import Reader, Side
 from einc.checking.matrices.rows import renamed
+from einc.checking.matrices.scalars import of_numbers
 from einc.checking.matrices.shapes import Dimension, Key, Symbol, Waiting, parts, words
 from einc.checking.matrices.slots import Letters, places
 from einc.checking.matrices.supply import Supply
@@ -49,8 +50,10 @@ def elaborated(tree: s.SyntaxTree, prelude: Iterable[s.Statement], report: Repor
     """
     lines = tuple(prelude)
     tree = positional(tree, lines, report)
+    numbers, applied = of_numbers(tree.statements, known(lines, tree).functions)
+    tree = replace(tree, statements=numbers)
     if not any(line.keyword in _KEYWORDS or laid_out(line) for line in tree.statements):
-        return Elaborated(replace(tree, statements=tuple(in_indices(tree.statements, report))))
+        return Elaborated(replace(tree, statements=tuple(in_indices(tree.statements, report))), inlined=applied)
     given = known(lines, tree)
     parted = apart(tree.statements, given.functions, {x for pair in tree.rows for x in pair})
     tree = replace(tree, statements=renamed(parted, dict(tree.rows), given, sizes(parted, given)))
@@ -58,7 +61,7 @@ def elaborated(tree: s.SyntaxTree, prelude: Iterable[s.Statement], report: Repor
     found, given, letters = localised(pieced(tree.statements, said), said)
     functions, statements, out = defined(found, given.letters)
     work = _Work(replace(given, defined=chosen(statements, functions)), statements, report, functions,
-                 Supply(given, taken(statements)), tree.own, out, guessed=letters)
+                 Supply(given, taken(statements)), tree.own, out, guessed=letters, inlined=applied)
     for line in statements:
         if line.keyword in _KEYWORDS:
             work.declare(line)

@@ -88,6 +88,11 @@ def parameters(line: s.Statement) -> tuple[s.Expression, tuple[Name, ...]] | Non
     return None
 
 
+def defines_function(line: s.Statement) -> bool:
+    """Whether a line of a paper defines a function of what stands in its brackets."""
+    return line.rank is not None and line.keyword in ("", "output") and parameters(line) is not None
+
+
 def at_rows(line: s.Statement) -> s.Statement | None:
     """`F(X_n) = …`, which gives the values of a function at rows, as that of a name with their letters, `F_n = …`; None
     where the arguments have no scripts, or have labels too.
