@@ -59,7 +59,7 @@ def elaborated(tree: s.SyntaxTree, prelude: Iterable[s.Statement], report: Repor
     tree = replace(tree, statements=renamed(parted, dict(tree.rows), given, sizes(parted, given)))
     said = listed_sizes(known(lines, tree), tree.statements)
     found, given, letters = localised(pieced(tree.statements, said), said)
-    functions, statements, out = defined(found, given.letters)
+    functions, statements, out = defined(found, given.letters, sizes(found, given))
     work = _Work(replace(given, defined=chosen(statements, functions)), statements, report, functions,
                  Supply(given, taken(statements)), tree.own, out, guessed=letters, inlined=applied)
     for line in statements:
@@ -366,11 +366,14 @@ class _Work:
                    for line in self.statements if line.keyword in ("", "output") and id(line) not in self.made)
 
     def _declared(self, symbol: Symbol) -> s.Clause:
-        """An input as it is declared: one letter a side."""
+        """An input as it is declared: one letter a side. Where a matrix without letters has its name in Python, its
+        letters are part of that: `W_Q_i` beside `W_Q`.
+        """
         row, column = self._letters(symbol, symbol.stack)
         stack = places(symbol.stack, symbol.span)
         body = Writing(self.supply).shown(symbol, stack, (), row, column, symbol.span)
-        return s.Clause(body, None, symbol.span)
+        alone = Key(symbol.key.name, 0) in self.symbols and bool(symbol.stack)
+        return s.Clause(body, "_".join((symbol.key.name.python, *symbol.stack)) if alone else None, symbol.span)
 
     def _letters(self, symbol: Symbol, stack: tuple[str, ...]) -> tuple[Letters, Letters]:
         """A letter for each side of a symbol, that of the whole set for a composite one."""

@@ -114,10 +114,11 @@ def at_rows(line: s.Statement) -> s.Statement | None:
     return None
 
 
-def defined(statements: Iterable[s.Statement], letters: Container[str]) -> tuple[
+def defined(statements: Iterable[s.Statement], letters: Container[str], sizes: Container[str]) -> tuple[
         dict[int, tuple[Name, Function]], tuple[s.Statement, ...], frozenset[Name]]:
     """The functions that a paper defines, by the identity of their lines, the lines of the text with the values of
-    functions in place of their definitions, and the functions that are written out in scripts.
+    functions in place of their definitions, and the functions that are written out in scripts. Names of `sizes` are
+    of no tensor.
     """
     found: dict[int, tuple[Name, Function]] = {}
     lines: list[s.Statement] = []
@@ -130,7 +131,7 @@ def defined(statements: Iterable[s.Statement], letters: Container[str]) -> tuple
     own = {name for name, _ in found.values()}
     reads = {left.name: names_in(x.clauses[0].body, letters) - {left.name} for x in lines if x.keyword in ("", "output")
              and (left := split(left_of(x.clauses[0].body), letters)) is not None and left.name not in own}
-    held = {key: (name, replace(x, captured=_captured(x, reads, letters))) for key, (name, x) in found.items()}
+    held = {key: (name, replace(x, captured=_captured(x, reads, letters, sizes))) for key, (name, x) in found.items()}
     return held, tuple(lines), out
 
 
@@ -195,12 +196,13 @@ def _valued(line: s.Statement) -> s.Statement:
     return replace(line, clauses=(replace(first, body=body), *rest))
 
 
-def _captured(function: Function, reads: Mapping[Name, Iterable[Name]], letters: Container[str]) -> frozenset[Name]:
-    """The names in a function's right side that equations compute from those in its brackets; `reads` has what each
-    equation reads, by what it defines.
+def _captured(function: Function, reads: Mapping[Name, Iterable[Name]], letters: Container[str],
+              sizes: Container[str]) -> frozenset[Name]:
+    """The names in a function's right side, but those of `sizes`, that equations compute from those in its brackets;
+    `reads` has what each equation reads, by what it defines.
     """
     found: set[Name] = set()
-    for name in names_in(function.body, letters) - set(function.parameters):
+    for name in names_in(function.body, letters, sizes) - set(function.parameters):
         seen, left = {name}, [name]
         while left:
             more = set(reads.get(left.pop(), ())) - seen
@@ -210,6 +212,8 @@ def _captured(function: Function, reads: Mapping[Name, Iterable[Name]], letters:
     return frozenset(found)
 
 
-def names_in(node: s.Expression, letters: Container[str]) -> set[Name]:
-    """The names of symbols in an expression, without letters."""
-    return {found.name for x in parts(node) if is_name(x) and (found := split(x, letters)) is not None}
+def names_in(node: s.Expression, letters: Container[str], sizes: Container[str] = ()) -> set[Name]:
+    """The names of symbols in an expression, without letters and without those of `sizes`."""
+    heads = {id(x.base) for x in parts(node) if isinstance(x, s.Scripted) and size_name(x) in sizes}
+    return {found.name for x in parts(node) if is_name(x) and (found := split(x, letters)) is not None
+            and size_name(x) not in sizes and id(x) not in heads}

@@ -96,6 +96,9 @@ class Typing:
             if (raised := self._raised(node)) is None:
                 raise NoShape(f"`{text}` is a power of a matrix", node.span, helps=(_POWERS,))
             return raised
+        size = size_name(node)
+        if size in self._sizes and found is not None and found.key not in self.symbols:
+            return y.Plain(node, _NUMBER, node.span)
         leaf = self._used(found, node.span) if found is not None else None
         if leaf is not None:
             return leaf
@@ -110,7 +113,6 @@ class Typing:
         if found is None and base is not None and any(k.name == base[0] for k in self.symbols):
             place = node.scripts[-1].span if isinstance(node, s.Scripted) else node.span
             raise NoShape(f"`{place.text}` stands after a matrix", place, helps=(_POWERS,))
-        size = size_name(node)
         if size in self.known.classes or text in self.known.letters or size in self._sizes or (
                 base is not None and (base[0].base in ("e", "π") or (base[0], bool(base[1])) in self.known.indexed)):
             return y.Plain(node, _NUMBER, node.span)
