@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from einc.ir.domains import empty, negation
 from einc.ir.indices import INDEX_CLASSES, Index
 from einc.ir.terms import (
     ONE,
@@ -24,7 +25,27 @@ from einc.transforms.normal.intervals import in_differences
 
 def up_to_positions(term: Term, given: Term) -> Term:
     """The term, which is read where `given` holds, with sums over intervals as sums up to positions."""
-    return transform(in_differences(term, given, None), _shifted)
+    return transform(in_differences(transform(term, _unguarded), given, None), _shifted)
+
+
+def _unguarded(term: Term) -> Term:
+    """A gate on what is 0 without it is none: 1[t > 1] Σ_{u ≤ t - 1} g_u is the sum, which has no term elsewhere."""
+    match term:
+        case Where(condition, then) if _nothing(then, negation(condition)):
+            return then
+    return term
+
+
+def _nothing(term: Term, given: Term) -> bool:
+    """Whether a term is 0 where `given` holds: a sum over no point, or a product with one."""
+    match term:
+        case Fold("sum", _, domain, _):
+            return empty(both(given, domain))
+        case Apply("mul", args):
+            return any(_nothing(x, given) for x in args)
+        case Where(_, then):
+            return _nothing(then, given)
+    return False
 
 
 def _shifted(term: Term) -> Term:

@@ -205,9 +205,17 @@ class _Account:
             return self._skipped(plain, problem.message, problem)
         if place in became.passed:
             return self._restated(plain, said, became.passed[place])
-        if plain.display:
+        if plain.display and not self._read_again(place, section):
             return self._skipped(plain, "no output of its section needs it")
-        return replace(plain, status="definition", reason="no output needs it")
+        return replace(plain, status="definition", reason="read by what restates another" if plain.display
+                       else "no output needs it")
+
+    def _read_again(self, place: Span, section: Section) -> bool:
+        """Whether an equation that is proved to restate another one reads what an equation defines, as `d_0 = 0`."""
+        again = [x for x in self.paper.said if x.statement is not None and _place(x) in section.became.passed
+                 and x.formula.section == section.number]
+        return any(place in {c.span for line in section.needs.of((x.statement,)).statements for c in line.clauses}
+                   and isinstance(self._same(x, x)[0], Proved) for x in again if x.statement is not None)
 
     def _runs(self, place: Span) -> bool:
         """Whether an equation is part of some program."""
