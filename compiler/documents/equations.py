@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from einc.checking.declarations.names import head, index_name, left_of
-from einc.checking.matrices.laid import listing
+from einc.checking.matrices.progressions import listing
 from einc.checking.matrices.shapes import mapped, parts
 from einc.documents import algorithms, code, listings, multiplied, shapes
+from einc.documents.abbreviations import spelled_out
 from einc.documents.apart import columns
 from einc.documents.apart import parts as parts_of
 from einc.documents.blocks import updates
@@ -48,7 +49,7 @@ def said(document: Document, functions: frozenset[str], indices: Iterable[str],
     states = {(x.formula.section, left_text(x)) for x in found if x.statement is not None and updates(x.statement)}
     states |= {(x.formula.section, left_text(x)) for x in found for y in found
                if x.fact == "a value" and x.formula.section == y.formula.section and not y.fact and _begins(x, y)}
-    found = list(numbered(found))
+    found = list(spelled_out(document, numbered(found), functions))
     return tuple(_single([replace(x, statement=None) if x.fact and (x.formula.section, left_text(x)) not in states
                           and _no_definition(x, known) else x for x in found]))
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from einc.checking.declarations.names import index_name, left_of, size_name
 from einc.checking.matrices.factors import renamed
-from einc.checking.matrices.laid import listing
+from einc.checking.matrices.progressions import listing
 from einc.checking.matrices.shapes import DOTS, TRANSPOSE, parts, plain, words
 from einc.documents.document import Document
 from einc.documents.equations import neighbours, ranged

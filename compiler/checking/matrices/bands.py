@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from einc.checking.declarations.names import size_name
-from einc.checking.declarations.sets import extent_of
-from einc.checking.matrices.shapes import Dimension, parts
+from einc.checking.matrices.shapes import Dimension, parts, quotient
 from einc.syntax import tree as s
 
 Block = tuple[tuple[s.Expression | None, ...], ...]
@@ -36,14 +34,6 @@ def banded(cells: Block) -> tuple[Block, tuple[Block, ...], Block] | None:
 
 def _zero(node: s.Expression | None) -> bool:
     return isinstance(node, s.Number) and node.text == "0"
-
-
-def quotient(node: s.Expression) -> str:
-    """`d / 2` as the size that an index counts; "" for what is no quotient of a size."""
-    match node:
-        case s.Fraction(above, s.Number()) | s.Product((above, s.Number()), ("", "/")) if size_name(above):
-            return str(extent_of(node))
-    return ""
 
 
 def divided(bodies: Iterable[s.Expression]) -> dict[str, Dimension]:

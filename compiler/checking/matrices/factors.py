@@ -19,8 +19,11 @@ BOLD = re.compile(r"\\(?:mathbf|boldsymbol|bm)(?![A-Za-z])")  # letters in this 
 
 
 def product(nodes: tuple[s.Expression, ...], marks: tuple[str, ...], span: Span) -> s.Expression:
-    """A product of expressions, each a factor of it."""
-    return s.Product(tuple(enclosed(x, mark == "/") for x, mark in zip(nodes, marks, strict=True)), marks, span)
+    """A product of expressions, each a factor of it. What stands in parentheses behind a name is no argument of it."""
+    made = tuple(enclosed(x, mark == "/") for x, mark in zip(nodes, marks, strict=True))
+    apart = (mark == "" and isinstance(x, s.Group) and is_name(before)
+             for before, x, mark in zip(made, made[1:], marks[1:], strict=False))
+    return s.Product(made, (*marks[:1], *("*" if y else mark for y, mark in zip(apart, marks[1:], strict=True))), span)
 
 
 def enclosed(node: s.Expression, divisor: bool = False) -> s.Expression:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from einc.checking.declarations.names import Name, head, index_name, left_of, size_name
 from einc.checking.declarations.sets import extent_of
@@ -33,8 +33,9 @@ class Known:
     sizes of which a composite one is made, `composites` the letter of each such set by the sizes of its parts,
     `functions` what is applied, `indexed` the names of index notation, each with whether scripts hang on it beside its
     labels, `axes` what the words of a paper say that functions run along, `lines` of which matrices they say that they
-    speak of rows or columns, `defined` its functions, None those of which it has several definitions, `shifted` the
-    sizes with an index that does not count from 1, and `outer` those that a listing counts.
+    speak of rows or columns, `defined` its functions, None those of which it has several definitions, `shifted` where
+    the indices of sizes begin that do not count from 1, None where they differ, and `outer` those
+    that a listing counts.
     """
 
     letters: Mapping[str, str]
@@ -46,8 +47,26 @@ class Known:
     axes: Mapping[str, frozenset[str]]
     lines: Mapping[str, frozenset[str]] = field(default_factory=dict)
     defined: Mapping[Name, Function | None] = field(default_factory=dict)
-    shifted: frozenset[str] = frozenset()
+    shifted: Mapping[str, int | None] = field(default_factory=dict)
     outer: frozenset[str] = frozenset()
+
+    def numbered(self, name: Name, scripts: tuple[s.Script, ...]) -> bool:
+        """Whether a name with the scripts beside its labels is of index notation: declared, or a power of a number."""
+        return (name, bool(scripts)) in self.indexed or self._power(name, scripts)
+
+    def powered(self, node: s.Expression) -> s.Expression:
+        """A power of a number with the number in parentheses, so that what stands above it is no slot."""
+        found = head(node)
+        if found is None or not isinstance(node, s.Scripted) or not self._power(*found):
+            return node
+        kept = tuple(x for x in node.scripts if x not in found[1])
+        base = replace(node, scripts=kept) if kept or node.accents else node.base
+        return s.Scripted(s.Group("(", ")", (base,), node.span), (), found[1], node.span)
+
+    def _power(self, name: Name, scripts: tuple[s.Script, ...]) -> bool:
+        """Whether a name with scripts is a number to a power: as declared it has none."""
+        power = bool(scripts) and all(x.kind == "upper" for x in scripts)
+        return power and (name, False) in self.indexed and (name, True) not in self.indexed
 
     def whole(self, dimension: Dimension) -> Dimension:
         """A dimension with every composite size as its parts. A product of sizes does not say which part varies
@@ -64,7 +83,7 @@ def known(prelude: Iterable[s.Statement], tree: s.SyntaxTree) -> Known:
     classes: dict[str, str] = {}
     pieces: dict[str, Dimension] = {}
     composites: dict[Dimension, str] = {}
-    shifted: set[str] = set()
+    lows: dict[str, set[int]] = {}
     for line in (x for x in lines if x.keyword == "index"):
         for at, clause in enumerate(line.clauses):
             letter = index_name(clause.body)
@@ -74,7 +93,7 @@ def known(prelude: Iterable[s.Statement], tree: s.SyntaxTree) -> Known:
             cls, size, inner = _set(tail)
             if size is not None:
                 letters[letter], classes[size] = size, cls
-                shifted |= {size} if _shifted(tail) else set()
+                lows.setdefault(size, set()).add(_low(tail))
             made = tuple(letters[x] for x in inner if x in letters)
             if made and len(made) == len(inner) and isinstance(tail, s.Relation) and isinstance(
                     tail.operands[1], s.DirectSum):
@@ -86,7 +105,8 @@ def known(prelude: Iterable[s.Statement], tree: s.SyntaxTree) -> Known:
     functions = {name: Applied() for name, row in PRIMITIVES.items() if row.callable}
     functions |= dict(_function(x) for x in (*prelude, *lines) if x.keyword == "def" and x.clauses)
     return Known(letters, classes, pieces, composites, functions, frozenset(_indexed(lines)), dict(tree.axes),
-                 dict(tree.lines), shifted=frozenset(shifted))
+                 dict(tree.lines),
+                 shifted={x: min(low) if len(low) == 1 else None for x, low in lows.items() if low != {1}})
 
 
 def _set(node: s.Expression) -> tuple[str, str | None, tuple[str, ...]]:
@@ -104,10 +124,10 @@ def _set(node: s.Expression) -> tuple[str, str | None, tuple[str, ...]]:
     return "", None, inner
 
 
-def _shifted(node: s.Expression) -> bool:
-    """Whether an index set is a range that does not begin at 1."""
-    lows = [x.low for x in parts(node) if isinstance(x, s.Range)]
-    return any(not isinstance(x, s.Number) or x.text != "1" for x in lows)
+def _low(node: s.Expression) -> int:
+    """Where an index set begins to count: 1 but for a range, `0..T-1`."""
+    lows = [extent_of(x.low).constant for x in parts(node) if isinstance(x, s.Range)]
+    return next((int(x) for x in lows if x is not None), 1)
 
 
 def _size(extent: s.Expression) -> str | None:

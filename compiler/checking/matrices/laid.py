@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
-from itertools import pairwise
-from typing import Any
+from dataclasses import dataclass, replace
+from itertools import pairwise, takewhile
 
-from einc.checking.declarations.names import size_name
 from einc.checking.matrices import typed as y
 from einc.checking.matrices.along import shown
-from einc.checking.matrices.bands import Block, banded, divided, quotient
+from einc.checking.matrices.bands import Block, banded, divided
 from einc.checking.matrices.known import Known
-from einc.checking.matrices.shapes import DOTS, ONE, Dimension, Shape, is_name, mapped, parts, plain, told
+from einc.checking.matrices.progressions import Listing, counting, listed
+from einc.checking.matrices.shapes import DOTS, ONE, Dimension, Shape, parts, told
 from einc.errors.problems import NoShape, OpenReading, ShapesDiffer
 from einc.errors.report import Help, Span
 from einc.ir.indices import INDEX_CLASSES
@@ -64,8 +63,8 @@ class Laid:
     def _band(self, first: Block, between: Sequence[Block], last: Block) -> y.Typed:
         """The matrix of blocks on its diagonal, which are counted from the first to the last."""
         letter = f"i@{self.span.start}d"
-        made = counting([first, *between, last], letter)
-        if made is None or made[1] in self.known.letters or made[1] in self.known.shifted:
+        made = counting([first, *between, last], letter, self._starts)
+        if made is None or not self._counts(made[1]):
             raise _open(self.span)
         known = replace(self.known, letters={**self.known.letters, letter: made[1]})
         inner = replace(self, known=known).matrix(made[0])
@@ -159,28 +158,31 @@ class Laid:
             term = found[at]
             if term is not None:
                 out.append(term)
-            else:
-                last = found[at + 1] if at + 1 < len(found) else None
-                if last is None:
-                    raise _open(self.span)
-                out = self._listing(out, last, side)
                 at += 1
-            at += 1
+                continue
+            behind = [x for x in takewhile(lambda x: x is not None, found[at + 1 :]) if x is not None]
+            made, held = self._listing(out, behind, side)
+            out, at = [*out[: len(out) - made.before], held], at + 1 + made.behind
         return out
 
-    def _listing(self, before: list[_Term], last: _Term, side: y.Side) -> list[_Term]:
-        """What stands before dots and after them, with the general term of those that are listed."""
+    @property
+    def _starts(self) -> dict[str, int]:
+        """Where the letters of sizes begin that do not count from 1."""
+        return {size: low for size, low in self.known.shifted.items() if low is not None}
+
+    def _counts(self, size: str) -> bool:
+        """Whether a letter can count a size: it is none itself, and its letters begin at one place."""
+        return size not in self.known.letters and self.known.shifted.get(size, 1) is not None
+
+    def _listing(self, before: list[_Term], behind: list[_Term], side: y.Side) -> tuple[Listing, _Term]:
+        """The listing about dots, and its general term."""
         letter = f"i@{self.span.start}{side[0]}{len(before)}"
-        for at, first in enumerate(before):
-            cells = [x.cells for x in (first, *before[at + 1 :], last)]
-            made = counting(cells, letter) if first.counts == last.counts else None
-            if made is None:
-                continue
-            term, size = made
-            if size in self.known.letters or size in self.known.shifted:
-                break
-            return [*before[:at], _Term(term, (_Count(letter, size, side), *first.counts))]
-        raise _open(self.span)
+        made = listed([(x.cells, x.counts) for x in before], [(x.cells, x.counts) for x in behind], letter,
+                      self._starts)
+        if made is None or not self._counts(made.size):
+            raise _open(self.span)
+        cells, counts = made.term
+        return made, _Term(cells, (_Count(letter, made.size, side), *counts))
 
 
 def listed_sizes(known: Known, statements: Iterable[s.Statement]) -> Known:
@@ -191,12 +193,19 @@ def listed_sizes(known: Known, statements: Iterable[s.Statement]) -> Known:
     lines = [cells for body in bodies for node in parts(body) if isinstance(node, s.Matrix) for cells in _lines(node)]
     lines += [cells for body in bodies for node in parts(body) if isinstance(node, s.Group) and node.open == "("
               and (cells := dotted(node)).count(None) == 1]
-    found = (_general(cells[0], cells[n + 1], "") for cells in lines for n, x in enumerate(cells[:-1])
-             if x is None and n)
-    outer = {count[1] for x in found if x is not None and (count := _counted(x[1])) is not None}
+    outer = {x.size for cells in lines for x in _listings(cells)}
     bands = (banded(x.cells) for body in bodies for x in parts(body) if isinstance(x, s.Matrix))
-    outer |= {made[1] for x in bands if x is not None and (made := counting([x[0], *x[1], x[2]], "")) is not None}
+    outer |= {made[1] for x in bands if x is not None and (made := counting([x[0], *x[1], x[2]], "", {})) is not None}
     return replace(known, parts={**divided(bodies), **known.parts}, outer=frozenset(outer))
+
+
+def _listings(cells: Sequence[s.Expression | None]) -> Iterator[Listing]:
+    """The listings in a line of cells, about each of its dots."""
+    for n in (n for n, x in enumerate(cells) if x is None):
+        before = [x for x in takewhile(lambda x: x is not None, reversed(cells[:n])) if x is not None]
+        behind = [x for x in takewhile(lambda x: x is not None, cells[n + 1 :]) if x is not None]
+        if (found := listed(before[::-1], behind, "", {})) is not None:
+            yield found
 
 
 def _lines(node: s.Matrix) -> Iterator[Sequence[s.Expression | None]]:
@@ -220,97 +229,3 @@ def _open(span: Span) -> OpenReading:
     return OpenReading("what stands where the dots are?", span, helps=(
         Help("the first and the last differ in one place, which counts from 1 to a size; or define the entries by "
              "their general term: `A_{ij} = …`"),))
-
-
-Ends = frozenset[tuple[str, str]]  # what stands where two expressions differ
-
-
-def _counted(ends: Ends) -> tuple[int, str] | None:
-    """Where the one place at which two expressions differ begins to count, and the size that it counts: from 1 to T, or
-    from 0 to T − 1. None for others.
-    """
-    if len(ends) != 1:
-        return None
-    (first, last), = ends
-    if first == "0" and last.endswith("-1"):
-        return 0, last.removesuffix("-1")
-    return (1, last) if first == "1" and last and not last.endswith("-1") else None
-
-
-def _before(node: Any, letter: str) -> Any:
-    """The expression with what stands before a letter in its place, `i - 1` for i; of several the same."""
-    if isinstance(node, tuple):
-        return tuple(_before(x, letter) for x in node)
-    if isinstance(node, s.Word) and node.text == letter:
-        less = s.Sum((node, s.Number("1", node.span)), ("+", "-"), node.span)
-        return s.Group("(", ")", (less,), node.span)
-    return mapped(node, lambda x: _before(x, letter), scripts=True)
-
-
-def counting(terms: Sequence[Any], letter: str) -> tuple[Any, str] | None:
-    """The general term of what is listed, of which all but the last are counted one by one, and the size that the last
-    tells; None for others.
-    """
-    first, *rest = terms
-    found = [_general(first, x, letter) for x in rest]
-    count = _counted(found[-1][1]) if found and found[-1] is not None else None
-    if count is None or found[-1] is None:
-        return None
-    start, size = count
-    steps = [None if x is None else x[1] for x in found[:-1]]
-    if steps != [frozenset({(str(start), str(start + n))}) for n in range(1, len(rest))]:
-        return None
-    return (found[-1][0] if start == 1 else _before(found[-1][0], letter)), size
-
-
-def listing(node: s.Expression, letter: str) -> tuple[s.Expression, str] | None:
-    """The general term of all of a matrix that lists names along one side, with dots before the last, and the size up
-    to which they are counted; None for another expression.
-    """
-    if not isinstance(node, s.Matrix) or 1 not in (len(node.cells), max(map(len, node.cells))):
-        return None
-    cells = [x for row in node.cells for x in row]
-    names = [x for x in cells if x is not None]
-    whole = len(names) == len(cells) - 1 > 1 and cells[-2] is None and all(map(is_name, names))
-    return counting(names, letter) if whole else None
-
-
-def _general(first: Any, last: Any, letter: str) -> tuple[Any, Ends] | None:
-    """What two expressions have in common, with a letter where they differ, and what stands there in each; None for
-    what is no expression and differs.
-    """
-    if plain(first) == plain(last):
-        return first, frozenset()
-    found = _inside(first, last, letter)
-    if found is not None or not (isinstance(first, s.Expression) and isinstance(last, s.Expression)):
-        return found
-    return s.Word(letter, first.span), frozenset({(_extent(first), _extent(last))})
-
-
-def _inside(first: Any, last: Any, letter: str) -> tuple[Any, Ends] | None:
-    """The same of what two things hold that are otherwise alike."""
-    if type(first) is not type(last) or isinstance(first, s.Word | s.Number):
-        return None
-    if isinstance(first, tuple):
-        parts = [_general(a, b, letter) for a, b in zip(first, last, strict=True)] if len(first) == len(last) else None
-        made: Any = None if parts is None or None in parts else tuple(x[0] for x in parts if x is not None)
-    elif is_dataclass(first):
-        names = [f.name for f in fields(first) if f.name != "span"]
-        parts = [_general(getattr(first, x), getattr(last, x), letter) for x in names]
-        made = None if None in parts else replace(first, **{  # type: ignore[type-var]
-            name: x[0] for name, x in zip(names, parts, strict=True) if x is not None})
-    else:
-        return None
-    if parts is None or made is None:
-        return None
-    return made, frozenset(e for x in parts if x is not None for e in x[1])
-
-
-def _extent(node: s.Expression) -> str:
-    """The number or the size that an expression is, `T-1` of one less than a size, "" for another one."""
-    match node:
-        case s.Group(items=(inner,)):
-            return _extent(inner)
-        case s.Sum((size, s.Number("1")), ("+", "-")) if size_name(size):
-            return f"{size_name(size)}-1"
-    return node.text if isinstance(node, s.Number) else size_name(node) or quotient(node)

@@ -8,7 +8,8 @@ from dataclasses import replace
 from einc.checking.declarations.names import index_name, left_of, size_name
 from einc.checking.matrices import typed as y
 from einc.checking.matrices.known import Known
-from einc.checking.matrices.laid import Laid, listing
+from einc.checking.matrices.laid import Laid
+from einc.checking.matrices.progressions import listing
 from einc.checking.matrices.shapes import ONE, Shape, is_name, plain, words
 from einc.checking.matrices.slots import substituted
 from einc.errors.problems import OpenReading, ShapesDiffer

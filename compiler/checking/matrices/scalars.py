@@ -56,7 +56,7 @@ def _own(lines: tuple[s.Statement, ...], functions: Container[str]) -> tuple[s.S
 
     def own(node: s.Expression) -> s.Expression:
         """The expression with these names as the paper spells them."""
-        if isinstance(node, s.Word) and node.text in change and not node.text == node.span.text:
+        if isinstance(node, s.Word) and node.text in change and node.text != node.span.text:
             return replace(node, text=change[node.text])
         return mapped(node, own)
 
@@ -75,7 +75,8 @@ def _line(line: s.Statement, value: bool) -> s.Statement:
     if left is None:
         return line
     made = replace(first, body=replace(body, operands=(left, *body.operands[1:])))
-    return replace(line, clauses=(made, *rest)) if value else replace(line, keyword="def", clauses=(made, *rest), rank=None)
+    kept = replace(line, clauses=(made, *rest))
+    return kept if value else replace(kept, keyword="def", rank=None)
 
 
 def _name(line: s.Statement) -> str:

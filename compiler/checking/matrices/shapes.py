@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import assert_never
 
 from einc.checking.declarations.names import Name, size_name
+from einc.checking.declarations.sets import extent_of
 from einc.errors.problems import BadDeclaration
 from einc.errors.report import Help, Span
 from einc.syntax import tree as s
@@ -76,7 +77,8 @@ class Symbol:
 
 def dimensions(body: s.Expression) -> tuple[Dimension, ...]:
     """The dimensions of `T × h d_v`. Raises BadDeclaration for what is no product of sizes."""
-    factors, operators = (body.factors, body.operators) if isinstance(body, s.Product) else ((body,), ("",))
+    several = isinstance(body, s.Product) and not quotient(body)
+    factors, operators = (body.factors, body.operators) if several and isinstance(body, s.Product) else ((body,), ("",))
     out: list[Dimension] = []
     for factor, operator in zip(factors, operators, strict=True):
         inner = _sizes(factor)
@@ -101,8 +103,16 @@ def _sizes(node: s.Expression) -> Dimension | None:
         case s.Group("(", ")", (inner,)):
             found = dimensions(inner)
             return tuple(x for side in found for x in side)
-    name = size_name(node)
-    return None if name is None else (name,)
+    name = size_name(node) or quotient(node)
+    return None if not name else (name,)
+
+
+def quotient(node: s.Expression) -> str:
+    """`d / 2` as the size that an index counts; "" for what is no quotient of a size."""
+    match node:
+        case s.Fraction(above, s.Number()) | s.Product((above, s.Number()), ("", "/")) if size_name(above):
+            return str(extent_of(node))
+    return ""
 
 
 def shapes_of(symbol: Symbol) -> tuple[Shape, ...]:

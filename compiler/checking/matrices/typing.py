@@ -105,7 +105,8 @@ class Typing:
         if (raised := self._raised(node)) is not None:
             return raised
         same = [k for k in (*self.symbols, *self.waiting) if found is not None and k.name == found.name]
-        if found is not None and same:
+        entries = found is not None and bool(found.places) and (found.name, True) in self.known.indexed
+        if found is not None and same and not (entries and not any(k.letters for k in same)):
             message = f"`{text}` has {letters(len(found.places))} beside its rows and columns"
             raise NoShape(f"{message}, and it is declared with {letters(same[0].letters)}", node.span, helps=(
                 Help("give it the letters with which it is declared"),))
@@ -114,8 +115,8 @@ class Typing:
             place = node.scripts[-1].span if isinstance(node, s.Scripted) else node.span
             raise NoShape(f"`{place.text}` stands after a matrix", place, helps=(_POWERS,))
         if size in self.known.classes or text in self.known.letters or size in self._sizes or (
-                base is not None and (base[0].base in ("e", "π") or (base[0], bool(base[1])) in self.known.indexed)):
-            return y.Plain(node, _NUMBER, node.span)
+                base is not None and (base[0].base in ("e", "π") or self.known.numbered(*base))):
+            return y.Plain(self.known.powered(node), _NUMBER, node.span)
         if base is not None and base[0].base in self.known.functions:
             raise unapplied(node)
         raise NoShape(f"nothing says which shape `{text}` has", node.span, helps=(

@@ -1,0 +1,144 @@
+r"""Abbreviations that sentences declare: after "we write $\theta^{t/d}$ as $\theta^t$ for short", `θ^2` is `θ^{2/d}`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from einc.checking.matrices.shapes import mapped, parts, plain, words
+from einc.documents.document import Document, Formula
+from einc.documents.said import Said
+from einc.errors.report import Report, Span
+from einc.syntax import tree as s
+from einc.syntax.parse import parse_formula
+
+_WRITE = re.compile(r"\bwe\s+(?:(?:will|shall|simply|then|also|now)\s+)*(?:write|abbreviate|shorten)\s*(?:\$|\\\()\s*\Z",
+                    re.I)
+_AS = re.compile(r"\s*(?:\$|\\\))\s*(?:simply\s+)?(?:as|to|by)\s+(?:just\s+|simply\s+)?(?:\$|\\\()\s*", re.I)
+_FOR = re.compile(r"\s*(?:\$|\\\))\s*(?:(?:in\s+place|instead)\s+of|(?:short\s+)?for)\s+(?:\$|\\\()\s*", re.I)
+
+
+@dataclass(frozen=True)
+class Abbreviation:
+    """What `short` stands for from a place of a section on; small letters in its scripts stand for any place."""
+
+    short: s.Scripted
+    whole: s.Expression
+    section: int
+    start: int
+
+    def of(self, node: s.Expression) -> s.Expression:
+        """The expression with what it stands for wherever it stands."""
+        if _met(self.whole, node, self._letters, {}):
+            return node
+        found: dict[str, s.Expression] = {}
+        if _met(self.short, node, self._letters, found):
+            return _put(self.whole, found, node.span)
+        return mapped(node, self.of, scripts=True)
+
+    @property
+    def _letters(self) -> frozenset[str]:
+        return frozenset(_places(self.short))
+
+
+def spelled_out(document: Document, found: Iterable[Said], functions: frozenset[str]) -> Iterator[Said]:
+    """The equations with what abbreviations stand for, behind the sentences that declare these, in their sections."""
+    known = list(_declared(document, functions))
+    for x in found:
+        own = [a for a in known if a.start <= x.span.start and a.section in document.around(x.formula.section)]
+        if x.skip or x.indices or not own:
+            yield x
+            continue
+        statement = None if x.statement is None else _changed(x.statement, own)
+        yield replace(x, statement=statement, sides=tuple(_changed(side, own) for side in x.sides))
+
+
+def _changed(line: s.Statement, known: Iterable[Abbreviation]) -> s.Statement:
+    """The equation without abbreviations."""
+    for one in known:
+        line = replace(line, clauses=tuple(replace(c, body=one.of(c.body)) for c in line.clauses))
+    return line
+
+
+def _declared(document: Document, functions: frozenset[str]) -> Iterator[Abbreviation]:
+    """The abbreviations that sentences declare."""
+    text = document.source.text
+    for a, b in pairwise(document.formulas):
+        if a.display or b.display or _WRITE.search(text, max(a.span.start - 60, 0), a.span.start) is None:
+            continue
+        between = text[a.span.end : b.span.start]
+        first, second = _read(document, a, functions), _read(document, b, functions)
+        if first is None or second is None:
+            continue
+        if _AS.fullmatch(between) is not None:
+            whole, short = first, second
+        elif _FOR.fullmatch(between) is not None:
+            short, whole = first, second
+        else:
+            continue
+        letters = {*_places(short)} if isinstance(short, s.Scripted) else set()
+        if letters and isinstance(short, s.Scripted) and letters <= {w.text for w in words((whole,))} and plain(
+                short) != plain(whole):
+            yield Abbreviation(short, whole, b.section, b.span.end)
+
+
+def _read(document: Document, formula: Formula, functions: frozenset[str]) -> s.Expression | None:
+    """The expression that a formula is; None for another one."""
+    report, within = Report(), (formula.span.start, formula.span.end)
+    found = parse_formula(document.source, report, functions, within, formula.holes, document.macros)
+    if report.errors or len(found) != 1 or len(found[0].clauses) != 1 or isinstance(found[0].clauses[0].body, s.Relation):
+        return None
+    return found[0].clauses[0].body
+
+
+def _places(short: s.Scripted) -> Iterator[str]:
+    """The small letters in the scripts of a name, which stand for any place."""
+    for x in (x for script in short.scripts if script.content is not None for x in parts(script.content)):
+        if isinstance(x, s.Word) and len(x.text) == 1 and x.text.islower() and not x.quoted:
+            yield x.text
+
+
+def _bare(node: s.Expression) -> s.Expression:
+    """What stands in brackets that hold one expression."""
+    while isinstance(node, s.Group) and len(node.items) == 1:
+        (node,) = node.items
+    return node
+
+
+def _met(pattern: object, node: object, letters: frozenset[str], found: dict[str, s.Expression]) -> bool:
+    """Whether an expression is a pattern with something in place of its letters, which is `found`; adds to that."""
+    if isinstance(pattern, s.Expression) and isinstance(node, s.Expression):
+        pattern, node = _bare(pattern), _bare(node)
+        if isinstance(pattern, s.Word) and pattern.text in letters:
+            return plain(found.setdefault(pattern.text, node)) == plain(node)
+    if isinstance(pattern, tuple) and isinstance(node, tuple):
+        return len(pattern) == len(node) and all(_met(a, b, letters, found) for a, b in zip(pattern, node, strict=True))
+    match pattern, node:
+        case s.Scripted(), s.Scripted():
+            return pattern.accents == node.accents and plain(pattern.base) == plain(node.base) and _met(
+                pattern.scripts, node.scripts, letters, found)
+        case s.Script(), s.Script():
+            return (pattern.kind, pattern.text) == (node.kind, node.text) and (
+                pattern.content is node.content or _met(pattern.content, node.content, letters, found))
+        case s.Product(), s.Product():
+            return pattern.operators == node.operators and _met(pattern.factors, node.factors, letters, found)
+        case s.Fraction(), s.Fraction():
+            return _met((pattern.above, pattern.below), (node.above, node.below), letters, found)
+        case s.Sum(), s.Sum():
+            return pattern.signs == node.signs and _met(pattern.terms, node.terms, letters, found)
+        case s.Group(), s.Group():
+            return pattern.open == node.open and _met(pattern.items, node.items, letters, found)
+    return isinstance(pattern, s.Expression) and plain(pattern) == plain(node)
+
+
+def _put(node: s.Expression, found: dict[str, s.Expression], span: Span) -> s.Expression:
+    """The expression with what is found in place of letters, all of it where the abbreviation stands."""
+    if isinstance(node, s.Word) and node.text in found:
+        inner = found[node.text]
+        return inner if isinstance(inner, s.Word | s.Number | s.Scripted) else s.Group("(", ")", (inner,), inner.span)
+    made = mapped(node, lambda x: _put(x, found, span), scripts=True)
+    if isinstance(made, s.Scripted):
+        made = replace(made, scripts=tuple(replace(x, span=span) for x in made.scripts))
+    return replace(made, span=span)
