@@ -21,7 +21,7 @@ from einc.documents.families import members, named
 from einc.documents.pieces import merged
 from einc.documents.rows import FACT, rows
 from einc.documents.said import Known, Said, left_text, scripts
-from einc.documents.unnamed import again, identity, is_function, nothing, numbered, value
+from einc.documents.unnamed import again, identity, is_function, nothing, numbered, of_function, value
 from einc.documents.worded import worded
 from einc.errors.problems import BadDeclaration, UnknownMacro
 from einc.errors.report import Help, Problem, Report, Span
@@ -292,6 +292,9 @@ def _chain(formula: Formula, statement: s.Statement, group: list[s.Clause], know
     """`a = b = c` says a = b and a = c."""
     first, *rest = group
     assert isinstance(first.body, s.Relation)
+    if not rest and formula.display and of_function(first.body):
+        yield value(formula, statement, [replace(first, body=first.body.operands[1])], known)
+        return
     if not rest and (kind := fact(first.body, known.sizes, known.indices, known.tensors)):
         yield from _facts(formula, statement, first, kind)
         return

@@ -13,6 +13,7 @@ from einc.documents.document import Formula
 from einc.documents.said import Known, Said, left_text, scripts
 from einc.errors.problems import BadDeclaration
 from einc.errors.report import Help, Problem, Span
+from einc.ir.primitives import PRIMITIVES
 from einc.syntax import tree as s
 
 
@@ -31,6 +32,13 @@ def value(formula: Formula, statement: s.Statement, clauses: list[s.Clause], kno
         return Said(formula, span, problem=nothing(span))
     clause = replace(clauses[0], body=s.Relation((_new_name(only, known, "value"), only), ("=",), only.span))
     return Said(formula, span, replace(statement, clauses=(clause,), span=span), unnamed=True)
+
+
+def of_function(body: s.Relation) -> bool:
+    r"""Whether a display calls its value after a function, `\cos = [\cos(θ_1) …]`: that is no name of a tensor."""
+    left = body.operands[0]
+    return len(body.operands) == 2 and body.operators == ("=",) and isinstance(left, s.Word) and (
+        left.span.text.startswith("\\") and left.text in PRIMITIVES)
 
 
 def numbered(found: Iterable[Said]) -> Iterator[Said]:
@@ -93,8 +101,10 @@ def _new_name(node: s.Expression, known: Known, name: str = "sides") -> s.Expres
     binds.
     """
     bound = {w.text for x in parts(node) if binds(x) for w in words(k.content for k in scripts(x) if k.content)}
+    named = {id(x.base) for x in parts(node) if isinstance(x, s.Scripted)}  # `d` of `d_h` is no letter
     found = dict.fromkeys(w.text for x in parts(node) for k in scripts(x) if k.content is not None
-                          for w in words((k.content,)) if len(w.text) == 1 and w.text.islower() and not w.quoted)
+                          for w in words((k.content,)) if len(w.text) == 1 and w.text.islower()
+                          and not w.quoted and id(w) not in named)
     base = s.Word(name, node.span, quoted=True)
     free = tuple(s.Word(x, node.span) for x in found if x not in bound and (x in known.indices or x not in known.sizes))
     if not free:
