@@ -9,7 +9,9 @@ from einc.checking.declarations.names import head
 from einc.checking.matrices.factors import binds
 from einc.checking.matrices.functions import at_rows, parameters
 from einc.checking.matrices.shapes import parts, words
+from einc.documents import shapes
 from einc.documents.document import Formula
+from einc.documents.facts import bare
 from einc.documents.said import Known, Said, left_text, scripts
 from einc.errors.problems import BadDeclaration
 from einc.errors.report import Help, Problem, Span
@@ -39,6 +41,19 @@ def of_function(body: s.Relation) -> bool:
     left = body.operands[0]
     return len(body.operands) == 2 and body.operators == ("=",) and isinstance(left, s.Word) and (
         left.span.text.startswith("\\") and left.text in PRIMITIVES)
+
+
+def about(body: s.Relation, known: Known) -> s.Relation | None:
+    """An equation whose name stands on the right, `Q K^⊤ = S`, with it on the left; None for others. A name that the
+    text declares is no definition.
+    """
+    right = body.operands[-1]
+    name = head(right)
+    if len(body.operands) != 2 or body.operators != ("=",) or name is None or shapes.several(right, name[0].base):
+        return None
+    if name[0].base in known.indices | known.tensors or bare(right.span.text) in known.sizes:
+        return None
+    return replace(body, operands=(right, body.operands[0]))
 
 
 def numbered(found: Iterable[Said]) -> Iterator[Said]:
