@@ -36,6 +36,8 @@ _EQUALS = ("=", ":=", "<-")
 # What an inline formula has that says something; others are names in a sentence.
 _SAYS = re.compile(r"=|←|≔|≡|∈|\\equiv|\\leftarrow|\\gets|\\coloneqq|\\in(?![A-Za-z])")
 
+_GOES_ON = re.compile(r"[\s&]*=")  # a display that goes on from one that is no longer open: what it says has no name
+
 
 def said(document: Document, functions: frozenset[str], indices: Iterable[str],
          tensors: Iterable[str] = ()) -> tuple[Said, ...]:
@@ -139,6 +141,10 @@ def _formula(document: Document, formula: Formula, functions: frozenset[str], kn
         return
     number = not formula.display and shapes.number(document.source.text, span.start)
     if not formula.display and not number and not _SAYS.search(span.text):
+        return
+    if formula.display and (begun := _GOES_ON.match(document.source.text, span.start, span.end)) is not None:
+        rest = replace(formula, span=Span(document.source, begun.end(), span.end))
+        yield from (replace(x, formula=formula) for x in _formula(document, rest, functions, known))
         return
     beside = formula.display and columns(document.source.text, formula)
     if beside or _read(document, formula, functions)[1].errors:

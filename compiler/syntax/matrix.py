@@ -1,7 +1,7 @@
 r"""Words -> words: a matrix that is written out, `\begin{bmatrix} a & b \\ c & d \end{bmatrix}` and `[a; b]`, in
 brackets with a mark before each further cell and row.
 
-A row of dashes around one name, `- & q_1 & -`, is a row of that name. Rows that hold dots alone stand for those that
+A row of dashes around names, `- & q_1 & -`, is a row of these. Rows that hold dots alone stand for those that
 are left out.
 """
 
@@ -88,14 +88,18 @@ def _cells(row: list[Word]) -> list[list[Word]]:
     some = [x for x in kept if x]
     if some and all(_dots(x) for x in some):
         return [some[0]]
-    if len(kept) < len(cells) and len(some) == 1:
-        return some
-    return cells
+    return some if _lines(cells) else cells
+
+
+def _lines(cells: list[list[Word]]) -> bool:
+    """Whether each cell of a row that is not empty stands between dashes."""
+    found = [_dash(x) for x in cells if x]
+    return len(found) > 2 and found == [n % 2 == 0 for n in range(len(found))] and found[-1]
 
 
 def _bracketed(rows: list[tuple[list[Word], list[list[Word]]]]) -> list[Word]:
     """The words of the rows with a mark before each further cell and row; one between rows of dashes says so."""
-    lines = any(len(cells) == 1 and not _dots(cells[0]) and _dash(cut(row, "CELL")[0]) for row, cells in rows)
+    lines = any(not _dots(cells[0]) and _lines([closed(x) for x in cut(row, "CELL")]) for row, cells in rows)
     out: list[Word] = []
     for n, (_, cells) in enumerate(rows):
         for k, words in enumerate(cells):
