@@ -8,7 +8,7 @@ from itertools import pairwise, takewhile
 
 from einc.checking.matrices import typed as y
 from einc.checking.matrices.along import shown
-from einc.checking.matrices.bands import Block, banded, divided
+from einc.checking.matrices.bands import Block, banded, divided, of_rows, plain_zero, triangular
 from einc.checking.matrices.known import Known
 from einc.checking.matrices.progressions import Listing, counting, listed
 from einc.checking.matrices.shapes import DOTS, ONE, Dimension, Shape, parts, told
@@ -54,11 +54,26 @@ class Laid:
         if len(cells) == 1:
             return self.line(cells[0], "columns")
         if all(len(row) == 1 for row in cells):
-            return self.line([row[0] for row in cells], "rows")
+            column = [row[0] for row in cells]
+            return self.line(column, "rows") if (rows := of_rows(column)) is None else self._each(*rows)
         if (band := banded(cells)) is not None:
             return self._band(*band)
+        if (triangle := triangular(cells)) is not None:
+            inner = self.matrix(triangle[0])
+            if inner.shape.rows != inner.shape.columns:
+                raise _open(self.span)
+            return y.Triangle(inner, inner.shape, self.span, None if plain_zero(triangle[1]) else triangle[1])
         rows = [None if row == (None,) else self._row(row) for row in cells]
         return self._joined([self._of(x) for x in self._collapsed(rows, "rows")], "rows")
+
+    def _each(self, function: s.Word, cells: Block) -> y.Typed:
+        """A function of each row of a matrix that is written out."""
+        inner = s.Matrix(cells, "grid", self.span)
+        given = s.Group("(", ")", (inner,), self.span)
+        made = self.one(s.Product((function, given), ("", ""), self.span))
+        if isinstance(made, y.Lines) and made.side == "rows":
+            raise OpenReading(f"does `{function.span.text}` run along rows here?", self.span)
+        return replace(made, side="columns", guessed=False) if isinstance(made, y.Lines) else made
 
     def _band(self, first: Block, between: Sequence[Block], last: Block) -> y.Typed:
         """The matrix of blocks on its diagonal, which are counted from the first to the last."""

@@ -139,11 +139,12 @@ class Folded:
 
 @dataclass(frozen=True)
 class Triangle:
-    """The entries at and below the diagonal, 0 above it."""
+    """The entries at and below the diagonal, and one number `above` it, 0 where none is written."""
 
     inner: Typed
     shape: Shape
     span: Span
+    above: s.Expression | None = None
 
 
 @dataclass(frozen=True)

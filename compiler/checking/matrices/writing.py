@@ -92,10 +92,12 @@ class Writing:
             case y.Folded(fold, inner, _, span):
                 letters = self.supply.fresh(inner.shape.columns, used)
                 return self._sum(fold, letters, self.write(inner, row, letters, used | {*letters}), span)
-            case y.Triangle(inner, _, span):
-                condition = s.Group("[", "]", (_below(column, row, span),), span)
-                factors = (s.Number("1", span), condition, enclosed(self.write(inner, row, column, used)))
-                return s.Product(factors, ("", "", ""), span)
+            case y.Triangle(inner, _, span, above):
+                below = _gated(_below(column, row, span), enclosed(self.write(inner, row, column, used)), span)
+                if above is None:
+                    return below
+                later = s.Relation((entered(row, span), entered(column, span)), ("<",), span)
+                return s.Sum((below, _gated(later, enclosed(above), span)), ("+", "+"), span)
             case y.Stacked(letter, inner, side):
                 one, rows, columns = _outer(side, row, column)
                 return self.write(y.substituted(inner, {letter: one}), rows, columns, used)
@@ -128,7 +130,7 @@ class Writing:
         letters = self.supply.fresh(node.left.shape.columns, used)
         inside = used | {*letters}
         left = node.left
-        cut = isinstance(left, y.Triangle) and bool(letters)
+        cut = isinstance(left, y.Triangle) and left.above is None and bool(letters)
         left = left.inner if isinstance(left, y.Triangle) and cut else left
         factors = (self.write(left, row, letters, inside), self.write(node.right, letters, column, inside))
         body = product(factors, ("", ""), node.span)
@@ -208,8 +210,11 @@ class Writing:
         all of it where a point at −∞ is more than none.
         """
         inner = node.inner
-        if not (node.barred and node.indexed and node.domain is None and isinstance(inner, y.Entries)
-                and inner.kind == "sum"):
+        if not (node.barred and node.indexed and node.domain is None):
+            return inner, ()
+        if isinstance(inner, y.Triangle) and _nothing(inner.above):
+            return inner.inner, (_below(column, row, node.span),)
+        if not (isinstance(inner, y.Entries) and inner.kind == "sum"):
             return inner, ()
         found = [(x, sign, self._mask(x) if sign == "+" else None)
                  for x, sign in zip(inner.parts, inner.marks, strict=True)]
@@ -358,6 +363,19 @@ def stands_alone(span: Span) -> NoShape:
 
 
 
+
+
+def _nothing(node: s.Expression | None) -> bool:
+    """Whether a number is −∞."""
+    match node:
+        case s.Sum((s.Infinity(),), ("-",)):
+            return True
+    return False
+
+
+def _gated(condition: s.Relation, node: s.Expression, span: Span) -> s.Expression:
+    """What a gate leaves of a number where its condition holds."""
+    return s.Product((s.Number("1", span), s.Group("[", "]", (condition,), span), node), ("", "", ""), span)
 
 
 def _below(column: Letters, row: Letters, span: Span) -> s.Relation:
