@@ -23,7 +23,7 @@ from einc.meaning.interpret import interpret
 NOTES = Path(__file__).parents[2] / "shared" / "seeds" / "transformer-with-pytorch.md"
 SIDE = Path(__file__).parents[1] / "specs" / "transformer_with_pytorch.ein"
 pytestmark = pytest.mark.skipif(not NOTES.is_file(), reason="the papers are not beside this repository")
-SIZES = {"n": 3, "m": 4, "d_k": 2, "d_v": 3, "T": 5, "d_model": 6, "h": 2, "d_h": 3, "N": 6, "H_I": 2, "d": 3}
+SIZES = {"n": 3, "m": 7, "d_k": 4, "d_v": 4, "T": 5, "d_model": 8, "h": 2, "d_h": 4, "N": 6, "H_I": 2, "d": 3}
 Given = Mapping[str, Tensor]
 
 
@@ -47,8 +47,12 @@ def attention(x: Given) -> dict[str, Tensor]:
 
 
 def heads(x: Given) -> dict[str, Tensor]:
-    joined = torch.cat(list(x["O"]), -1)
-    return {**projected(x), "Y": joined @ x["W_O"]}
+    """Scaled dot-product attention of each head, the heads side by side."""
+    found = []
+    for w_q, w_k, w_v in zip(x["W_Q_i"], x["W_K_i"], x["W_V_i"], strict=True):
+        q, k, v = x["X"] @ w_q, x["X"] @ w_k, x["X"] @ w_v
+        found.append(torch.softmax(q @ k.T / q.shape[-1] ** 0.5, -1) @ v)
+    return {**projected(x), "Y": torch.cat(found, -1) @ x["W_O"]}
 
 
 def projected(x: Given) -> dict[str, Tensor]:
@@ -61,11 +65,29 @@ def beside(x: Given) -> dict[str, Tensor]:
 
 
 def step(x: Given) -> dict[str, Tensor]:
-    scores = [q @ k.T for q, k in zip(x["Q"], x["K"], strict=True)]
-    scale = x["Q"].shape[-1] ** -0.5
-    values = [torch.softmax(scale * s, -1) @ v for s, v in zip(scores, x["V"], strict=True)]
-    outs = {f"{k}_out": v for k, v in projected(x).items()}
-    return {**outs, "value_3": torch.cat(scores, -1), "value_6": torch.cat(values, -1)}
+    scores = [q @ k.T for q, k in zip(x["Q_i"], x["K_i"], strict=True)]
+    scale = x["Q_i"].shape[-1] ** -0.5
+    later = torch.ones_like(scores[0]).triu(1).bool()
+    masked = [(scale * s).masked_fill(later, -torch.inf) for s in scores]
+    values = [torch.softmax(scale * s, -1) @ v for s, v in zip(scores, x["V_i"], strict=True)]
+    return {**projected(x), "value_3": torch.cat(scores, -1), "value_4": torch.cat(masked, -1),
+            "value_5": torch.cat([torch.softmax(s, -1) for s in masked], -1), "value_6": torch.cat(values, -1),
+            "value_7": x["o"].flatten(1) @ x["W_O"]}
+
+
+def rotary(x: Given) -> dict[str, Tensor]:
+    """The tables and the rotation of the code of the notes; its frequencies fall by θ^{2 / d_h}."""
+    many = x["q"].shape[-1]
+    steps = torch.arange(0, many, 2, dtype=torch.float64)
+    freqs = 1.0 / x["theta"] ** (steps / many)
+    angles = torch.outer(torch.arange(len(x["q"]), dtype=torch.float64), freqs)
+    even, odd = x["q"][:, 0::2], x["q"][:, 1::2]
+    return {"i": steps, "freqs": freqs, "angles": angles, "value_12": torch.cos(angles), "value_13": torch.sin(angles),
+            "Q_even": even, "Q_odd": odd, "Q_prime_even": even * torch.cos(angles) - odd * torch.sin(angles)}
+
+
+def seq2seq(x: Given) -> dict[str, Tensor]:
+    return {"a": torch.softmax(x["h"] @ x["z"].T, -1)}
 
 
 def latent(x: Given) -> dict[str, Tensor]:
@@ -110,8 +132,9 @@ def second_loop(x: Given) -> dict[str, Tensor]:
 
 ORACLES: dict[str, Callable[[Given], dict[str, Tensor]]] = {
     "1.1 single": attention, "1.2 Scaled": attention, "2 Self-attention": heads, "2.1.1 class": beside,
+    "1.3 in the case": seq2seq, "2.1.3": lambda x: {"GELU": torch.nn.functional.gelu(x["x"])}, "3.3 Rotary": rotary,
     "1.4 multiple": lambda x: {"O": torch.softmax(x["Q"] @ x["K"].T, -1) @ x["V"]},
-    "2.1.2 Step": step, "2.1.4 class": lambda x: {"value_7": torch.arange(5, dtype=torch.float64)},
+    "2.1.2 Step": step, "2.1.4 class": lambda x: {"value_8": torch.arange(5, dtype=torch.float64)},
     "3.2 Multi-head": latent, "3.4 Decoupled": lambda x: {"o_out": x["o"].flatten(1)}, "3.5 Lightening": indexer,
     "4.2 online softmax algorithm": sums, "4.2 online softmax algorithm (80)": online,
     "4.2 online softmax algorithm (81)": sums, "4.3 online attention": one_query, "4.3 online attention (83)": online,
@@ -126,6 +149,7 @@ def program(title: str) -> tuple[dict[str, Tensor], dict[str, np.ndarray]]:
     torch.manual_seed(3)
     given = {t.key: torch.randn([int(slot.set.extent.at(SIZES)) for slot in t.slots], dtype=torch.float64)
              for t in found.inputs()}
+    given |= {"theta": 1 + given["theta"].abs()} if "theta" in given else {}
     names = {x for t in found.tensors.values() for slot in t.slots for x in slot.set.extent.sizes}
     made = interpret(found, {k: v.numpy() for k, v in given.items()}, {x: SIZES[x] for x in names})
     return given, {key: np.asarray(value) for key, value in made.items()}
@@ -159,7 +183,7 @@ def test_so_many_displays_of_the_notes_are_read_whole() -> None:
         if entry.display and entry.reason != "a shape":
             by_display.setdefault((entry.formula.start, entry.formula.end), []).append(entry.status)
     whole = [statuses for statuses in by_display.values() if "skipped" not in statuses]
-    assert (len(whole), len(by_display)) == (36, 87)
+    assert (len(whole), len(by_display)) == (51, 87)
 
 
 def test_the_steps_of_its_arguments_are_proved() -> None:

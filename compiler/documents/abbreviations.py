@@ -1,4 +1,4 @@
-r"""Abbreviations that sentences declare: after "we write $\theta^{t/d}$ as $\theta^t$ for short", `θ^2` is `θ^{2/d}`."""
+r"""Abbreviations that sentences declare: after "we write $\theta^{t/d}$ as $\theta^t$", `θ^2` is `θ^{2/d}`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from einc.errors.report import Report, Span
 from einc.syntax import tree as s
 from einc.syntax.parse import parse_formula
 
-_WRITE = re.compile(r"\bwe\s+(?:(?:will|shall|simply|then|also|now)\s+)*(?:write|abbreviate|shorten)\s*(?:\$|\\\()\s*\Z",
-                    re.I)
+_WRITE = re.compile(
+    r"\bwe\s+(?:(?:will|shall|simply|then|also|now)\s+)*(?:write|abbreviate|shorten)\s*(?:\$|\\\()\s*\Z", re.I)
 _AS = re.compile(r"\s*(?:\$|\\\))\s*(?:simply\s+)?(?:as|to|by)\s+(?:just\s+|simply\s+)?(?:\$|\\\()\s*", re.I)
 _FOR = re.compile(r"\s*(?:\$|\\\))\s*(?:(?:in\s+place|instead)\s+of|(?:short\s+)?for)\s+(?:\$|\\\()\s*", re.I)
 
@@ -88,9 +88,10 @@ def _read(document: Document, formula: Formula, functions: frozenset[str]) -> s.
     """The expression that a formula is; None for another one."""
     report, within = Report(), (formula.span.start, formula.span.end)
     found = parse_formula(document.source, report, functions, within, formula.holes, document.macros)
-    if report.errors or len(found) != 1 or len(found[0].clauses) != 1 or isinstance(found[0].clauses[0].body, s.Relation):
+    if report.errors or len(found) != 1 or len(found[0].clauses) != 1:
         return None
-    return found[0].clauses[0].body
+    body = found[0].clauses[0].body
+    return None if isinstance(body, s.Relation) else body
 
 
 def _places(short: s.Scripted) -> Iterator[str]:

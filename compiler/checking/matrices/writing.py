@@ -342,10 +342,6 @@ class Writing:
         return entered((node.text,), node.span, node.text in self.above) if isinstance(node, s.Word) else node
 
 
-
-
-
-
 def _all_of(name: str, size: str) -> str:
     """What is told of a function without a domain."""
     return f"`{name}` runs over all of {size}, for nothing says over which part"
@@ -360,9 +356,6 @@ def stands_alone(span: Span) -> NoShape:
     """What is wrong with a diagonal matrix that scales nothing."""
     return NoShape(f"`{span.text}` stands alone: a diagonal matrix is never made", span, helps=(
         Help("multiply it with a matrix, whose rows or columns it scales"),))
-
-
-
 
 
 def _nothing(node: s.Expression | None) -> bool:
