@@ -128,7 +128,7 @@ REFUSED: dict[str, tuple[str, str, str]] = {
     "index notation": ("input x_t^i\noutput y_t = [x_t^i; x_t^i]", "E0109", "a matrix that is written out"),
     "a letter that counts from 0": (
         "index z : head(0..g-1)\ninput a_z\nmatrix V : g × d\noutput y = [a_1; …; a_g]ᵀ V",
-        "E0232", "where the dots are"),
+        "E0601", "may pass g - 1"),
     "a column and a matrix in a list": ("matrix A : d × d\nvector b : d\noutput Y = [b; A]", "E0232", "below or"),
     "pieces below or beside": ("matrix A : h d_k × h d\noutput [B_1; …; B_h] = A", "E0232", "below or beside"),
     "pieces of a set that is made in another order": (

@@ -106,7 +106,7 @@ def _progression(values: tuple[s.Expression, ...], after: int) -> _Steps:
     if len(before) == 1 and first not in (0, 1):
         raise _NotListed
     many = (behind[-1] - before[0]) * number(1 / step) + number(1)
-    if not _size(many):
+    if not _size(many) or (many.constant is not None and many.constant <= len(values)):
         raise _NotListed
     return _Steps(first, step, many)
 
