@@ -115,7 +115,7 @@ def test_the_facts_of_the_notes_are_no_programs() -> None:
     read = {" ".join(e.span.text.split())[:24] for e in found.entries if e.status in ("compiled", "restates")}
     assert read == {r"\mathbf{C}_{K,V} &= \mat", r"\mathbf{V} = \underbrace", r"A(\mathbf{q}, \mathbf{K}",
                     r"\mathbf{O} \equiv \text{", r"\mathbf{o} &= \text{soft", r"\begin{bmatrix} 1 & 0 & ",
-                    r"i = [0 \ 2 \ 4 \ \dots \ ", r"[[0 \ 1 \ 2 \ \dots \ T-"}
+                    "i = [0 \\ 2 \\ 4 \\ \\dots \\", r"[[0 \ 1 \ 2 \ \dots \ T-"}
     assert "section_3_2_multi_head_latent_attention" in {x.name for x in found.made}
 
 

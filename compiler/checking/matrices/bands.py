@@ -60,7 +60,7 @@ def triangular(cells: Block) -> tuple[Block, s.Expression] | None:
 
 def of_rows(cells: Sequence[s.Expression | None]) -> tuple[s.Word, Block] | None:
     """The function and the rows of a column with dots, each cell of which is that function of a row that is written out
-    with dots: `[softmax([a_1 … b_1]); …; softmax([a_n … b_n])]`. None for another column.
+    with dots: `[f([a_1 … b_1]); …; f([a_n … b_n])]`. None for another column.
     """
     found: list[tuple[s.Expression | None, ...]] = []
     functions: list[s.Word] = []

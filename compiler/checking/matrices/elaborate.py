@@ -21,7 +21,7 @@ from einc.checking.matrices.pieces import pieced
 from einc.checking.matrices.reading import Reader, Side
 from einc.checking.matrices.rows import renamed
 from einc.checking.matrices.scalars import of_numbers
-from einc.checking.matrices.shapes import Dimension, Key, Symbol, Waiting, parts, words
+from einc.checking.matrices.shapes import Dimension, Key, Symbol, Waiting, lettered, parts, words
 from einc.checking.matrices.slots import Letters, places
 from einc.checking.matrices.supply import Supply
 from einc.checking.matrices.uses import declared, keyed, read, split
@@ -50,8 +50,7 @@ def elaborated(tree: s.SyntaxTree, prelude: Iterable[s.Statement], report: Repor
     """
     lines = tuple(prelude)
     tree = positional(tree, lines, report)
-    numbers, applied = of_numbers(tree.statements, known(lines, tree).functions)
-    tree = replace(tree, statements=numbers)
+    tree, applied = of_numbers(tree, known(lines, tree).functions)
     if not any(line.keyword in _KEYWORDS or laid_out(line) for line in tree.statements):
         return Elaborated(replace(tree, statements=tuple(in_indices(tree.statements, report))), inlined=applied)
     given = known(lines, tree)
@@ -366,14 +365,11 @@ class _Work:
                    for line in self.statements if line.keyword in ("", "output") and id(line) not in self.made)
 
     def _declared(self, symbol: Symbol) -> s.Clause:
-        """An input as it is declared: one letter a side. Where a matrix without letters has its name in Python, its
-        letters are part of that: `W_Q_i` beside `W_Q`.
-        """
+        """An input as it is declared: one letter a side."""
         row, column = self._letters(symbol, symbol.stack)
         stack = places(symbol.stack, symbol.span)
         body = Writing(self.supply).shown(symbol, stack, (), row, column, symbol.span)
-        alone = Key(symbol.key.name, 0) in self.symbols and bool(symbol.stack)
-        return s.Clause(body, "_".join((symbol.key.name.python, *symbol.stack)) if alone else None, symbol.span)
+        return s.Clause(body, lettered(symbol, self.symbols), symbol.span)
 
     def _letters(self, symbol: Symbol, stack: tuple[str, ...]) -> tuple[Letters, Letters]:
         """A letter for each side of a symbol, that of the whole set for a composite one."""

@@ -55,14 +55,14 @@ class Laid:
             return self.line(cells[0], "columns")
         if all(len(row) == 1 for row in cells):
             column = [row[0] for row in cells]
-            return self.line(column, "rows") if (rows := of_rows(column)) is None else self._each(*rows)
+            return self.line(column, "rows") if (inner := of_rows(column)) is None else self._each(*inner)
         if (band := banded(cells)) is not None:
             return self._band(*band)
         if (triangle := triangular(cells)) is not None:
-            inner = self.matrix(triangle[0])
-            if inner.shape.rows != inner.shape.columns:
+            whole = self.matrix(triangle[0])
+            if whole.shape.rows != whole.shape.columns:
                 raise _open(self.span)
-            return y.Triangle(inner, inner.shape, self.span, None if plain_zero(triangle[1]) else triangle[1])
+            return y.Triangle(whole, whole.shape, self.span, None if plain_zero(triangle[1]) else triangle[1])
         rows = [None if row == (None,) else self._row(row) for row in cells]
         return self._joined([self._of(x) for x in self._collapsed(rows, "rows")], "rows")
 

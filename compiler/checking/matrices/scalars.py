@@ -18,21 +18,20 @@ _CONSTANTS = ("e", "π")
 _SPELLED = re.compile(r"(?<![A-Za-z\\\\])[A-Za-z]+")
 
 
-def of_numbers(lines: tuple[s.Statement, ...], functions: Mapping[str, Applied]) -> tuple[
-        tuple[s.Statement, ...], frozenset[Span]]:
-    """The lines, in which a function of numbers is a `def` line, and the places of those lines; where everything in
+def of_numbers(tree: s.SyntaxTree, functions: Mapping[str, Applied]) -> tuple[s.SyntaxTree, frozenset[Span]]:
+    """The text, in which a function of numbers is a `def` line, and the places of those lines; where everything in
     its brackets is declared and nothing applies it, it is the equation of its value. A function of numbers has a small
     letter that no line gives a shape in its brackets, and else numbers and other such functions on its right side.
     """
-    lines = _own(lines, functions)
-    shaped = {found[0].base for line in lines if line.keyword in ("matrix", "vector") for c in line.clauses
-              if (found := head(c.body)) is not None}
-    given = {found[0].base for line in lines if line.keyword in ("input", "weight") for c in line.clauses
-             if (found := head(c.body)) is not None and not found[1]}
+    lines = _own(tree.statements, functions)
+    shaped = {x[0].base for line in lines if line.keyword in ("matrix", "vector") for c in line.clauses
+              if (x := head(c.body)) is not None}
+    given = {x[0].base for line in lines if line.keyword in ("input", "weight") for c in line.clauses
+             if (x := head(c.body)) is not None and not x[1]}
     found = {id(x): x for x in lines if defines_function(x)}
     named = {key: _name(x) for key, x in found.items()}
     many = {name for name in named.values() if sum(x == name for x in named.values()) > 1}
-    applied = {x for line in lines for c in line.clauses for x in _calls(c.body, id(line) in found)}
+    applied = {name for line in lines for c in line.clauses for name in _calls(c.body, id(line) in found)}
     left = {key: x for key, x in found.items() if named[key] not in many and not (
         named[key] in functions and named[key] in applied)}
     own: set[str] = set()
@@ -42,7 +41,7 @@ def of_numbers(lines: tuple[s.Statement, ...], functions: Mapping[str, Applied])
     mine = {key for key in found if named[key] in own and key not in left}
     value = {key for key in mine if named[key] not in applied and {*_given(found[key])} <= given}
     made = tuple(_line(x, id(x) in value) if id(x) in mine else x for x in lines)
-    return made, frozenset(found[key].span for key in mine - value)
+    return replace(tree, statements=made), frozenset(found[key].span for key in mine - value)
 
 
 def _own(lines: tuple[s.Statement, ...], functions: Container[str]) -> tuple[s.Statement, ...]:
@@ -69,11 +68,11 @@ def _line(line: s.Statement, value: bool) -> s.Statement:
     found, (first, *rest) = parameters(line), line.clauses
     if found is None or not isinstance(first.body, s.Relation):
         return line
-    body = first.body
-    left = found[0] if value else s.Product((s.Word(_name(line), found[0].span), *left_of(body).factors[1:]), ("", ""),
-                                            body.operands[0].span) if isinstance(left_of(body), s.Product) else None
-    if left is None:
-        return line
+    body, left = first.body, left_of(first.body)
+    if value:
+        left = found[0]
+    elif isinstance(left, s.Product):
+        left = replace(left, factors=(s.Word(_name(line), found[0].span), *left.factors[1:]))
     made = replace(first, body=replace(body, operands=(left, *body.operands[1:])))
     kept = replace(line, clauses=(made, *rest))
     return kept if value else replace(kept, keyword="def", rank=None)

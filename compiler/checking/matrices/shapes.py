@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import assert_never
 
@@ -73,6 +73,14 @@ class Symbol:
     stack: tuple[str, ...]
     span: Span
     diagonal: bool = False
+
+
+def lettered(symbol: Symbol, symbols: Container[Key]) -> str | None:
+    """The name in Python of a matrix with letters, which are part of it where another one has its name without: `W_Q_i`
+    beside `W_Q`. None for others.
+    """
+    alike = bool(symbol.stack) and Key(symbol.key.name, 0) in symbols
+    return "_".join((symbol.key.name.python, *symbol.stack)) if alike else None
 
 
 def dimensions(body: s.Expression) -> tuple[Dimension, ...]:

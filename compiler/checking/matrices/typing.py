@@ -99,8 +99,7 @@ class Typing:
         size = size_name(node)
         if size in self._sizes and found is not None and found.key not in self.symbols:
             return y.Plain(node, _NUMBER, node.span)
-        leaf = self._used(found, node.span) if found is not None else None
-        if leaf is not None:
+        if (leaf := self._used(found, node.span) if found is not None else None) is not None:
             return leaf
         if (raised := self._raised(node)) is not None:
             return raised

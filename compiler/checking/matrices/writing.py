@@ -94,10 +94,7 @@ class Writing:
                 return self._sum(fold, letters, self.write(inner, row, letters, used | {*letters}), span)
             case y.Triangle(inner, _, span, above):
                 below = _gated(_below(column, row, span), enclosed(self.write(inner, row, column, used)), span)
-                if above is None:
-                    return below
-                later = s.Relation((entered(row, span), entered(column, span)), ("<",), span)
-                return s.Sum((below, _gated(later, enclosed(above), span)), ("+", "+"), span)
+                return below if above is None else _with_above(below, above, row, column, span)
             case y.Stacked(letter, inner, side):
                 one, rows, columns = _outer(side, row, column)
                 return self.write(y.substituted(inner, {letter: one}), rows, columns, used)
@@ -364,6 +361,12 @@ def _nothing(node: s.Expression | None) -> bool:
         case s.Sum((s.Infinity(),), ("-",)):
             return True
     return False
+
+
+def _with_above(below: s.Expression, above: s.Expression, row: Letters, column: Letters, span: Span) -> s.Expression:
+    """What stands below a diagonal, and one number above it."""
+    later = s.Relation((entered(row, span), entered(column, span)), ("<",), span)
+    return s.Sum((below, _gated(later, enclosed(above), span)), ("+", "+"), span)
 
 
 def _gated(condition: s.Relation, node: s.Expression, span: Span) -> s.Expression:

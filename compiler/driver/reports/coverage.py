@@ -22,14 +22,13 @@ from einc.driver import back_ends, compiling, pipeline
 from einc.driver.options import Options
 from einc.driver.reports.recurrence import as_tex as recurrence_tex
 from einc.driver.reports.recurrence import recurrences
+from einc.driver.reports.restated import as_wide, example, named, total, words
 from einc.driver.reports.shown import explicit, shapes, spoken
 from einc.driver.reports.written import as_text as told
 from einc.driver.reports.written import written
 from einc.errors.problems import Circular, NotAccounted, NotRestated
 from einc.errors.report import EincError, Help, Label, Problem, Report, Span
-from einc.ir.domains import proves
 from einc.ir.programs import Tensor, TypedProgram
-from einc.ir.terms import TRUE, Position, substitute
 from einc.meaning.prove import Open, Proved, Refuted, Verdict, same
 from einc.syntax import tree as s
 
@@ -155,7 +154,7 @@ class _Account:
     def _equal(self, plain: Entry, said: Said) -> Entry:
         """Whether two expressions are equal, as an equation without a name on its left says."""
         one, other = said.sides
-        verdict, wrong = self._compared(said, _named(one, "given"), _named(other, "restated"), (one, other))
+        verdict, wrong = self._compared(said, named(one, "given"), named(other, "restated"), (one, other))
         match verdict:
             case Proved():
                 return replace(plain, status="fact", reason="both sides are proved equal")
@@ -230,13 +229,13 @@ class _Account:
         """Whether what is defined by itself is itself."""
         assert said.statement is not None
         left = left_of(said.statement.clauses[0].body)
-        names = {x.text for x in _words(said.statement.clauses[0].body)} - {"δ"}
+        names = {x.text for x in words(said.statement.clauses[0].body)} - {"δ"}
         own = left.base if isinstance(left, s.Scripted) else left
         if not isinstance(own, s.Word) or names != {own.text}:
             return False
         whole = s.Relation((left, left), ("=",), left.span)
         given = s.Statement("output", False, (s.Clause(whole, None, left.span),), (), left.span)
-        return isinstance(self._compared(said, _named(given, "given"), _named(said.statement, "restated"))[0], Proved)
+        return isinstance(self._compared(said, named(given, "given"), named(said.statement, "restated"))[0], Proved)
 
     def _compiled(self, plain: Entry, said: Said, section: Section) -> Entry:
         """Part of a program; where an earlier equation is proved to be the same, it restates that one."""
@@ -310,14 +309,14 @@ class _Account:
         """
         assert said.statement is not None and other.statement is not None
         left = left_of(said.statement.clauses[0].body)
-        asked = s.Statement("output", False, (s.Clause(left, None, left.span),), (_all(left.span),), left.span)
-        named = _named(other.statement, "restated")
-        found = self._compared(said, asked, named)
+        asked = s.Statement("output", False, (s.Clause(left, None, left.span),), (total(left.span),), left.span)
+        again = named(other.statement, "restated")
+        found = self._compared(said, asked, again)
         if isinstance(found[0], Proved) or other.formula.section == said.formula.section:
             return found
         section = self.sections[said.formula.section]  # what the other reads may be what this section does not need
         every = self.paper.tree(section.number, section.broken.keys(), every=True)
-        return self._compared(said, asked, named, needs=Needs(every, section.became.passed))
+        return self._compared(said, asked, again, needs=Needs(every, section.became.passed))
 
     def _compared(self, said: Said, one: s.Statement, other: s.Statement,
                   blamed: tuple[s.Statement, ...] = (), needs: Needs | None = None) -> tuple[Verdict, Problem | None]:
@@ -329,58 +328,14 @@ class _Account:
                 _inside(p.span, x.span) for x in blamed or (other,)))
             return Open("it cannot be read there", 0), next(wrong, None)
         (_, held), (_, again) = program.outputs
-        if not _as_wide(program, held, again):
+        if not as_wide(program, held, again):
             return Open("they hold in different domains", 0), None
         return same(program, held, again), None
-
-
-def _words(node: s.Expression) -> list[s.Word]:
-    """The names of an expression's tensors, not the letters of their scripts."""
-    match node:
-        case s.Relation(operands=inner) | s.Product(factors=inner) | s.Sum(terms=inner) | s.Group(items=inner):
-            return [w for x in inner for w in _words(x)]
-        case s.Scripted(base=s.Word() as word) | (s.Word() as word):
-            return [word]
-    return [s.Word(node.span.text, node.span)]
-
-
-def _as_wide(program: TypedProgram, held: str, again: str) -> bool:
-    """Whether a restatement holds where the first does; one that says nothing of a domain is meant there."""
-    one, other = program.equation(held), program.equation(again)
-    if one is None or other is None or other.domain == TRUE:
-        return True
-    by = {i: Position(j) for i, j in zip(other.indices, one.indices, strict=False)}
-    domain = substitute(other.domain, by)
-    return proves(one.domain, domain) and proves(domain, one.domain)
-
-
-def _all(span: Span) -> s.Clause:
-    return s.Clause(s.Word("all", span), None, span)
-
-
-def _named(statement: s.Statement, label: str) -> s.Statement:
-    """The equation under its name with a label, as an output."""
-    first, *rest = statement.clauses
-    assert isinstance(first.body, s.Relation)
-    left, *right = first.body.operands
-    script = s.Script("label_upper", None, label, left.span)
-    named = replace(left, scripts=(script, *left.scripts)) if isinstance(left, s.Scripted) else (
-        s.Scripted(left, (), (script,), left.span))
-    clause = replace(first, body=replace(first.body, operands=(named, *right)))
-    return replace(statement, keyword="output", clauses=(clause, *rest), tail=(_all(left.span),), rank=None)
 
 
 def _place(said: Said) -> Span:
     assert said.statement is not None
     return said.statement.clauses[0].span
-
-
-def example(verdict: Refuted) -> tuple[str, ...]:
-    """Where two sides differ, in a line."""
-    found = verdict.example
-    point, left, right = found.points[0]
-    at = ", ".join(f"{name} = {value}" for name, value in zip(found.letters, point, strict=True))
-    return (f"with random numbers{' at ' + at if at else ''} this is {right:.6g}, and the other {left:.6g}",)
 
 
 def _made(section: Section, backend: str, kernels: bool) -> Made:
