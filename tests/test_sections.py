@@ -226,3 +226,17 @@ def test_two_sections_may_give_letters_other_sizes() -> None:
 def test_functions_in_upright_type_and_colours(text: str, status: str) -> None:
     (found,) = entries(text, "index t : time(T)\ninput x_t\n")
     assert found.status == status
+
+
+def test_a_row_is_no_matrix_of_a_stack_that_is_declared_too() -> None:
+    side = "index i : feature(m)\nmatrix K^{(i)} : n × d\nmatrix u : d × 1\n"
+    found = section_of(read := paper(ROWS + "\n\n$$x_i = k_i u$$", side), read.sections[0]).program
+    assert found is not None
+    assert [str(slot.set.extent) for slot in found.tensors["x"].slots] == ["m"]
+
+
+def test_what_an_algorithm_defines_no_other_section_reads() -> None:
+    read = paper(ONLINE + "\n\n## Largest\n\n$$l_i = m_i$$", "index i, j : time(N)\ninput x_i\n")
+    found = section_of(read, read.find("Largest")).program
+    assert found is not None
+    assert [t.key for t in found.inputs()] == ["m"]

@@ -10,7 +10,7 @@ import re
 from dataclasses import replace
 
 from einc.documents.document import Document, Heading
-from einc.errors.report import Source, Span
+from einc.errors.report import Span
 from einc.syntax import tree as s
 
 _WORD = r"(?:\\(?:text|textbf|mathbf|mathrm|operatorname)\s*\{{\s*{0}\s*\}}|{0}(?![A-Za-z]))"
@@ -65,9 +65,5 @@ def _begins(text: str) -> bool:
 def _title(document: Document, span: Span, section: int) -> str:
     """The title of the section of an algorithm: that of the one around it, with its number or its line."""
     tag = _TAG.search(span.text)
-    name = f"({tag[1] or tag[2]})" if tag is not None else f"line {_line(span.source, span.start)}"
+    name = f"({tag[1] or tag[2]})" if tag is not None else f"line {span.source.place(span.start).line}"
     return " ".join(x for x in (document.title(section), name) if x)
-
-
-def _line(source: Source, at: int) -> int:
-    return source.place(at).line

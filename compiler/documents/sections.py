@@ -207,15 +207,13 @@ class Paper:
 
     def _others(self, section: int, without: Container[Span], named: set[str]) -> list[s.Statement]:
         """The equations of other sections; not those of rounds and algorithms, whose names are their own, and none of
-        what is `named`, nor of what the section takes as given: what it says a shape of itself, or its own lines of the
-        side file declare.
+        what is `named`.
         """
         apart = {n for n, lines in self.homes.items() if any(line.keyword == "for" for line in lines)}
         apart |= {*range(len(self.document.headings), len(self.document.headings) + len(self.document.algorithms))}
         found = (_ranked(x, section) for n in self.sections if n != section and n not in apart
                  for x in self.own(n) if x.span not in without and not x.unnamed)
-        taken = self._given(section)
-        return [x for x in found if written(x) not in named and not taken & _symbols(x)]
+        return [x for x in found if written(x) not in named]
 
     def _given(self, section: int) -> frozenset[str]:
         """The symbols of which a section says a shape itself, or which its own lines of the side file declare."""
