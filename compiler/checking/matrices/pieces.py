@@ -28,6 +28,7 @@ def pieced(statements: Iterable[s.Statement], known: Known) -> tuple[s.Statement
 
 
 def _pieced(line: s.Statement, known: Known, others: Sequence[object]) -> s.Statement:
+    """The line, where it lists its left side as the equation of the general term; `others` are other left sides."""
     body = line.clauses[0].body if line.keyword in ("", "output") else None
     if not isinstance(body, s.Relation) or len(body.operands) != 2 or body.operators[0] not in ("=", ":="):
         return line

@@ -212,6 +212,7 @@ class Writer:
         return name in bodies - axes
 
     def _equation(self, equation: Equation, everything: bool) -> str:
+        """The line of an equation; `everything` says of an output that it exists at every element."""
         left = [x for axis in equation.axes for x in axis]
         printer = self._printer([*left, *letters_of(equation.term)])
         name = self.arrays[equation.name]
