@@ -122,6 +122,7 @@ def _factor(text: str) -> str:
 
 
 def _sum(terms: list[tuple[tuple[tuple[str, int], ...], Fraction]]) -> str:
+    """A sum of monomials with whole coefficients, as Python writes it; `0` where there are none."""
     out = ""
     for mono, coefficient in reversed(terms):
         factors = [n for n, p in mono for _ in range(int(p))]

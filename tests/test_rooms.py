@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from bench import house
 from einc.driver.moved import CLASSES, MOVED
 
 ROOT = Path(__file__).parent.parent
@@ -318,6 +319,13 @@ def test_functions_are_short() -> None:
 def test_every_file_says_what_it_is() -> None:
     texts = [file for file in files(*HOUSE, "tests", "bench") if file.read_text(encoding="utf-8").strip()]
     assert [short(file) for file in texts if not ast.get_docstring(tree(file))] == []
+
+
+def test_functions_say_what_they_do() -> None:
+    """Every one that others may call, and every other one of more than ten lines; `bench house` counts them."""
+    silent = [one.place for file in house.read(ROOT) if not file.is_runtime for one in house.functions(file)
+              if not one.described and (one.public or one.lines > house.LONG)]
+    assert silent == []
 
 
 def test_no_code_knows_a_layer_by_name() -> None:

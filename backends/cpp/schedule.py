@@ -332,6 +332,7 @@ def _check_product(let: Let, schedule: Schedule) -> None:
 
 
 def _check_stores(schedule: Schedule) -> None:
+    """Raises Unwritten where a store is neither a sum of products that tiles share nor a real number for each row."""
     lets = schedule.lets()
     for store in schedule.kernel.stores:
         let = lets[store.value]

@@ -25,6 +25,7 @@ class Stages:
 
     @property
     def schedule(self) -> Schedule:
+        """The order in which the kernel computes its lets."""
         return self.places.schedule
 
     def write(self, ends: Ends) -> None:

@@ -196,6 +196,7 @@ class _Lexer:
                 self.put("STRING", text[1:-1], start, end)
 
     def _quoted(self, macro: str, label: str, start: int, end: int) -> None:
+        """Puts the tokens of a label in braces: a keyword, a number, a name with its subscript, or a text."""
         if label == "with" and macro.startswith("text"):
             self.put("WITH", "with", start, end)
         elif macro in ("mathbb", "mathbf") and label in ("0", "1"):
