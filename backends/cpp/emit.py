@@ -127,7 +127,8 @@ class Cpp:
         if isinstance(step, StateScan):
             self.functions.append(f"{texts}SCAN({name})")
         else:
-            counts = f"{step.known}, {step.unknown}, {sum(step.after)}, {len(step.after) - sum(step.after)}"
+            vectors, later = step.vectors, sum(step.vectors.after)
+            counts = f"{vectors.known}, {vectors.unknown}, {later}, {len(vectors.after) - later}"
             each = str(bool(set(step.groups[2]) & set(step.letters[0]))).lower()
             self.functions.append(f"{texts}RECURRENCE({name}, {counts}, {each})")
         return "_native_scan" if isinstance(step, StateScan) else "_native_affine", "_CPP", f'"{name}"', work, "dtype"

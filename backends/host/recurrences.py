@@ -79,21 +79,21 @@ def _tiles(step: Recurrence, module: Module, words: _Words, helpers: set[str], c
     gate, first, *rest = zip(step.reads, step.letters, strict=not step.ragged)
     each = met if set(met) & set(gate[1]) else ()
     made = [words.given("gate", gate, words.groups(batch, positions, each)), words.given("first", first, state)]
-    for count, kinds in ((step.known, (("k", vector), ("v", value))),
-                         (step.unknown, (("u", vector), ("w", vector), ("c", value))),
-                         (len(step.after), (("q", vector),))):
+    for count, kinds in ((step.vectors.known, (("k", vector), ("v", value))),
+                         (step.vectors.unknown, (("u", vector), ("w", vector), ("c", value))),
+                         (len(step.vectors.after), (("q", vector),))):
         listed = []
         for n in range(count):
             listed.append([words.given(stem, x, groups) for (stem, groups), x in zip(kinds, rest, strict=False)])
             rest = rest[len(kinds):]
             if len(kinds) == 1:
-                listed[-1].append(str(step.after[n]))
+                listed[-1].append(str(step.vectors.after[n]))
         made.append("[" + ", ".join(f"({', '.join(x)})" for x in listed) + "]")
     results = [words.fresh(f"{name}_made") for name in step.writes]
     found = f"({', '.join(results[:-1])}{',' * (len(results) == 2)})" if len(results) > 1 else "_"
     words.lines(f"{found}, {results[-1]} = {called}{', '.join(made)}, {step.tile})")
     for n, (name, axes) in enumerate(zip(step.writes, step.made, strict=True)):
-        groups = value if n < len(step.after) else state
+        groups = value if n < len(step.vectors.after) else state
         words.lines(f'{name} = _apart({results[n]}, {groups}, "{words.word(axes)}", {words.sizes}).to('
                     f"{element(module.buffers[name], PROMOTED)})")
 

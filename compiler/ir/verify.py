@@ -144,9 +144,9 @@ def _operation(step: Operation, module: Module) -> None:
         case SegmentSum():
             _require(len(step.named) + len(step.letters) == len(step.reads), "an operand without letters")
         case Recurrence():
-            count = 2 + 2 * step.known + 3 * step.unknown + len(step.after)
+            count = 2 + step.vectors.operands
             _require(len(step.reads) - step.ragged == len(step.letters) == count, "an operand without letters")
-            _require(len(step.writes) == len(step.made) == len(step.after) + 1, "a result without letters")
+            _require(len(step.writes) == len(step.made) == len(step.vectors.after) + 1, "a result without letters")
             for buffer, axes in zip((*step.reads[:count], *step.writes), (*step.letters, *step.made), strict=True):
                 _require(len(axes) == len(buffers[buffer].sets), f"`{buffer}` has other axes than its buffer")
         case StateScan():

@@ -45,6 +45,7 @@ from einc.planning.contractions.materialise import peeled
 from einc.planning.contractions.nested import with_rows
 from einc.planning.contractions.segments import segment, with_segments
 from einc.planning.fusing.fuse import Group, groups
+from einc.planning.fusing.given import Given, Passing
 from einc.planning.fusing.grouped_axes import Run, paired, shared
 from einc.planning.fusing.library import called, gathered
 from einc.planning.fusing.onepass import one_pass, tiled
@@ -215,22 +216,19 @@ def _kernel(whole: _Whole, group: Group, kept: frozenset[str]) -> Kernel:
     streamed = passed.index if passed.carries else None
     stored = _searchable(whole, group)
     work = Scanning(
-        inner,
-        buffers,
-        group.virtual | made,
-        order,
-        inside=frozenset(e.target for e in group.equations),
-        carries={c.target: c for c in passed.carries},
-        stream=passed.index,
-        tile=Tile(streamed, grid, stored) if streamed is not None else None,
-        base2=passed.base2,
-        uniform=len(_domains(group, passed.index, buffers)) < 2,
-        resumed=chunks.found.over if chunks else None,
+        Given(inner, buffers, group.virtual | made, order, frozenset(e.target for e in group.equations), said),
+        Passing(
+            stream=passed.index,
+            tile=Tile(streamed, grid, stored) if streamed is not None else None,
+            carries={c.target: c for c in passed.carries},
+            before=passed.before,
+            resumed=chunks.found.over if chunks else None,
+            uniform=len(_domains(group, passed.index, buffers)) < 2,
+            base2=passed.base2,
+            late=chunks is not None and chunks.late,
+            tiled=grid is not None,
+        ),
         prefixes=prefixes,
-        before=passed.before,
-        late=chunks is not None and chunks.late,
-        tiled=grid is not None,
-        said=said,
     )
     work.sets.update((i.name, i.set) for i in indices)
     for equation in group.equations:

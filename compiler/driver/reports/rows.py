@@ -59,9 +59,10 @@ def row_of(name: str, step: Leaf) -> Row:
             said = f"by {step.count}; a copy unless {step.onto} divides {step.of}"
             return Row((name, "view", step.out, step.operand), cost, (said,))
         case Recurrence():
-            said = f"affine in {step.writes[-1]}: {step.known} known and {step.unknown} unknown writes a position, "
-            said += f"{len(step.after)} reads; tiles of {step.tile}"
-            said += ", a triangular system in each" * (step.unknown > 0) + ", for each request" * step.ragged
+            known, unknown, reads = step.vectors.known, step.vectors.unknown, len(step.vectors.after)
+            said = f"affine in {step.writes[-1]}: {known} known and {unknown} unknown writes a position, "
+            said += f"{reads} reads; tiles of {step.tile}"
+            said += ", a triangular system in each" * (unknown > 0) + ", for each request" * step.ragged
             return Row((name, "recur", listed(step.writes), listed(step.reads)), cost, (said,))
         case StateScan():
             said = (f"every element of {step.writes[-1]} goes its own way, stretches of √{step.extents[0][1]} side by "

@@ -47,6 +47,7 @@ from einc.ir.plan.operations import (
     SegmentSum,
     StateScan,
     TopK,
+    Vectors,
     last_kernel,
 )
 from einc.ir.plan.walks import leaves, makes, renamed, replaced, takes, takes_all, within
@@ -57,6 +58,6 @@ __all__ = [
     "Interval", "Iota", "Kernel", "Leaf", "Lengths", "Let", "LibraryCall", "Load", "Loop", "Map", "Module",
     "ModuleClass", "Op", "Operation", "Option", "PerRequest", "PreviousCarry", "Recurrence", "Reduce", "Role",
     "Scalar", "Scan", "ScatterAdd", "SegmentSum", "SegmentedModule", "Select", "Share", "Slice", "StateScan", "Step",
-    "Store", "Subscript", "TopK", "Weight", "axes_of", "end", "last_kernel", "leaves", "makes", "renamed", "replaced",
-    "summed", "takes", "takes_all", "within",
+    "Store", "Subscript", "TopK", "Vectors", "Weight", "axes_of", "end", "last_kernel", "leaves", "makes", "renamed",
+    "replaced", "summed", "takes", "takes_all", "within",
 ]

@@ -159,26 +159,40 @@ class TopK(Operation):
         return self.reads[0]
 
 
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """How many writes of a recurrence are known before its state is, and how many ask the state; and for each vector
+    that the state is multiplied with whether that is after the writes of its position.
+    """
+
+    known: int
+    unknown: int
+    after: tuple[bool, ...]
+
+    @property
+    def operands(self) -> int:
+        """How many buffers they are in all."""
+        return 2 * self.known + 3 * self.unknown + len(self.after)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recurrence(Operation):
     """A state that each position scales and adds to, S_t = g_t S_{t-1} + Σ k v + Σ u (c + w · S_{t-1}), in tiles of
     `tile` positions.
 
-    It reads the gate g, the state before the first position, k and v of the `known` writes, u, w and c of the `unknown`
-    ones, and vectors that are multiplied with S_t, where their flag in `after` is set, or with S_{t-1}; `letters` are
-    the axes of each. It writes these products for every position, and the last state; `made` are the axes. `groups` are
-    the axes of S of which nothing is summed and that gates or vectors have, the positions, those that are summed, and
-    the others; `extents` has all. Where it is `ragged` the positions of several requests stand one after the other,
-    each of which begins with the first state, and the last of `reads` holds their numbers.
+    It reads the gate g, the state before the first position, and `vectors`: k and v of the `known` writes, u, w and c
+    of the `unknown` ones, and those that are multiplied with S_t, where their flag in `after` is set, or with S_{t-1};
+    `letters` are the axes of each. It writes these products for every position, and the last state; `made` are the
+    axes. `groups` are the axes of S of which nothing is summed and that gates or vectors have, the positions, those
+    that are summed, and the others; `extents` has all. Where it is `ragged` the positions of several requests stand one
+    after the other, each of which begins with the first state, and the last of `reads` holds their numbers.
     """
 
     letters: tuple[tuple[str, ...], ...]
     made: tuple[tuple[str, ...], ...]
     groups: tuple[tuple[str, ...], ...]
     extents: tuple[tuple[str, Extent], ...]
-    known: int
-    unknown: int
-    after: tuple[bool, ...]
+    vectors: Vectors
     tile: int
     ragged: bool = False
 
