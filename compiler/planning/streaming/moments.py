@@ -196,13 +196,20 @@ def translated(moments: dict[int, Term], by: Term, power: int) -> list[Term]:
 
 
 @dataclass
-class Moving(Basis):
-    """A basis with means that move, and moments about them."""
+class Moved:
+    """What moves with the tiles: means, and moments about them."""
 
     means: dict[Term, Read] = field(default_factory=dict)  # a quotient of sums, and the running mean that it is
     about: dict[tuple[Term, Read, int], Read] = field(default_factory=dict)
     # differences weighed by an exponential: the sum of the weights, the fold, and the maxima in the difference
     offsets: dict[str, tuple[str, Fold, Signed]] = field(default_factory=dict)
+
+
+@dataclass
+class Moving(Basis):
+    """A basis with means that move, and moments about them."""
+
+    moved: Moved = field(default_factory=Moved)
 
     def _moment(self, equation: Equation, fold: Fold, found: Moment) -> None:
         """The fold from moments about the running mean; where its centre is that mean, it is one of them."""
@@ -226,7 +233,7 @@ class Moving(Basis):
         """r ← r + (Σ w (x − r)) / Σ w over what has been seen; where that is nothing, r stays."""
         sums = Fold("sum", fold.bound, fold.domain, product(tuple(f for f in (weight, value) if f != ONE)))
         count = self._sum(equation, fold, weight)
-        known = self.means.get(key_of(sums))
+        known = self.moved.means.get(key_of(sums))
         if known is not None:
             return known
         free = free_indices(sums)
@@ -238,12 +245,12 @@ class Moving(Basis):
                                        product(tuple(f for f in (weight, away) if f != ONE))))
         step = Where(Apply("ne", (moved, ZERO)), Apply("div", (moved, count)))
         self.out[mean.tensor] = Equation(mean.tensor, axes, TRUE, step)
-        self.means[key_of(sums)] = mean
+        self.moved.means[key_of(sums)] = mean
         plain = next((t for t in self.carries if self.out[t].axes == axes and _alike(self.out[t].body, sums)), None)
         if plain is not None:
             counts: list[Term] = [count]
             counts += [Size(self.index.set.extent)] if weight == ONE and fold.domain == TRUE else []
-            self.means.update({Apply("div", (self._result(plain), c)): mean for c in counts})
+            self.moved.means.update({Apply("div", (self._result(plain), c)): mean for c in counts})
         return mean
 
     def _moments(
@@ -260,17 +267,17 @@ class Moving(Basis):
             away = raised(Apply("sub", (value, mean)), j)
             own = Fold("sum", fold.bound, fold.domain, product(tuple(f for f in (weight, away) if f != ONE)))
             key = (key_of(own), mean, j)
-            if key not in self.about:
+            if key not in self.moved.about:
                 made = Read(self._fresh(equation.target, "moment"), equation.axes)
                 axes = tuple(a for a in equation.axes if isinstance(a, Position) and a.index in free_indices(own))
                 made = Read(made.tensor, axes)
                 self._carried(made, ONE)
                 grown = Apply("add", (self._share(made, own), *translated(before, moved, j)))
                 self.out[made.tensor] = Equation(made.tensor, axes, TRUE, grown)
-                self.about[key] = made
-            moments[j] = self.about[key]
+                self.moved.about[key] = made
+            moments[j] = self.moved.about[key]
             if j < power:
-                before[j] = self._before(self.about[key])
+                before[j] = self._before(self.moved.about[key])
         return moments
 
     def _offset(self, equation: Equation, fold: Fold, found: Offset) -> None:
@@ -286,7 +293,7 @@ class Moving(Basis):
         self.held.add(made.tensor)
         self.out[made.tensor] = Equation(made.tensor, equation.axes, TRUE, ONE)
         away = _without(found.difference, [part for _, part in left])
-        self.offsets[made.tensor] = total.tensor, replace(fold, body=product((*weights, away))), near
+        self.moved.offsets[made.tensor] = total.tensor, replace(fold, body=product((*weights, away))), near
         rest = [product((*found.outer, signed(left), total))] if left else []
         self._finish(equation, added([product((*found.outer, made)), *rest]))
 
@@ -301,7 +308,7 @@ class Moving(Basis):
 
     def _followed(self, made: str, mantissa: Read, reference: Read | None) -> None:
         """The equation of a difference's fold, once the sum of its weights has the scale e^reference, or none."""
-        _, fold, near = self.offsets[made]
+        _, fold, near = self.moved.offsets[made]
         axes, body = self.out[made].axes, fold.body
         moment = Read(made if reference is None else self._fresh(made, "scaled"), axes)
         moves = signed([(side, Apply("sub", (part, self._as_before(part)))) for side, part in near])
@@ -352,13 +359,13 @@ class Moving(Basis):
                 equation = self.out[inner.tensor]
                 by = dict(zip(equation.indices, inner.subs, strict=True))
                 return self._settled(substitute(equation.body, by))
-            return self.means.get(inner, inner)
+            return self.moved.means.get(inner, inner)
 
         return transform(simplify(term, ALL), change)
 
     def _settle(self) -> None:
         """Quotients of sums that are carried as means."""
         for target in self.finishes:
-            body = transform(self.out[target].body, lambda t: self.means.get(t, t))
+            body = transform(self.out[target].body, lambda t: self.moved.means.get(t, t))
             self.out[target] = Equation(target, self.out[target].axes, self.out[target].domain, body,
                                         self.out[target].source)

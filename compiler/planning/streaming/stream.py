@@ -171,7 +171,7 @@ class _Pass(Moving):
             del self.carries[target]
             self._finish(equation, Apply("mul", (Apply("exp", (self._result(reference),)), Read(mantissa, axes))))
             scaled[target] = Read(mantissa, axes), self._result(reference)
-        for made, (total, *_) in self.offsets.items():
+        for made, (total, *_) in self.moved.offsets.items():
             self._followed(made, *scaled.get(total, (self._result(total), None)))
 
     def _reference(self, equation: Equation, power: Term) -> str:
