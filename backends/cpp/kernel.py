@@ -66,8 +66,8 @@ class _Kernel:
         """All definitions of the kernel: the tile, the memory that it needs, the call."""
         places, schedule = self.places, self.schedule
         places.body = self.body
-        places.narrow = narrow(schedule, places.addresses.module)
-        places.spared = spared(schedule, places.narrow)
+        places.pairing.narrow = narrow(schedule, places.addresses.module)
+        places.pairing.spared = spared(schedule, places.pairing.narrow)
         arguments = places.arguments
         rows = schedule.rows
         arguments.grown = frozenset(store.buffer for store in schedule.kernel.merged)
@@ -146,7 +146,7 @@ class _Kernel:
         """Operands of sums over rows with their rows one after the other, and of products of pairs as pairs."""
         lets, places = self.schedule.lets(), self.places
         for let in self.schedule.kernel.lets:
-            found = places.narrow.get(let.name)
+            found = places.pairing.narrow.get(let.name)
             if product_at_end(let, self.schedule) == "rows":
                 places.turn(next(lets[a] for a in let.args if self.schedule.features(lets[a])))
                 if found is not None:

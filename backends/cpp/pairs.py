@@ -9,7 +9,7 @@ from einc.ir.plan import Let
 
 def _paired(places: Places, let: Let, kind: str, amount: str, text: str) -> None:
     """Memory for the pairs of a loaded operand, and the statement that fills it where pairs are multiplied."""
-    if f"{let.name} {kind}" in places.pairs:
+    if f"{let.name} {kind}" in places.pairing.pairs:
         return
     name = places.arguments.fresh(f"{let.name}_pairs")
     places.allot(name, amount)
@@ -20,7 +20,7 @@ def _paired(places: Places, let: Let, kind: str, amount: str, text: str) -> None
     places.body(text.format(pointer=found.pointer, along=along, step=places.addresses.stride(let, feature),
                             name=f"(u32*){name}"))
     places.body.lines.append("#endif")
-    places.pairs[f"{let.name} {kind}"] = (f"(const u32*){name}",)
+    places.pairing.pairs[f"{let.name} {kind}"] = (f"(const u32*){name}",)
 
 
 def pack_pairs(places: Places, let: Let) -> None:
@@ -47,7 +47,7 @@ def pair_stream(places: Places, let: Let) -> None:
 
 def raw_stream(places: Places, let: Let) -> None:
     """A tile of the stream in the type of the data, its features side by side."""
-    if f"{let.name} raw" in places.pairs:
+    if f"{let.name} raw" in places.pairing.pairs:
         return
     name, count = places.arguments.fresh(f"{let.name}_raw"), places.count(let)
     (feature,) = places.schedule.features(let)
@@ -59,7 +59,7 @@ def raw_stream(places: Places, let: Let) -> None:
     places.body(f"if ({step} != 1) {{ side_by_side({name}_at, {along}, {step}, count, {count}, (DATA*){name}); "
               f"{name}_at = (const DATA*){name}; {name}_s = {count}; }}")
     places.body.lines.append("#endif")
-    places.pairs[f"{let.name} raw"] = f"{name}_at", f"{name}_s"
+    places.pairing.pairs[f"{let.name} raw"] = f"{name}_at", f"{name}_s"
 
 
 def list_rows(places: Places, let: Let) -> None:

@@ -4,13 +4,13 @@ and loads and stores.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 from einc.backends.cpp.addresses import Addresses
 from einc.backends.cpp.arguments import Arguments, host_code
-from einc.backends.cpp.narrow import Narrow
+from einc.backends.cpp.narrow import Pairing
 from einc.backends.cpp.schedule import Schedule, Unwritten, in_memory, only_multiplied, product_at_end
 from einc.backends.cpp.values import At, Reference, Value, begun, converted, fold_of, mapped, selected, stepped, type_of
 from einc.backends.host.scalars import scalar
@@ -34,8 +34,8 @@ _KINDS: dict[str, Kind] = {"DATA": "real", "float": "real", "double": "exact", "
 @dataclass
 class Places:
     """The values of one kernel. `body` has the statements written so far, `memory` how many numbers each piece of
-    memory holds, `strides` the operands along the stream, `turned` tiles of rows whose rows stand one after the other,
-    `pairs` operands as pairs of numbers; `narrow` are the products of these, and `spared` what they need not."""
+    memory holds, `strides` the operands along the stream, `turned` tiles of rows whose rows stand one after the other.
+    """
 
     addresses: Addresses
     body: Writer = field(default_factory=Writer)
@@ -46,9 +46,7 @@ class Places:
     listed: dict[str, str] = field(default_factory=dict)  # tiles of few rows whose rows stand one after the other
     grown: dict[str, str] = field(default_factory=dict)  # sums whose rows do, and where
     turned: dict[str, tuple[str, str]] = field(default_factory=dict)
-    pairs: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    narrow: Mapping[str, Narrow] = field(default_factory=dict)
-    spared: frozenset[str] = frozenset()
+    pairing: Pairing = field(default_factory=Pairing)
     memory: list[tuple[str, str]] = field(default_factory=list)
     within: list[tuple[Let, str]] = field(default_factory=list)
 
@@ -234,9 +232,9 @@ class Places:
         rows, streams = schedule.has_rows(let), schedule.streams(let)
         if schedule.features(let):
             if in_memory(let, schedule) and not self._once(let) and (rows or streams or not isinstance(let.op, Load)):
-                self.body.lines += ["#if !PAIRS || QV == 1"] * (let.name in self.spared)
+                self.body.lines += ["#if !PAIRS || QV == 1"] * (let.name in self.pairing.spared)
                 self._array(let)
-                self.body.lines += ["#endif"] * (let.name in self.spared)
+                self.body.lines += ["#endif"] * (let.name in self.pairing.spared)
             return
         name = self.arguments.fresh(let.name)
         self.names[let.name] = name
@@ -381,9 +379,9 @@ class Places:
             name = self.arguments.fresh(f"{let.name}_rows")
             across = self.across(let)
             self.allot(name, f"M * {across}")
-            self.body.lines += ["#if !PAIRS || QV == 1"] * (let.name in self.spared)
+            self.body.lines += ["#if !PAIRS || QV == 1"] * (let.name in self.pairing.spared)
             self.body(f"rows_of({self.names[let.name]}, {self.count(let)}, {across}, {name});")
-            self.body.lines += ["#endif"] * (let.name in self.spared)
+            self.body.lines += ["#endif"] * (let.name in self.pairing.spared)
             self.turned[let.name] = name, across
 
     def across(self, let: Let) -> str:

@@ -44,7 +44,7 @@ class Stages:
     def _pairs(self) -> None:
         """Operands along the stream for products of pairs."""
         lets = self.schedule.lets()
-        for name, found in self.places.narrow.items():
+        for name, found in self.places.pairing.narrow.items():
             if product_at_end(lets[name], self.schedule) == "stream":
                 pair_stream(self.places, lets[found.stream])
             elif found.stream:
@@ -195,9 +195,10 @@ class Stages:
             self.body(f"    few_products<N>({given}, {name});")
             self.body("else {")
             self.body.lines.append("#endif")
-        found = places.narrow.get(let.name)
+        found = places.pairing.narrow.get(let.name)
         if found is not None:
-            (pairs,), (raw, along) = places.pairs[f"{found.rows} features"], places.pairs[f"{found.stream} raw"]
+            paired = places.pairing.pairs
+            (pairs,), (raw, along) = paired[f"{found.rows} features"], paired[f"{found.stream} raw"]
             self.body.lines.append("#if PAIRS")
             self.body(f"products16<N>({pairs}, {raw} + j * {along}, {along}, {places.count(left)}, {name});")
             if found.factors:
@@ -297,7 +298,7 @@ class Stages:
         factor = self.memory.get(f"{let.name} factor")
         if factor is None:
             factor = self.memory[next(a for a in let.args if not schedule.features(lets[a]))]
-        found = places.narrow.get(let.name)
+        found = places.pairing.narrow.get(let.name)
         if product_at_end(let, schedule) == "stream":
             pointer, s, f = places.operand(wide)
             assert let.carry is not None
@@ -314,7 +315,8 @@ class Stages:
                 paired = self._halved(let)
                 body.lines.append("#if PAIRS")
                 body(f"pair_up({factor}, count, (u32*){paired});")
-                body(f"carry16((const u32*){paired}, {places.pairs[f'{found.stream} stream'][0]}, (count + 1) / 2, "
+                streamed = places.pairing.pairs[f"{found.stream} stream"][0]
+                body(f"carry16((const u32*){paired}, {streamed}, (count + 1) / 2, "
                      f"{places.count(let)}, {places.names[let.name]}, {scale});")
                 body.lines.append("#else")
             body(f"carry({factor}, {pointer}, {s}, {f}, count, {places.count(let)}, "
@@ -334,7 +336,8 @@ class Stages:
             halved = self._halved(let)
             body.lines.append("#if PAIRS")
             body(f"halve({factor}, count, rows, (u32*){halved});")
-            body(f"spread16((const u32*){halved}, {places.pairs[f'{found.rows} rows'][0]}, {across}, rows, count, "
+            rows = places.pairing.pairs[f"{found.rows} rows"][0]
+            body(f"spread16((const u32*){halved}, {rows}, {across}, rows, count, "
                  f"{places.count(let)}, {pointer}, {s}, {f}, {self._factors(found.factors)});")
             body.lines.append("#else")
         body(f"spread({factor}, {natural}, {across}, rows, count, {places.count(let)}, {pointer}, {s}, {f});")

@@ -35,7 +35,7 @@ class Folder(Scribe):
         fold = let.op.fold if isinstance(let.op, Reduce) else "sum"
         out: dict[str, Shape] = {}
         for dim in self.folded_dims(let):
-            if dim.role == "passed" and not self.when:
+            if dim.role == "passed" and not self.passed.when:
                 continue
             for name in self.outside(dim.name).masked(fold, args):
                 if not self.arguments.is_number(name):
@@ -96,12 +96,12 @@ class Folder(Scribe):
         for name, dims in self.masked(let).items():
             shape, kind = self.shape(name), "exact" if let.kind == "exact" else "real"
             code = self.wide(name, kind)
-            masks = " & ".join(f"{self.inside[d.name]}{self.marks((d,), shape)}" for d in dims)
+            masks = " & ".join(f"{self.place.inside[d.name]}{self.marks((d,), shape)}" for d in dims)
             text = f"tl.where({masks}, {code.text}, {spelling.start(fold)})"
-            if all(d.role == "passed" for d in dims) and self.when not in ("", "True"):
+            if all(d.role == "passed" for d in dims) and self.passed.when not in ("", "True"):
                 variable = self.arguments.names.fresh("x")
                 self.body(f"{variable} = {code.text}")
-                self.body(f"if {self.when}:")
+                self.body(f"if {self.passed.when}:")
                 self.body(f"    {variable} = tl.where({masks}, {variable}, {spelling.start(fold)})")
                 text = variable
             out[name] = Code(text)
@@ -199,7 +199,7 @@ class Folder(Scribe):
             assert isinstance(load.op, Load)
             shape = self.shape(load.name)
             slot = next(n for n, sub in enumerate(load.op.subs) if self._along_depth(sub, depth))
-            step = self.arguments.strides[load.op.buffer, slot]
+            step = self.arguments.tensors.strides[load.op.buffer, slot]
             others = tuple(d for d in shape if d != depth)
             given += [self._pointer(load.op.buffer, load.op.subs, shape, args=load.args), step,
                       self.mask(others, shape)]
@@ -275,7 +275,7 @@ class Folder(Scribe):
         axis = shape.index(dim)
         kind = "exact" if FOLDS[op.fold].rounds else "real"
         target = TYPES[kind]
-        inside = f"{self.inside[op.over]}{self.marks((dim,), shape)}"
+        inside = f"{self.place.inside[op.over]}{self.marks((dim,), shape)}"
         names = self.arguments.names
         x = names.fresh("x")
         self.body(f"{x} = tl.where({inside}, {self.wide(arg, kind).text}, {spelling.start(op.fold)}).to({target})")
