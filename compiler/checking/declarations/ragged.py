@@ -33,7 +33,7 @@ def place_of(slots: tuple[Slot, ...], at: int) -> int | None:
 
 def counted(scope: Scope) -> None:
     """The lengths are inputs, declared or not."""
-    for lengths in scope.lengths.values():
+    for lengths in scope.sets.lengths.values():
         found = scope.find(lengths.name, (lengths.of.set,))
         if found is None:
             slot = Slot(lengths.of.set, "lower", lengths.of.name)
@@ -45,17 +45,17 @@ def counted(scope: Scope) -> None:
 
 def counts(scope: Scope, signature: Signature) -> bool:
     """Whether the tensor holds the lengths of requests."""
-    return any(scope.find(lengths.name, (lengths.of.set,)) is signature for lengths in scope.lengths.values())
+    return any(scope.find(lengths.name, (lengths.of.set,)) is signature for lengths in scope.sets.lengths.values())
 
 
 def settled(scope: Scope) -> None:
     """Every position in a tensor has its request before it, and what is given has the two
     side by side: they are one axis."""
-    for signature in scope.signatures if scope.lengths else ():
+    for signature in scope.signatures if scope.sets.lengths else ():
         for at, slot in enumerate(signature.slots):
             if not slot.set.by:
                 continue
-            by, own = place_of(signature.slots, at), scope.lengths[slot.set].of
+            by, own = place_of(signature.slots, at), scope.sets.lengths[slot.set].of
             if by is None or signature.slots[by].set != own.set:
                 scope.lost.add(signature.name.base)
                 scope.report.add(NoRequest(f"`{slot.name}` is a position of a request, and `{signature.text}` has none "
@@ -219,7 +219,7 @@ def over_requests(scope: Scope, found: frozenset[Index], conditions: list[Term],
     places, owners = [i for i in found if i.set.by], [i for i in found if i.set.cls == "request"]
     if len(places) != 1 or len(owners) != 1:
         return found, conditions
-    lengths = scope.find(scope.lengths[places[0].set].name, (owners[0].set,))
+    lengths = scope.find(scope.sets.lengths[places[0].set].name, (owners[0].set,))
     assert lengths is not None
     place, last = Position(places[0]), Read(lengths.key, (Position(owners[0]),))
     said = [c for condition in conditions for c in conjuncts(condition)]
@@ -237,5 +237,5 @@ def lengths_of(scope: Scope, equations: Iterable[Equation], keys: Container[str]
     """The tensors of the lengths of all that the equations, and the tensors of the keys, speak of, and of others."""
     used = {x.set for signature in scope.signatures if signature.key in keys for x in signature.slots}
     used |= {*others} | {i.set for e in equations for i in mentioned(*e.axes, e.domain, e.body)}
-    found = {over: scope.find(lengths.name, (lengths.of.set,)) for over, lengths in scope.lengths.items()}
+    found = {over: scope.find(lengths.name, (lengths.of.set,)) for over, lengths in scope.sets.lengths.items()}
     return {over: x.key for over, x in found.items() if x is not None and (over in used or x.key in keys)}

@@ -175,7 +175,7 @@ def _slot(scope: Scope, item: Item) -> Slot:
 
 
 def _composite(scope: Scope, sets: tuple[IndexSet, ...]) -> IndexSet | None:
-    return next((into for into, parts in scope.splits.items() if parts == sets), None)
+    return next((into for into, parts in scope.sets.splits.items() if parts == sets), None)
 
 
 def _axis(item: Item) -> tuple[Index, ...]:
@@ -209,9 +209,9 @@ def declared(scope: Scope, statement: s.Statement, clause: s.Clause, role: Liter
         match tail.body:
             case s.Word(word) if word in DECLARED:
                 signature.element = DECLARED[word]
-                scope.scalars.update([signature.name.base] if not signature.slots else [])
+                scope.numbers.scalars.update([signature.name.base] if not signature.slots else [])
             case s.Word("all"):
-                signature.total = True
+                signature.said.total = True
             case _:
                 raise BadDeclaration(f"`{tail.span.text}` says nothing about a tensor", tail.span,
                                      notes=(f"after the colon stands {', '.join(f'`{word}`' for word in DECLARED)} or "

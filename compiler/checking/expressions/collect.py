@@ -111,7 +111,7 @@ def _defined(scope: Scope, found: Collected, statement: s.Statement, loop: Loop,
         signatures.append(entry.left.signature)
     whole = any(isinstance(t.body, s.Word) and t.body.text == "all" for t in statement.tail)
     for signature in signatures:
-        signature.total = signature.total or whole
+        signature.said.total = signature.said.total or whole
         if statement.keyword == "output":
             if kept and signature not in found.outputs:
                 found.outputs.append(signature)

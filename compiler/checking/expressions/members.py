@@ -79,7 +79,7 @@ def _mask(scope: Scope, statement: s.Statement, loop: Loop) -> None:
         total = (len(statement.tail) == 1 and isinstance(statement.tail[0].body, s.Word)
                  and statement.tail[0].body.text == "all")
         if statement.override:
-            signature.masks.clear()
-            signature.total = False
-        signature.total = signature.total or total
-        signature.masks.append(Mask(left.axes, None if total else statement.tail, statement.span))
+            signature.said.masks.clear()
+            signature.said.total = False
+        signature.said.total = signature.said.total or total
+        signature.said.masks.append(Mask(left.axes, None if total else statement.tail, statement.span))

@@ -35,11 +35,11 @@ def spec_name(node: s.Expression) -> str | None:
 
 def spec_call(context: Context, name: str, group: s.Group, span: Span) -> Value:
     """The value of the only output of a called spec."""
-    if context.letters is not None or context.scope.library is None:
+    if context.inside.letters is not None or context.scope.texts.library is None:
         raise CannotCall(f"`{span.text}` stands in a definition, which sees its parameters and other definitions "
                          f"alone", span,
                          helps=(Help("call the spec in an equation"),))
-    called = context.scope.library(name, span)
+    called = context.scope.texts.library(name, span)
     outputs = called.program.outputs
     if len(outputs) != 1:
         listed = ", ".join(f"`{o}`" for o, _ in outputs)
@@ -235,8 +235,8 @@ class _Call:
             extent = self.sizes.get(name, size(name))
             plain = next(iter(extent.sizes)) if extent in map(size, extent.sizes) else ""
             if plain:
-                extent = number(scope.fixed.setdefault(plain, fixed))
-                scope.sizes.setdefault(plain, self.span)
+                extent = number(scope.numbers.fixed.setdefault(plain, fixed))
+                scope.numbers.sizes.setdefault(plain, self.span)
             if extent != number(fixed):
                 raise WrongSet(f"`{self.name}` fixes `{name}` to {fixed}, which is {extent} here", self.span,
                                helps=(Help("give a value over the same set"),))

@@ -38,8 +38,8 @@ def _repeat(work: Work, rounds: Rounds) -> IndexLoop | None:
         if not any(x.loop.rounds is rounds for x in work.collected.updates) and not work.report.errors:
             raise BadLoop("nothing is updated in the rounds", rounds.span,
                           helps=(Help("write what a round changes: `H_t^f ← …`"),))
-        updates = {e.target: e for e in work.updates.get(rounds, [])}
-        inside = dict.fromkeys(e.target for e in work.inner.get(rounds, []))
+        updates = {e.target: e for e in work.blocks.updates.get(rounds, [])}
+        inside = dict.fromkeys(e.target for e in work.blocks.inner.get(rounds, []))
         states: list[tuple[str, str, str]] = []
         for identity, start in [(k, e) for k, e in work.equations.items() if e.target in updates]:
             signature = next(x for x in work.scope.signatures if id(x) == identity)
