@@ -75,7 +75,7 @@ class Numbers:
 
     def end(self, axis: str, which: Literal["first", "last"]) -> Extent:
         """An end of a tile, of which the loop knows the first position and the one after the last."""
-        low, high = self.reader.ranges[axis]
+        low, high = self.reader.tile.ranges[axis]
         return size(low) if which == "first" else size(high) - number(1)
 
     def place(self, index: Index) -> str:
@@ -127,7 +127,7 @@ class Numbers:
         last = rows or over[-1]
         others = [i for i in over if i != last]
         loops = self._counting(others)
-        part = ":".join(self.reader.ranges[rows.name]) if rows is not None else ""
+        part = ":".join(self.reader.tile.ranges[rows.name]) if rows is not None else ""
         element = self._element(read, last, "values")
         text = f"{op}({element}[{part}])" if part else f"{op}({element}, default=0)"
         for index in others:
@@ -173,7 +173,7 @@ class Numbers:
 
     def meets(self, axis: Axis, spans: tuple[Interval, ...]) -> str:
         """Whether the tile of the axis meets one of the spans."""
-        low, high = self.reader.ranges[axis.name]
+        low, high = self.reader.tile.ranges[axis.name]
         out: list[str] = []
         for span in spans:
             lows, highs = limits(axis, span, self)

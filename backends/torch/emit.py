@@ -55,8 +55,8 @@ class Torch:
         """The loops of a kernel, where it stands."""
         kernel = in_tiles(legal(kernel, spells))
         scribe = Scribe(page.module, kernel, page.names, page.helpers, write=page.body, places=page.places)
-        scribe.spent = spent(page.module, kernel, page.passed)
-        scribe.laid = frozenset(page.laid.axes) if page.laid is not None else frozenset()
+        scribe.stored.spent = spent(page.module, kernel, page.passed)
+        scribe.stored.laid = frozenset(page.laid.axes) if page.laid is not None else frozenset()
         write_kernel(page.module, kernel, page.body, scribe)
 
     def allotted(self, kernel: Kernel, page: Page) -> None:

@@ -55,7 +55,7 @@ def write_store(module: Module, kernel: Kernel, store: Store, body: Writer, scri
     text = code.at(9)
     if let.axes != flat:
         text = f"{text}.permute({', '.join(str(let.axes.index(a)) for a in flat)})"
-    cut = [len(axes) > 1 and scribe.inside and any(a in scribe.ranges for a in axes) for axes in store.axes]
+    cut = [len(axes) > 1 and scribe.tile.inside and any(a in scribe.tile.ranges for a in axes) for axes in store.axes]
     target, dim = identifier(store.buffer), 0
     for axes, apart in zip(store.axes, cut, strict=True):
         if apart:  # a tile of one of its parts: the buffer is split, not the value made flat
@@ -65,10 +65,10 @@ def write_store(module: Module, kernel: Kernel, store: Store, body: Writer, scri
         dim += len(axes) if apart else 1
     buffer = module.buffers[store.buffer]
     scribe.owned.stored(store.buffer)
-    if scribe.inside:
+    if scribe.tile.inside:
         pairs = zip(store.axes, cut, strict=True)
         places = [place for axes, apart in pairs for place in (axes if apart or len(axes) == 1 else ("",))]
-        slices = [":".join(scribe.ranges[p]) if p in scribe.ranges else ":" for p in places]
+        slices = [":".join(scribe.tile.ranges[p]) if p in scribe.tile.ranges else ":" for p in places]
         while slices and slices[-1] == ":":
             slices.pop()
         place = f"{target}[{', '.join(slices) or '...'}]" if slices or (store.axes and not store.merge) else target
