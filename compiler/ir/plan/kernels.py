@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from einc.ir.indices import Extent, IndexSet, number
 from einc.ir.plan.lets import Interval, Let, Load, Select
@@ -88,6 +88,7 @@ class Kernel:
     """A step that the plan writes itself: tiles of the grid axis, in each of them lets,
     and stores of what others need."""
 
+    does: ClassVar[str] = "kernel"
     name: str
     axes: tuple[Axis, ...]
     lets: tuple[Let, ...]

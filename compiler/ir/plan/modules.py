@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 from einc.ir.elements import Element
 from einc.ir.indices import Extent, Index, IndexSet
@@ -37,6 +37,7 @@ class Choose(Operation):
     """The call takes the body whose price at its sizes is lowest: Σ max(operations,
     balance · bytes). Each body has an option."""
 
+    does: ClassVar[str] = "choose"
     balance: int
     options: tuple[Option, ...]
 
@@ -57,6 +58,7 @@ class Loop(Operation):
     is the value itself, or empty; `sizes` are handed on.
     """
 
+    does: ClassVar[str] = "rounds"
     index: Index
     body: Module
     given: tuple[tuple[str, int | None], ...]
@@ -93,6 +95,7 @@ class PerRequest(Operation):
     request's they are, `sizes` are handed on.
     """
 
+    does: ClassVar[str] = "each"
     body: Module
     given: tuple[tuple[str, Share], ...]
     made: tuple[tuple[str, Share], ...]

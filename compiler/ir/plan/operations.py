@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from einc.ir.indices import Extent, IndexSet
 from einc.ir.plan.kernels import FREE, Cost, Kernel
@@ -17,9 +18,10 @@ class Operation:
 
     `reads` are buffers whose elements it reads itself, `writes` those that it writes itself; a buffer
     may stand in `reads` twice. `bodies` are lists of steps within it: the ways of a choice, or what is
-    done where a call or a view cannot be made.
+    done where a call or a view cannot be made. `does` is the word for the kind of step in tables.
     """
 
+    does: ClassVar[str]
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     texts: tuple[str, ...] = ()
@@ -45,6 +47,7 @@ class Contract(Operation):
     a slot may be split, or be read in part.
     """
 
+    does: ClassVar[str] = "contract"
     axes: tuple[str, ...]
     letters: tuple[tuple[str, ...], ...]
     path: tuple[tuple[int, ...], ...]
@@ -60,6 +63,7 @@ class Contract(Operation):
 class Concat(Operation):
     """A direct sum: the parts, each a stored tensor, side by side along one axis of the result."""
 
+    does: ClassVar[str] = "concat"
     axis: int
 
 
@@ -67,6 +71,7 @@ class Concat(Operation):
 class Append(Operation):
     """Adds new positions to a cache along one axis: reads the cache and what is new, and writes all positions."""
 
+    does: ClassVar[str] = "concat"
     axis: int
 
 
@@ -79,6 +84,7 @@ class BroadcastView(Operation):
     view's axes as those of the operand.
     """
 
+    does: ClassVar[str] = "view"
     order: tuple[int, ...]
     onto: Extent
     of: Extent
@@ -119,6 +125,7 @@ class Call(Operation):
     batch, number of groups): an element for each.
     """
 
+    does: ClassVar[str] = "call"
     library: LibraryCall
     operands: tuple[tuple[str, tuple[int, ...]], ...]
     batch: tuple[Extent, ...]
@@ -148,6 +155,7 @@ class TopK(Operation):
     """Where the `count` largest along the last axis of the operand stand, its axes in
     `order`; they are axis `at` of the result."""
 
+    does: ClassVar[str] = "pick"
     order: tuple[int, ...]
     at: int
     count: Extent
@@ -188,6 +196,7 @@ class Recurrence(Operation):
     after the other, each of which begins with the first state, and the last of `reads` holds their numbers.
     """
 
+    does: ClassVar[str] = "recur"
     letters: tuple[tuple[str, ...], ...]
     made: tuple[tuple[str, ...], ...]
     groups: tuple[tuple[str, ...], ...]
@@ -209,6 +218,7 @@ class StateScan(Operation):
     begins with the first state, and the last of `reads` holds their numbers.
     """
 
+    does: ClassVar[str] = "recur"
     letters: tuple[tuple[str, ...], ...]
     axes: tuple[str, ...]
     axis: int
@@ -226,6 +236,7 @@ class GroupedMatmul(Operation):
     of each operand and of the matrix. `count` is how many of `set` a row of tokens names, if that is known.
     """
 
+    does: ClassVar[str] = "contract"
     axes: tuple[str, ...]
     rows: tuple[str, ...]
     letters: tuple[tuple[str, ...], ...]
@@ -263,6 +274,7 @@ class SegmentSum(Operation):
     names, those that stand in the result first.
     """
 
+    does: ClassVar[str] = "sum"
     axes: tuple[str, ...]
     named: tuple[tuple[tuple[str, ...], str], ...]
     rows: tuple[str, ...]
