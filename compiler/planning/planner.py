@@ -166,14 +166,14 @@ class _Whole:
 
 
 def _step(whole: _Whole, group: Group, kept: frozenset[str]) -> Leaf:
-    buffers, runs = whole.buffers, whole.runs
     only = group.equations[0]
     if len(group.equations) == 1 and isinstance(only.body, Join):
         return _side_by_side(whole, only, only.body)
-    kernel = _kernel(whole, group, kept)
-    if only.target in runs:
-        return _view(kernel, runs[only.target], only)
-    return called(whole.choices, kernel, group, kept, whole.program, buffers, runs)
+    passed = one_pass(whole.program, group, kept, whole.choices.ordered)
+    kernel = _kernel(whole, group, kept, passed)
+    if only.target in whole.runs:
+        return _view(kernel, whole.runs[only.target], only)
+    return called(whole.choices, kernel, passed, group, whole.program, whole.buffers, whole.runs)
 
 
 def _side_by_side(whole: _Whole, equation: Equation, join: Join) -> Concat | Append:
@@ -201,10 +201,12 @@ def _along_runs(buffer: Buffer, run: Run) -> Buffer:
     return replace(buffer, sets=tuple(each.set if n == run.axis else s for n, s in enumerate(buffer.sets)))
 
 
-def _kernel(whole: _Whole, group: Group, kept: frozenset[str]) -> Kernel:
-    """The kernel of a group, which stores the values in `kept`; `whole.keys` grows by the index tensors it reads."""
+def _kernel(whole: _Whole, group: Group, kept: frozenset[str], found: Streamed) -> Kernel:
+    """The kernel of a group by the pass `found`, which stores the values in `kept`; `whole.keys` grows by the index
+    tensors that it reads.
+    """
     buffers, runs, cut = whole.buffers, whole.runs, tiled(group)
-    passed, texts, said = _passed(whole, group, kept)
+    passed, texts, said = _passed(whole, group, kept, found)
     made = frozenset([*(e.target for e in passed.equations), *passed.before]) - {e.target for e in group.equations}
     prefixes, chunks = alone(group.equations) if not cut else {}, passed.chunks
     group = replace(group, equations=passed.equations if chunks else early(passed.equations))
@@ -287,11 +289,11 @@ def _kept(program: NormalProgram, group: Group, made: list[Group]) -> frozenset[
     return frozenset(outside | {key for _, key in program.outputs}) - group.virtual
 
 
-def _passed(whole: _Whole, group: Group, kept: frozenset[str]) -> tuple[Streamed, dict[str, str], dict[Read, str]]:
-    """The equations of the pass that the group makes, their texts, and those of reads at what is computed."""
+def _passed(whole: _Whole, group: Group, kept: frozenset[str],
+            found: Streamed) -> tuple[Streamed, dict[str, str], dict[Read, str]]:
+    """The equations of the pass as the kernel computes them, their texts, and those of reads at what is computed."""
     program, runs = whole.program, whole.runs
-    passed = one_pass(program, group, kept, whole.choices.ordered)
-    passed = replace(passed, equations=tuple(map(_without_signs, passed.equations)))
+    passed = replace(found, equations=tuple(map(_without_signs, found.equations)))
     texts, said = _texts(program, passed)
     passed = exactly(passed) if passed.chunks else in_base_two(passed, group.virtual, kept)
     new = frozenset([*(e.target for e in passed.equations), *passed.before])

@@ -37,6 +37,7 @@ from einc.planning.contractions.materialise import peeled
 from einc.planning.fusing.fuse import Group, groups
 from einc.planning.fusing.grouped_axes import Run
 from einc.planning.fusing.onepass import one_pass
+from einc.planning.streaming.passes import Streamed
 from einc.transforms.laws.simplify import is_number, simplify
 
 _ORDERS = 3  # arguments of a sum or a product that are tried in every order
@@ -61,14 +62,14 @@ def row(name: str, program: NormalProgram, call: str, where: str, shared: str = 
     return LibraryKernel(library, *told, inputs, made, elements, shared, shares, repeats)
 
 
-def called(choices: Choices, kernel: Kernel, group: Group, kept: frozenset[str], program: NormalProgram,
+def called(choices: Choices, kernel: Kernel, passed: Streamed, group: Group, program: NormalProgram,
            buffers: Mapping[str, Buffer], runs: Mapping[str, Run]) -> Kernel | Call:
-    """The kernel, or the call of the first row that computes the same."""
+    """The kernel of a pass, or the call of the first row that computes the same."""
     rows = [r for r in choices.rows if len(r.results) == len(kernel.stores)] if kernel.stream is not None else []
     if not rows:
         return kernel
     stored = frozenset(s.buffer for s in kernel.stores)
-    inside = _numbers_in_front(one_pass(program, group, kept, choices.ordered).equations, stored)
+    inside = _numbers_in_front(passed.equations, stored)
     mine = {e.target for e in group.equations}
     beside = _numbers_in_front(e for e in program.equations if e.target not in mine)
     made = {k: r for k, run in runs.items() if (r := run.within(group.equations)) is not None}
