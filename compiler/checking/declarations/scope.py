@@ -24,7 +24,7 @@ CALLABLE = frozenset({UNIFORM, *(row.name for row in PRIMITIVES.values() if row.
 
 
 @dataclass(eq=False)
-class Said:
+class LinesSaid:
     """What lines say of where a tensor exists: `: all`, masks, and the slots of which they speak."""
 
     total: bool = False  # declared `: all`
@@ -54,7 +54,7 @@ class Signature:
     key: str = ""
     element: Element = REAL
     alias: str | None = None
-    said: Said = field(default_factory=Said)
+    said: LinesSaid = field(default_factory=LinesSaid)
     points: Points = field(default_factory=Points)
     carried: frozenset[Index] = frozenset()  # indices that a `for` around its equation gives it, written or not
     members: Members | None = None  # of a set
@@ -247,7 +247,7 @@ class Alphabet:
 
 
 @dataclass(eq=False)
-class Sets:
+class SetTable:
     """Sets that are made of others: the parts of a product and of a direct sum, and the lengths of each ragged set."""
 
     splits: dict[IndexSet, tuple[IndexSet, ...]] = field(default_factory=dict)
@@ -256,7 +256,7 @@ class Sets:
 
 
 @dataclass(eq=False)
-class Numbers:
+class SizeTable:
     """The sizes of a program, with their first places, and the whole numbers that it names."""
 
     sizes: dict[str, Span] = field(default_factory=dict)
@@ -295,8 +295,8 @@ class Scope:
     report: Report
     texts: Texts = field(default_factory=Texts)
     alphabet: Alphabet = field(default_factory=Alphabet)
-    sets: Sets = field(default_factory=Sets)
-    numbers: Numbers = field(default_factory=Numbers)
+    sets: SetTable = field(default_factory=SetTable)
+    numbers: SizeTable = field(default_factory=SizeTable)
     maps: dict[str, Map] = field(default_factory=dict)
     functions: dict[str, Function] = field(default_factory=dict)
     signatures: list[Signature] = field(default_factory=list)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from einc.checking.declarations.names import Name, head, index_name
 from einc.checking.declarations.ragged import one_axis, place_of
-from einc.checking.declarations.scope import Points, Said, Signature
+from einc.checking.declarations.scope import LinesSaid, Points, Signature
 from einc.checking.declarations.scripts import Level
 from einc.checking.declarations.signatures import left_side
 from einc.checking.expressions.expressions import value
@@ -183,7 +183,7 @@ def _pair(context: Context, left: Value, right: Value, relation: s.Relation,
 def _equation(context: Context, letters: tuple[Index, ...], found: Value, domain: Term, node: s.Expression,
               stem: str) -> Signature:
     key, slots = context.made.fresh(stem), tuple(map(slot_of, letters))
-    signature = Signature(Name(stem), slots, "local", node.span, key, said=Said(total=True),
+    signature = Signature(Name(stem), slots, "local", node.span, key, said=LinesSaid(total=True),
                           points=Points(letters=letters))
     context.made.tensors.append(Tensor(key, key, slots, "local", span=node.span))
     source = " ".join(node.span.text.split())

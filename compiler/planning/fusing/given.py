@@ -10,11 +10,11 @@ from einc.ir.plan import Buffer
 from einc.ir.programs import Equation
 from einc.ir.terms import Read
 from einc.planning.analysis.ends import Tile
-from einc.planning.streaming.passes import Carry
+from einc.planning.streaming.passes import CarriedFold
 
 
 @dataclass(frozen=True)
-class Given:
+class LoweringInput:
     """The equations of a program with those of the kernel, `inside`, in place of its own; the buffers; which values are
     not stored; the axes of the kernel in their order; and reads as the language writes them.
     """
@@ -35,7 +35,7 @@ class Passing:
 
     stream: Index | None = None
     tile: Tile | None = None  # of the streamed index
-    carries: Mapping[str, Carry] = field(default_factory=dict)
+    carries: Mapping[str, CarriedFold] = field(default_factory=dict)
     before: Mapping[str, str] = field(default_factory=dict)
     resumed: Index | None = None  # the index of which a tile has what those before it left, maybe nothing
     uniform: bool = True  # every fold over the streamed index has the same domain

@@ -34,7 +34,7 @@ from einc.ir.terms import (
 )
 from einc.planning.analysis.storage import buffers_of, with_parts
 from einc.planning.contractions.materialise import peeled
-from einc.planning.fusing.fuse import Group, groups
+from einc.planning.fusing.fuse import FusedGroup, groups
 from einc.planning.fusing.grouped_axes import Run
 from einc.planning.fusing.onepass import one_pass
 from einc.planning.streaming.passes import Streamed
@@ -62,7 +62,7 @@ def row(name: str, program: NormalProgram, call: str, where: str, shared: str = 
     return LibraryKernel(library, *told, inputs, made, elements, shared, shares, repeats)
 
 
-def called(choices: Choices, kernel: Kernel, passed: Streamed, group: Group, program: NormalProgram,
+def called(choices: Choices, kernel: Kernel, passed: Streamed, group: FusedGroup, program: NormalProgram,
            buffers: Mapping[str, Buffer], runs: Mapping[str, Run]) -> Kernel | Call:
     """The kernel of a pass, or the call of the first row that computes the same."""
     rows = [r for r in choices.rows if len(r.results) == len(kernel.stores)] if kernel.stream is not None else []

@@ -16,6 +16,7 @@ from einc.ir.folds import FOLDS
 from einc.ir.indices import IndexSet, number
 from einc.ir.plan import (
     AxisRef,
+    Carry,
     Dot,
     Flatten,
     Gather,
@@ -32,7 +33,6 @@ from einc.ir.plan import (
     Subscript,
     axes_of,
 )
-from einc.ir.plan import Carry as PlanCarry
 from einc.ir.primitives import HASHES, POSITIVE, PRIMITIVES
 from einc.ir.programs import Equation
 from einc.ir.signs import sign
@@ -61,7 +61,7 @@ from einc.planning.analysis.fills import FINITE, Fill, fill_of, fill_of_let, sur
 from einc.planning.analysis.indicators import indicator
 from einc.planning.analysis.ranges import cut, nonempty
 from einc.planning.analysis.wholes import beyond_python, keeps_whole, nonzero, packed_number
-from einc.planning.fusing.given import Given, Passing
+from einc.planning.fusing.given import LoweringInput, Passing
 from einc.planning.fusing.reached import about, of_data, speaks_of
 
 
@@ -69,7 +69,7 @@ from einc.planning.fusing.reached import about, of_data, speaks_of
 class Lowering:
     """The lets made so far, in order; one for each distinct operation."""
 
-    given: Given
+    given: LoweringInput
     passing: Passing
     lets: dict[str, Let] = field(default_factory=dict)
     known: dict[tuple[Op, tuple[str, ...], tuple[str, ...]], str] = field(default_factory=dict)
@@ -108,7 +108,7 @@ class Lowering:
                 and surely_above(body.body, self.given.equations))
         reference = self.values[carry.reference] if carry.reference else None
         let = self.lets[value]
-        self.lets[value] = replace(let, carry=PlanCarry(carry.fold, reference, self.passing.base2, full))
+        self.lets[value] = replace(let, carry=Carry(carry.fold, reference, self.passing.base2, full))
         self.known = {k: v for k, v in self.known.items() if v != value}
 
     def let(self, op: Op, args: tuple[str, ...], axes: frozenset[str] | tuple[str, ...], kind: Kind) -> str:

@@ -39,7 +39,7 @@ from einc.ir.terms import (
 )
 from einc.planning.analysis.ranges import nonempty
 from einc.planning.streaming.carried_folds import Basis, key_of
-from einc.planning.streaming.passes import Carry
+from einc.planning.streaming.passes import CarriedFold
 from einc.planning.streaming.separate import Entangled, separate
 from einc.transforms.laws import ALL
 from einc.transforms.laws.simplify import simplify
@@ -324,7 +324,7 @@ class Moving(Basis):
             self.out[made] = Equation(made, axes, TRUE, product((Apply("exp", (reference,)), moment)))
         self._carried(moment, ONE)
         grown = added([self._share(moment, replace(fold, body=body)), moved])
-        self.carries[moment.tensor] = Carry(moment.tensor, "sum", None if reference is None else reference.tensor)
+        self.carries[moment.tensor] = CarriedFold(moment.tensor, "sum", None if reference is None else reference.tensor)
         self.out[moment.tensor] = Equation(moment.tensor, axes, TRUE, grown)
 
     def _as_before(self, term: Term) -> Term:
@@ -336,7 +336,7 @@ class Moving(Basis):
 
     def _carried(self, made: Read, body: Term) -> None:
         self.held.add(made.tensor)
-        self.carries[made.tensor] = Carry(made.tensor, "sum")
+        self.carries[made.tensor] = CarriedFold(made.tensor, "sum")
         self.out[made.tensor] = Equation(made.tensor, made.subs, TRUE, body)
 
     def _share(self, of: Read, fold: Fold) -> Read:

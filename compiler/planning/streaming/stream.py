@@ -22,7 +22,7 @@ from einc.ir.sums import added, product
 from einc.ir.terms import ZERO, Apply, Const, Fold, Read, Term, Where, const, free_indices, reads, substitute, transform
 from einc.planning.analysis.ranges import nonempty
 from einc.planning.streaming.moments import Moving, exponent, moment, offset
-from einc.planning.streaming.passes import Carry, Streamed
+from einc.planning.streaming.passes import CarriedFold, Streamed
 from einc.planning.streaming.separate import Entangled, separate
 from einc.transforms.laws import ALL, exponentials
 from einc.transforms.laws.empty_folds import over_nothing
@@ -167,7 +167,7 @@ class _Pass(Moving):
             mantissa = self._fresh(target, "scaled")
             axes = equation.axes
             self.out[mantissa] = Equation(mantissa, axes, equation.domain, body)
-            self.carries[mantissa] = Carry(mantissa, equation.body.op, reference)
+            self.carries[mantissa] = CarriedFold(mantissa, equation.body.op, reference)
             del self.carries[target]
             self._finish(equation, Apply("mul", (Apply("exp", (self._result(reference),)), Read(mantissa, axes))))
             scaled[target] = Read(mantissa, axes), self._result(reference)
@@ -237,7 +237,7 @@ class _Pass(Moving):
         made = Streamed(tuple(self.out[t] for t in order), self.index, carries, before=before)
         return _lettered(made, self.source, others)
 
-    def _guard(self, kept: frozenset[str], carries: tuple[Carry, ...]) -> None:
+    def _guard(self, kept: frozenset[str], carries: tuple[CarriedFold, ...]) -> None:
         """Rows without a point: what is stored is what the source gives for folds over nothing."""
         folds = [self.out[c.target] for c in carries]
         domains = {e.body.domain for e in folds if isinstance(e.body, Fold)}
