@@ -29,7 +29,7 @@ class Writer:
         self.lines.append("    " * self.depth + line if line else "")
 
     def statement(self, left: str, right: str, width: int = 110) -> None:
-        """`left right`; a long right side is broken before its outermost additions."""
+        """Writes `left right`; a long right side is broken before its outermost additions."""
         if len(left) + len(right) + 4 * self.depth <= width:
             self(left + right)
             return

@@ -105,7 +105,7 @@ class Cpp:
         self._calls(kernel, page, many, few)
 
     def _calls(self, kernel: Kernel, page: Page, many: tuple[str, bool], few: tuple[str, bool]) -> None:
-        """The statements that try the compiled functions, for many rows and for few."""
+        """Writes the statements that try the compiled functions, for many rows and for few."""
         rows, work = _rows(kernel), sized(kernel.cost.flops)
         page.body.open(f"if {_many(kernel)} and {many[0]}, {work}, dtype):")
         if not self.torch.grown(kernel, page):

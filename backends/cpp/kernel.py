@@ -138,7 +138,7 @@ class _Kernel:
     # outside the stream
 
     def _made(self, lets: Sequence[Let]) -> None:
-        """Values of a unit or of a tile of rows."""
+        """Writes values of a unit or of a tile of rows."""
         for let in lets:
             self.places.make(let)
 
@@ -155,7 +155,7 @@ class _Kernel:
                 pack_pairs(places, lets[found.rows])
 
     def _carried(self) -> None:
-        """The start of what is carried along the stream."""
+        """Writes the start of what is carried along the stream."""
         places, schedule = self.places, self.schedule
         for let in schedule.kernel.lets:
             if let.carry is None:
@@ -189,7 +189,7 @@ class _Kernel:
     # the stream
 
     def _stream(self, ends: Ends) -> None:
-        """The loop over the tiles of the stream."""
+        """Writes the loop over the tiles of the stream."""
         schedule, body, places = self.schedule, self.body, self.places
         stream = schedule.stream
         spans = stream.bound.spans if stream.bound is not None else None
@@ -226,8 +226,8 @@ class _Kernel:
         self.places.leave()
 
     def _runs(self) -> None:
-        """The head of a loop whose tiles end where what is kept lies elsewhere: in it the pointers are those of the run
-        that holds the tile.
+        """Writes the head of a loop whose tiles end where what is kept lies elsewhere: in it the pointers are those of
+        the run that holds the tile.
         """
         arguments, body = self.places.arguments, self.body
         arguments.spread = {identifier(name): f"{self.pieces}[{n}]" for n, name in enumerate(self.kept)}
@@ -259,7 +259,7 @@ class _Kernel:
     # after the stream
 
     def _finished(self) -> None:
-        """What is made of the results of the stream, and the stores."""
+        """Writes what is made of the results of the stream, and the stores."""
         schedule, places = self.schedule, self.places
         self._made([let for let in schedule.kernel.lets if let.name in schedule.after])
         for store in schedule.kernel.stores:

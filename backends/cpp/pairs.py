@@ -8,7 +8,7 @@ from einc.ir.plan import Let
 
 
 def _paired(places: Places, let: Let, kind: str, amount: str, text: str) -> None:
-    """Memory for the pairs of a loaded operand, and the statement that fills it where pairs are multiplied."""
+    """Allots memory for the pairs of a loaded operand, and the statement that fills it where pairs are multiplied."""
     if f"{let.name} {kind}" in places.pairing.pairs:
         return
     name = places.arguments.fresh(f"{let.name}_pairs")
@@ -46,7 +46,7 @@ def pair_stream(places: Places, let: Let) -> None:
 
 
 def raw_stream(places: Places, let: Let) -> None:
-    """A tile of the stream in the type of the data, its features side by side."""
+    """Writes a tile of the stream in the type of the data, its features side by side."""
     if f"{let.name} raw" in places.pairing.pairs:
         return
     name, count = places.arguments.fresh(f"{let.name}_raw"), places.count(let)
@@ -63,7 +63,7 @@ def raw_stream(places: Places, let: Let) -> None:
 
 
 def list_rows(places: Places, let: Let) -> None:
-    """A tile of few rows with features once more, its rows one after the other without a gap."""
+    """Writes a tile of few rows with features once more, its rows one after the other without a gap."""
     if let.name not in places.listed:
         name = places.arguments.fresh(f"{let.name}_listed")
         places.allot(name, f"FEW * ({places.count(let)})")

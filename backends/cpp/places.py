@@ -79,16 +79,16 @@ class Places:
         self.refer(let, lambda _: Value(name, let.kind, True))
 
     def forget(self, let: Let) -> None:
-        """A value of a block is gone after it."""
+        """Forgets a value of a block after it."""
         self.refs.pop(let.name, None)
 
     def leave(self) -> None:
-        """After the stream a running maximum is what it is."""
+        """Ends the stream: after it a running maximum is what it is."""
         for let, name in self.within:
             self.vectors(let, name)
 
     def allot(self, name: str, amount: str) -> None:
-        """Memory of a tile for so many numbers, under a name."""
+        """Allots memory of a tile for so many numbers, under a name."""
         self.memory.append((name, amount))
 
     def count(self, let: Let) -> str:
@@ -185,7 +185,7 @@ class Places:
         return Value(f"whole({text}, bad)" if kind == "integer" else text, kind, False)
 
     def _lanes(self, let: Let, name: str, at: At) -> None:
-        """Statements that load a vector for each part of the tile of rows."""
+        """Writes statements that load a vector for each part of the tile of rows."""
         found = self.addresses.address(let, at, self.value)
         kind = _KINDS[found.type]
         self.body(f"{type_of(kind, True)} {name}[QV];")
@@ -225,7 +225,9 @@ class Places:
     # statements
 
     def make(self, let: Let) -> None:
-        """The statements that make a value outside of blocks; one that is cheaper to repeat stands where it is read."""
+        """Writes the statements that make a value outside of blocks; one that is cheaper to repeat stands where it is
+        read.
+        """
         schedule = self.schedule
         if let.kind == "scalar" or isinstance(let.op, Iota | Scalar):
             return
@@ -265,7 +267,7 @@ class Places:
         return not blocks and features == set(schedule.features(let)) and not user.reads.count(let.name) > 1
 
     def _row(self, let: Let, name: str) -> None:
-        """A value for each row, in the vectors of the tile."""
+        """Writes a value for each row, in the vectors of the tile."""
         found = self.addresses.address(let, At(), self.value) if isinstance(let.op, Load) else None
         if found is not None and not found.gathers:
             self._lanes(let, name, At())
@@ -285,13 +287,13 @@ class Places:
         self.vectors(let, name)
 
     def variable(self, let: Let, at: At) -> None:
-        """A value of a block, in a variable."""
+        """Writes a value of a block, in a variable."""
         name = self.arguments.fresh(let.name)
         self.body(f"const {type_of(let.kind, True)} {name} = {converted(self.expression(let, at), let.kind, True)};")
         self.refer(let, lambda _: Value(name, let.kind, True))
 
     def load_block(self, let: Let) -> None:
-        """What is loaded for the rows of one position of a block."""
+        """Writes what is loaded for the rows of one position of a block."""
         name = self.arguments.fresh(let.name)
         self._lanes(let, name, At(position="s"))
         self.refer(let, lambda at: Value(f"{name}[{at.vector}]", let.kind, True))
@@ -304,7 +306,7 @@ class Places:
         self.refer(let, lambda at: Value(f"ld({name} + {self.flat(let, at)} * M + {at.vector} * W)", "real", True))
 
     def _array(self, let: Let) -> None:
-        """All features of a value, in memory of the tile."""
+        """Writes all features of a value, in memory of the tile."""
         schedule, name = self.schedule, self.arguments.fresh(let.name)
         features, count = schedule.features(let), self.count(let)
         self.names[let.name] = name
@@ -374,7 +376,7 @@ class Places:
         return self.strides[let.name]
 
     def turn(self, let: Let) -> None:
-        """A tile of rows with features once more, its rows one after the other."""
+        """Writes a tile of rows with features once more, its rows one after the other."""
         if let.name not in self.turned:
             name = self.arguments.fresh(f"{let.name}_rows")
             across = self.across(let)

@@ -71,7 +71,7 @@ class _Words:
 
 
 def _tiles(step: Recurrence, module: Module, words: _Words, helpers: set[str], called: str) -> None:
-    """The call of `_affine`, and its results with the axes of their buffers."""
+    """Writes the call of `_affine`, and its results with the axes of their buffers."""
     helpers |= {"_arranged", "_apart"}
     batch, positions, met, passing = step.groups
     vector, value, state = (words.groups(*groups) for groups in ((batch, positions, met), (batch, positions, passing),
@@ -99,7 +99,7 @@ def _tiles(step: Recurrence, module: Module, words: _Words, helpers: set[str], c
 
 
 def _scan(step: StateScan, module: Module, words: _Words, helpers: set[str], called: str) -> None:
-    """The call of `_scan`, and the last state."""
+    """Writes the call of `_scan`, and the last state."""
     helpers.add("_arranged")
     gate, first, plus = zip(step.reads, step.letters, strict=not step.ragged)
     each = [(axis,) for axis in step.axes]

@@ -71,7 +71,7 @@ class Numbers:
         return _bare(sized(total))
 
     def needs(self, extent: Extent) -> None:
-        """Nothing: the function has a name for every size."""
+        """Does nothing: the function has a name for every size."""
 
     def end(self, axis: str, which: Literal["first", "last"]) -> Extent:
         """An end of a tile, of which the loop knows the first position and the one after the last."""

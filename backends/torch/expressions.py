@@ -88,7 +88,7 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, ScatterWriter):
         return code
 
     def _begin(self, let: Let) -> None:
-        """What the statement makes and reads: lets without a variable stand inside it."""
+        """Notes what the statement makes and reads: lets without a variable stand inside it."""
         made, read = {let.name}, dict[str, int]()
         stack = [let]
         while stack:
@@ -345,7 +345,7 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, ScatterWriter):
         return f"{name}[{places}]"
 
     def leave(self, outside: set[str]) -> None:
-        """After a block that may not have run: only what had a variable before it has one."""
+        """Forgets the variables of a block that may not have run: only what had one before it has one."""
         self.variables = {name: variable for name, variable in self.variables.items() if name in outside}
 
     def _is_number(self, name: str) -> bool:

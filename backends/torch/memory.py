@@ -11,7 +11,7 @@ NEAR = 19  # log2 of the elements that stay near the processor while a product r
 
 
 def near(kernel: Kernel, stream: Axis, body: Writer, reader: Reader) -> None:
-    """Memory in which parts of what is passed over are widened, where a product reads it."""
+    """Writes memory in which parts of what is passed over are widened, where a product reads it."""
     lets = {let.name: let for let in kernel.lets}
     operands = [lets[a] for let in kernel.lets if isinstance(let.op, Dot) and let.kind == "real" for a in let.args]
     if any(isinstance(x.op, Load) and stream.name in x.axes for x in operands):
@@ -20,7 +20,7 @@ def near(kernel: Kernel, stream: Axis, body: Writer, reader: Reader) -> None:
 
 
 def allot(kernel: Kernel, grid: Axis, stream: Axis, rows: str, columns: str, body: Writer, reader: Reader) -> None:
-    """Memory for the largest products, and for the largest factors of those that are made in the narrow type."""
+    """Writes memory for the largest products, and for the largest factors of those that are made in the narrow type."""
     tile = {grid.name, stream.name}
     lets = {let.name: let for let in kernel.lets}
     for let in kernel.lets:
@@ -40,7 +40,7 @@ def allot(kernel: Kernel, grid: Axis, stream: Axis, rows: str, columns: str, bod
 
 
 def _converted(name: str, count: str, kind: str, body: Writer, reader: Reader) -> None:
-    """Memory for a value in another type; none where the two types are one."""
+    """Writes memory for a value in another type; none where the two types are one."""
     if (name, kind) not in reader.again.converted:
         reader.again.converted[name, kind] = reader.names.fresh(f"{'x' if name.startswith('_') else name}_{kind}")
         body(f"{reader.again.converted[name, kind]} = torch.empty({count} if narrow != wide else 0, dtype={kind}, "

@@ -12,7 +12,9 @@ from einc.ir.plan import Axis, Kernel, Load, Module, Store
 
 
 def results(module: Module, kernel: Kernel, body: Writer, helpers: set[str]) -> None:
-    """Memory for what a kernel stores; what is merged begins at the neutral element, in the type in which it grows."""
+    """Writes memory for what a kernel stores; what is merged begins at the neutral element, in the type in which it
+    grows.
+    """
     for store in kernel.stores:
         buffer = module.buffers[store.buffer]
         shape = ", ".join(sized(s.extent) for s in buffer.sets)
@@ -24,7 +26,7 @@ def results(module: Module, kernel: Kernel, body: Writer, helpers: set[str]) -> 
 
 
 def merged(module: Module, kernel: Kernel, body: Writer) -> None:
-    """After the last tile: what has grown, in the type of the data."""
+    """Writes, after the last tile, what has grown, in the type of the data."""
     for store in kernel.stores:
         if store.merge and element(module.buffers[store.buffer]) == "dtype":
             body(f"{identifier(store.buffer)} = {identifier(store.buffer)}.to(dtype)")
@@ -48,7 +50,7 @@ def _store_text(store: Store, place: str, text: str, helpers: set[str]) -> str:
 
 
 def write_store(module: Module, kernel: Kernel, store: Store, body: Writer, scribe: Scribe) -> None:
-    """A value into its buffer, its axes in the buffer's order and its composites flat."""
+    """Writes a value into its buffer, its axes in the buffer's order and its composites flat."""
     let = scribe.lets[store.value]
     code = scribe.value(store.value) if store.value in scribe.variables else scribe.statement(let)
     flat = tuple(a for axes in store.axes for a in axes)

@@ -89,7 +89,9 @@ def _passed(kernel: Kernel, scribe: Scribe) -> list[str]:
 
 
 def _open_tiles(module: Module, kernel: Kernel, low: str, high: str, rows: str, body: Writer, scribe: Scribe) -> None:
-    """The loop over the tiles of the grid axis, one after the other where values pass from one to the next."""
+    """Writes the head of the loop over the tiles of the grid axis, one after the other where values pass from one to
+    the next.
+    """
     assert kernel.grid is not None
     extent = sized(kernel.grid.set.extent)
     if kernel.resumed is not None:
@@ -158,7 +160,7 @@ def _tile_lengths(module: Module, kernel: Kernel, grid: Axis | None, body: Write
 def _streaming(
     module: Module, kernel: Kernel, stream: Axis, body: Writer, scribe: Scribe, uses: dict[str, int], parts: Parts
 ) -> None:
-    """One pass over the streamed axis: what is carried is merged tile by tile, then finished."""
+    """Writes one pass over the streamed axis: what is carried is merged tile by tile, then finished."""
     _lets(module, kernel, body, scribe, uses, parts.row, keep=parts.stream)
     low, high = scribe.tile.ranges.get(stream.name, ("0", sized(stream.set.extent)))
     for let in kernel.lets:
@@ -195,7 +197,7 @@ def _streaming(
 
 
 def _start(let: Let, body: Writer, scribe: Scribe) -> None:
-    """The neutral element, before the first tile."""
+    """Writes the neutral element of what a let carries, before the first tile."""
     assert let.carry is not None
     variable = scribe.names.fresh(let.name)
     scribe.passing.carried[let.name] = variable
@@ -208,7 +210,9 @@ def _start(let: Let, body: Writer, scribe: Scribe) -> None:
 
 
 def _merge(let: Let, text: Code, body: Writer, scribe: Scribe) -> None:
-    """One tile's share, merged into what the tiles before gave; a reference that grows rescales what refers to it."""
+    """Writes one tile's share, merged into what the tiles before gave; a reference that grows rescales what refers to
+    it.
+    """
     carry = let.carry
     assert carry is not None
     variable = scribe.passing.carried[let.name]
@@ -234,8 +238,9 @@ def _merge(let: Let, text: Code, body: Writer, scribe: Scribe) -> None:
 
 
 def _reference(let: Let, variable: str, text: Code, body: Writer, scribe: Scribe, kept: bool) -> None:
-    """The running maximum, and the factor by which everything relative to it shrinks when it grows; with `kept` what it
-    was stays."""
+    """Writes the running maximum, and the factor by which everything relative to it shrinks when it grows; with `kept`
+    what it was stays.
+    """
     assert let.carry is not None
     before, scale = scribe.names.fresh(f"{variable}_before"), scribe.names.fresh(f"{variable}_scale")
     scribe.passing.scales[let.name] = scale
@@ -293,7 +298,7 @@ def _ranges(kernel: Kernel, scribe: Scribe) -> None:
 
 
 def _range(axis: Axis, scribe: Scribe) -> None:
-    """The reach of an axis for this tile, in storage positions."""
+    """Writes the reach of an axis for this tile, in storage positions."""
     assert axis.bound is not None and scribe.numbers is not None
     if axis.bound.resumes:
         go_on(axis, scribe)
@@ -325,8 +330,9 @@ def _lets(
     chosen: set[str],
     keep: Collection[str] = (),
 ) -> None:
-    """A statement for each let that has a name of its own or is used more than once; the
-    others stand where they are used."""
+    """Writes a statement for each let that has a name of its own or is used more than once; the others stand where they
+    are used.
+    """
     stored, merging = {s.value for s in kernel.stores}, {s.value for s in kernel.merged}
     masking, inside = masks_only(kernel), scribe.tile.inside
     for let in kernel.lets:

@@ -43,8 +43,9 @@ class Folder(Scribe):
         return out
 
     def put(self, let: Let, wanted: str) -> None:
-        """A fold of this tile alone under a name. A number that scales a product waits for what uses it: it may be one
-        operation with what follows, and a maximum is scaled once a row."""
+        """Writes a fold of this tile alone under a name. A number that scales a product waits for what uses it: it may
+        be one operation with what follows, and a maximum is scaled once a row.
+        """
         code, _ = self.fold(let)
         if code.factor and code.sign and let.kind == "real":
             raw = code.text
@@ -60,7 +61,7 @@ class Folder(Scribe):
         self.variables[let.name] = Code(text)
 
     def keep(self, name: str, variable: str, factor: str) -> None:
-        """A let that is a variable times a number."""
+        """Notes that a let is a variable times a number."""
         self.scaled[name] = (variable, factor)
         self.variables[name] = Code(f"{variable} * {factor}", PRODUCT)
 
@@ -268,7 +269,7 @@ class Folder(Scribe):
     # running folds
 
     def scan(self, let: Let, op: Scan, carried: str) -> None:
-        """A running fold within the tile, and what came before it; the carry goes on to the next tile."""
+        """Writes a running fold within the tile, and what came before it; the carry goes on to the next tile."""
         (arg,) = let.args
         shape = self.shape(arg)
         dim = next(d for d in shape if d.role == "passed")

@@ -104,7 +104,7 @@ class _Kernel(Passer):
         return uses(self.kernel)
 
     def write(self) -> None:
-        """The whole body."""
+        """Writes the whole body."""
         self.place()
         if self.kernel.resumed is not None:
             self._in_order()
@@ -122,7 +122,7 @@ class _Kernel(Passer):
             self.body.close()
 
     def join_parts(self) -> None:
-        """The body of the kernel that joins the parts of a tile."""
+        """Writes the body of the kernel that joins the parts of a tile."""
         self.parts = False
         self.place()
         self.parts = True
@@ -176,7 +176,7 @@ class _Kernel(Passer):
     # lets
 
     def lets(self, lets: tuple[Let, ...], ends: frozenset[str] = frozenset()) -> None:
-        """A statement for each let that is a fold, has a name of its own or is used more than once."""
+        """Writes a statement for each let that is a fold, has a name of its own or is used more than once."""
         names = {let.name for let in lets}
         masking = masks_only(self.kernel) if self.scribe.passed.when == SPLIT or self.scribe.passed.asked else set()
         for let in lets:
@@ -238,7 +238,7 @@ class _Kernel(Passer):
         return let.name.removesuffix("_masked") if not let.name.startswith("_") else "x"
 
     def _masked(self, let: Let, op: Select) -> None:
-        """A selection that whole tiles do without."""
+        """Writes a selection that whole tiles do without."""
         scribe, shape, chosen = self.scribe, self.scribe.shape(let.name), let.args[1]
         then, factor = scribe.chosen(let), ""
         if (chosen in scribe.scaled and (op.otherwise == 0 or math.isinf(op.otherwise))

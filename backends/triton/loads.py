@@ -209,7 +209,7 @@ class Reader:
     # stores
 
     def store(self, store: Store) -> None:
-        """A value into its buffer, composites flat."""
+        """Writes the store of a value into its buffer, composites flat."""
         let = self.lets[store.value]
         flat = tuple(a for axes in store.axes for a in axes)
         shape = self.layout.shape(flat)

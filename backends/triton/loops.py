@@ -122,8 +122,9 @@ class Passer(Merger):
     # tile by tile
 
     def _loops(self, one: Pass, dim: Dim, axis: Axis, low: str, high: str) -> None:
-        """One loop over all tiles, each of which is asked whether the domain cuts it; or, where that leaves registers
-        enough, one text for two loops: whole tiles, and those that are cut on the right."""
+        """Writes one loop over all tiles, each of which is asked whether the domain cuts it; or, where that leaves
+        registers enough, one text for two loops: whole tiles, and those that are cut on the right.
+        """
         start = self.fresh(f"{dim.name}_from")
         cuts = self.numbers.cuts(axis) if self.kernel.stream is not None else None
         if cuts is None or (axis.bound is not None and len(axis.bound.spans) > 1):
@@ -169,7 +170,7 @@ class Passer(Merger):
         self.body.close()
 
     def _step(self, one: Pass, dim: Dim, start: str, high: str) -> None:
-        """One tile of the passed axis."""
+        """Writes one tile of the passed axis."""
         block, scribe = self.given.block(dim.name), self.scribe
         scan = next((let.op for let in one.inner if isinstance(let.op, Scan)), None)
         if scan is not None and scan.back:

@@ -44,11 +44,11 @@ class Frame:
         return self.given.names.fresh(wanted)
 
     def lets(self, lets: tuple[Let, ...], ends: frozenset[str] = frozenset()) -> None:
-        """The statements of lets; the kernel knows how."""
+        """Writes the statements of lets; the kernel knows how."""
         raise NotImplementedError(lets, ends)
 
     def place(self) -> None:
-        """Where the program stands along every axis that does not move while it runs."""
+        """Writes where the program stands along every axis that does not move while it runs."""
         self._programs()
         for dim in self.layout.dims:
             if dim.role == "whole":
@@ -61,7 +61,9 @@ class Frame:
                 self.pack(dim, f"{self.tiles[dim.name]} * {self.given.block(dim.name)}")
 
     def _programs(self) -> None:
-        """A tile of the rows, the heaviest first, of the columns, and one element of every other axis."""
+        """Writes which element or tile each program has: a tile of the rows, the heaviest first, of the columns, and
+        one element of every other axis.
+        """
         cut = [d for d in self.layout.dims
                if d.role in ("rows", "columns") and not (d.role == "rows" and self.kernel.resumed)]
         digits: list[tuple[str, str, str]] = []
@@ -108,7 +110,7 @@ class Frame:
         self.body(f"{name} = {at} < {extent}")
 
     def pack(self, dim: Dim, start: str) -> None:
-        """The positions of a cut dimension in this tile, and where the tile ends along its slowest axis."""
+        """Writes the positions of a cut dimension in this tile, and where the tile ends along its slowest axis."""
         total, block = self._total(dim), self.given.block(dim.name)
         first, at = self.fresh(f"{dim.name}0"), self.fresh(f"{dim.name}_at")
         self.body(f"{first} = {start}")

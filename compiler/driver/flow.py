@@ -42,7 +42,8 @@ def read_source(path_or_text: str | Path, report: Report, sources: Sources = DIS
 
 
 def find(source: Source, name: str, report: Report, sources: Sources = DISK) -> Source | None:
-    """A used spec: beside the file that uses it, else one of einc's."""
+    """Finds a used spec: beside the file that uses it, else one of einc's. None where there is none, which is reported.
+    """
     found = sources.used(source, name)
     if isinstance(found, Problem):
         report.add(found)

@@ -18,7 +18,7 @@ from einc.syntax.printing.layout import alike
 
 
 def declare(scope: Scope, statements: Iterable[s.Statement]) -> None:
-    """Everything that equations need to know first; a bad declaration is reported and left out."""
+    """Fills the scope with everything that equations need to know first; a bad declaration is reported and left out."""
     ordered = list(statements)
     late: list[Structure] = []
     for statement in ordered:
@@ -110,7 +110,7 @@ def _index(scope: Scope, statement: s.Statement, at: int) -> list[Structure]:
 
 
 def _settle(scope: Scope) -> None:
-    """Each index of the program gets one letter, and each text those that its lines see."""
+    """Gives each index of the program one letter, and each text those that its lines see."""
     texts = [scope.texts.root, *scope.texts.used.values()]
     aside = stood_aside(texts, scope.reserved | scope.numbers.sizes.keys())
     for index in [x for x in aside if x.set in {of.of.set for of in scope.sets.lengths.values()}]:

@@ -32,7 +32,9 @@ def place_of(slots: tuple[Slot, ...], at: int) -> int | None:
 
 
 def counted(scope: Scope) -> None:
-    """The lengths are inputs, declared or not."""
+    """Adds the tensors of lengths to the scope as inputs, where no line declares them; reports one that is declared
+    otherwise.
+    """
     for lengths in scope.sets.lengths.values():
         found = scope.find(lengths.name, (lengths.of.set,))
         if found is None:
@@ -49,8 +51,9 @@ def counts(scope: Scope, signature: Signature) -> bool:
 
 
 def settled(scope: Scope) -> None:
-    """Every position in a tensor has its request before it, and what is given has the two
-    side by side: they are one axis."""
+    """Reports tensors in which not every position has its request before it, and what is given has the two side by
+    side: they are one axis.
+    """
     for signature in scope.signatures if scope.sets.lengths else ():
         for at, slot in enumerate(signature.slots):
             if not slot.set.by:
@@ -86,7 +89,7 @@ class Owners:
     known: dict[Index, Index]
 
     def told(self, slots: tuple[Slot, ...], subs: tuple[Term, ...], span: Span) -> None:
-        """What a read, or a left side, says."""
+        """Notes what a read, or a left side, says of the requests of positions. Raises NoRequest."""
         for at, slot in enumerate(slots):
             if not slot.set.by:
                 continue
@@ -100,21 +103,21 @@ class Owners:
                 self.one(index, request.index, span)
 
     def one(self, index: Index, request: Index, span: Span) -> None:
-        """One position, and its request."""
+        """Notes the request of one position. Raises NoRequest where it had another one."""
         before = self.known.setdefault(index, request)
         if before != request:
             raise NoRequest(f"`{index}` is a position of request `{before}`, and here of `{request}`", span,
                             helps=(Help(f"write `{index}'` for one of the two"),))
 
     def bound(self, indices: tuple[Index, ...], span: Span) -> None:
-        """In what a big operator runs over, a position belongs to the request nearest before it, too."""
+        """Notes that in what a big operator runs over a position belongs to the request nearest before it, too."""
         for at, index in enumerate(indices):
             before = next((i for i in reversed(indices[:at]) if i.set.cls == "request"), None)
             if index.set.by and before is not None:
                 self.one(index, before, span)
 
     def moved(self, by: Mapping[Index, Term], span: Span) -> None:
-        """What stands at the places of positions belongs to what stands at the places of their requests."""
+        """Notes that what stands at the places of positions belongs to what stands at the places of their requests."""
         for place, sub in by.items():
             owner = self.known.get(place)
             for index in dict.fromkeys(_bare(sub)) if owner is not None else ():
@@ -171,7 +174,7 @@ class Ragged:
     owners: Mapping[str, Mapping[Index, Index]]
 
     def refused(self, outputs: Iterable[Signature], recurs: Iterable[BlockLoop], report: Report) -> None:
-        """What is given back has one axis for a request and its position, as what is given."""
+        """Reports outputs that have not one axis for a request and its position, as what is given."""
         for signature in outputs:
             for at, slot in enumerate(signature.slots):
                 if slot.set.by and (problem := one_axis(signature, at)) is not None:

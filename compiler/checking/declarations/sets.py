@@ -176,7 +176,9 @@ def _quotient(above: Extent, below: Extent, span: Span) -> Extent:
 
 
 def structures(scope: Scope, late: list[Structure]) -> None:
-    """Direct sums first, those of known parts before those of them, then composites."""
+    """Reads the lines of sets that are made of others: direct sums first, those of known parts before those of them,
+    then composites.
+    """
     sums = [x for x in late if isinstance(x.body, s.DirectSum)]
     while sums:
         ready = [x for x in sums if not any(index_name(p) in {y.name for y in sums} for p in _parts(x))] or sums
@@ -198,7 +200,7 @@ def _parts(one: Structure) -> tuple[s.Expression, ...]:
 
 
 def _direct_sum(scope: Scope, one: Structure) -> None:
-    """`= c ⊕ ρ`: all of the one, then all of the other."""
+    """Notes `= c ⊕ ρ`: all of the one, then all of the other."""
     indices = scope.text(one.body.span).indices
     index = indices[one.name]
     parts = tuple(declared(scope, p) for p in _parts(one))
@@ -221,7 +223,7 @@ def _direct_sum(scope: Scope, one: Structure) -> None:
 
 
 def _composite(scope: Scope, one: Structure) -> None:
-    """`= (i a)`: any index of the set may be written as that pair."""
+    """Notes `= (i a)`: any index of the set may be written as that pair."""
     node = one.body
     index = scope.text(node.span).indices[one.name]
     inner = node.items[0] if isinstance(node, s.Group) and len(node.items) == 1 else node
@@ -280,7 +282,9 @@ def declared(scope: Scope, node: s.Expression) -> Index:
 
 
 def check_extents(scope: Scope) -> None:
-    """With the sizes that the text fixes, extents are numbers of elements, and composites are what their parts make."""
+    """Reports extents that are no numbers of elements with the sizes that the text fixes, and composites that are not
+    what their parts make.
+    """
     for name, index in scope.alphabet.indices.items():
         fixed = scope.numbers.fixed
         value = _value(index.set.extent, fixed)

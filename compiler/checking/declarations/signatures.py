@@ -143,7 +143,8 @@ def _ambiguous(node: s.Expression, found: list[Reading], words: Vocabulary) -> A
 
 
 def _bare_label(scope: Scope, node: s.Expression) -> None:
-    """`x_th` is a name with a label; where its letters are indices that is unlikely to be meant."""
+    """Raises the problem of `x_th`, a name with a label, where its letters are indices: that is unlikely to be meant.
+    """
     for script in node.scripts if isinstance(node, s.Scripted) else ():
         if script.kind.startswith("label") and reads_as_indices(scope, script):
             raise bare_label(node.base.span.text if isinstance(node, s.Scripted) else "", script)

@@ -140,7 +140,7 @@ class _Call:
         return self._passed_through(self._body(letters, tuple(params)), values, params)
 
     def _script(self, scripts: tuple[s.Script, ...]) -> None:
-        """The indices that the call's script gives to the definition's letters, and their domain."""
+        """Finds the indices that the call's script gives to the definition's letters, and their domain."""
         found = binder(self.context, scripts, self.span, own=True)
         if len(found.bound) > 1 and (wider := over_several(self.function, len(found.bound))) is not None:
             self.function = wider

@@ -165,7 +165,7 @@ def _product(context: Context, factors: tuple[s.Expression, ...], operators: tup
 
 
 def _quotient(context: Context, factors: tuple[s.Expression, ...], operators: tuple[str, ...], at: int) -> None:
-    """`a / b c` has two readings to people; a number on either side of the stroke settles it."""
+    """Raises AmbiguousQuotient for `a / b c`, which people read in two ways; a number beside the stroke settles it."""
     end = at + 1
     if end < len(factors) and operators[end] == "" and _applies(context, factors[at], factors[end]):
         end += 1
@@ -233,7 +233,7 @@ def _folded(context: Context, fold: str, operator: s.Expression, rest: tuple[s.E
 
 
 def _not_cut(inner: Value, bound: frozenset[Index], domain: Term, said: bool, span: Span) -> None:
-    """A sum over fewer points than its body was normalised over no longer adds up to what the body promises."""
+    """Raises CutDomain for a sum over fewer points than its body was normalised over."""
     for index, line in inner.lines.items():
         if said and index in bound and not proves(line, domain):
             raise CutDomain(f"the sum over `{index}` cuts the domain over which its body was normalised", span,

@@ -71,7 +71,7 @@ def _in_time(context: Context, index: Index, domain: Term, meant: bool, span: Sp
 
 
 def choose(context: Context, signature: Signature, members: Members) -> None:
-    """The two tensors of a set: its elements by rank, and what is 1 on them."""
+    """Makes the two tensors of a set: its elements by rank, and what is 1 on them."""
     operator, group = members.written.factors if isinstance(members.written, s.Product) else (members.written, None)
     found = head(operator)
     if found is None or found[0].text != "topk" or not isinstance(group, s.Group):

@@ -193,7 +193,7 @@ class _Call:
                               helps=(Help(way),))
 
     def _tie(self) -> None:
-        """The extents of the spec that the arguments fix, plain names before expressions."""
+        """Finds the extents of the spec that the arguments fix, plain names before expressions."""
         pairs = [(slot, index, node) for tensor, _, slots, node in self.values.values()
                  for slot, index in zip(tensor.slots, slots, strict=True)]
         pairs.sort(key=lambda pair: pair[0].set.extent not in map(size, pair[0].set.extent.sizes))
@@ -229,7 +229,7 @@ class _Call:
         self.given[key] = Given(named.term, slots, extra)
 
     def _fix(self) -> None:
-        """A size that the called spec fixes is fixed for the caller, too."""
+        """Fixes for the caller the sizes that the called spec fixes. Raises WrongSet where they are others."""
         scope = self.context.scope
         for name, fixed in self.called.program.sizes.items():
             extent = self.sizes.get(name, size(name))

@@ -66,7 +66,7 @@ class Copy:
         return self.called.program
 
     def spliced(self) -> None:
-        """Everything of the copy stands among what is made; what the call does not give is asked for."""
+        """Adds everything of the copy to what is made; what the call does not give is asked for."""
         program = self.program
         self._choose_letters()
         self._pass_through()
@@ -166,8 +166,9 @@ class Copy:
                         equation.source)
 
     def _pass_through(self) -> None:
-        """Each tensor carries the indices that pass through what it is made of; chance,
-        all that pass through the call."""
+        """Finds for each tensor the indices that pass through what it is made of; chance, all that pass through the
+        call.
+        """
         program = self.program
         into: dict[str, set[str]] = {e.target: {*e.reads} for e in program.equations}
         for repeat in program.repeats:
@@ -190,7 +191,9 @@ class Copy:
         self.extra = {key: tuple(indices) for key, indices in found.items()}
 
     def _choose_letters(self) -> None:
-        """One letter is over one set in a program: the spec's own letters where they are free or over the same set."""
+        """Chooses letters for the copy, since one letter is over one set in a program: the spec's own letters where
+        they are free or over the same set.
+        """
         alphabet = self.scope.alphabet
         known = {**{name: index.set for name, index in alphabet.indices.items()}, **alphabet.letters}
         used = {i.name.rstrip("'") for given in self.given.values() for i in given.extra} | {i.name for i in self.layer}

@@ -34,7 +34,9 @@ def stem(source: Source) -> str:
 
 def outputs(work: Work, recurs: list[BlockLoop], repeats: list[IndexLoop],
             ranks: tuple[int, ...] | None = None) -> list[Signature]:
-    """The declared outputs, else what is defined and never read; what a round makes anew is none."""
+    """The declared outputs, else what is defined and never read; what a round makes anew is none. With `ranks`, of
+    documents, only equations of these ranks count. Reports outputs that nothing defines.
+    """
     chosen = work.collected.outputs
     if not chosen:
         updates = (e for recur in recurs for e in recur.updates)

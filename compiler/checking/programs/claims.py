@@ -192,7 +192,8 @@ def _equation(context: Context, letters: tuple[Index, ...], found: Value, domain
 
 
 def _quantified(context: Context, clauses: Iterable[s.Clause], known: set[Index]) -> None:
-    """`for all i, j`: every index is meant for all of its values; one that is named must be there."""
+    """Raises a problem for `for all i, j` with an index that is not there; every index is meant for all of its values.
+    """
     for clause in clauses:
         for node in _words(clause.body):
             name = index_name(node)

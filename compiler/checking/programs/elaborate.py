@@ -79,7 +79,7 @@ class Work:
                 self._definition(function)
 
     def _keys(self) -> None:
-        """A key for each signature: its Python name, with its letters where two share one."""
+        """Gives each signature a key: its Python name, with its letters where two share one."""
         names: dict[str, int] = {}
         for signature in self.scope.signatures:
             names[signature.name.python] = names.get(signature.name.python, 0) + 1
@@ -143,7 +143,7 @@ class Work:
         return Context(self.scope, report, made, owner, left, value, self.settle, self.scope.text(span), loop=loop)
 
     def _rounds(self, rounds: Rounds, fixed: tuple[Index, ...]) -> None:
-        """The index that the rounds take piece by piece, and the domain they take it from."""
+        """Finds the index that the rounds take piece by piece, and the domain they take it from."""
         context = self._context("·", None, self.made, self.report, rounds.span, Loop(fixed))
         named = [context.vocabulary(frozenset()).index(index_name(x) or "") for x in rounds.conditions]
         asked = [x if rounds.block else upwards(context, x) for x in rounds.conditions]
@@ -168,7 +168,7 @@ class Work:
         self.blocks.inner.setdefault(rounds, []).extend([*made.equations, *([] if equation is None else [equation])])
 
     def _update(self, entry: Entry) -> None:
-        """The next value of a state: it exists where the state does."""
+        """Reads the next value of a state: it exists where the state does."""
         signature, rounds = entry.left.signature, entry.loop.rounds
         assert rounds is not None
         start, made, report = self.collected.entries.get(id(signature)), self.made.apart(), Report()
@@ -278,7 +278,7 @@ class Work:
     # what stands for itself: read to be checked, and thrown away
 
     def _map(self, found: Map) -> None:
-        """A map gives a whole number for the numbers that it is given."""
+        """Reports a map that does not give a whole number for the numbers that it is given."""
         made = self.made.apart()
         with self.scope.telling():
             context = self._context(found.name, frozenset(found.params), made, Report(), found.span)
@@ -292,7 +292,7 @@ class Work:
         made.release_keys()
 
     def _definition(self, function: Function) -> None:
-        """The body of a definition, tried on parameters of which nothing is known."""
+        """Reports what is wrong in the body of a definition, tried on parameters of which nothing is known."""
         made = self.made.apart()
         letters = {x: Index(x, IndexSet("feature", size(f"·{x}"))) for p in function.params for x, _ in p.letters}
         letters |= {x + marks: Index(x + marks, i.set) for x, i in letters.items() for marks in ("'", "''", "'''")}
@@ -324,7 +324,7 @@ def _said(domain: Term, given: Term = TRUE) -> Term:
 
 
 def _started(entry: Entry, start: Entry | None) -> None:
-    """A state has a value before the first round."""
+    """Raises NeverStarted for a state without a value before the first round, AssignsInput for one that is given."""
     signature = entry.left.signature
     if signature.role != "local":
         raise AssignsInput(f"`{signature.text}` is declared as {signature.role}, so no round gives it a value",

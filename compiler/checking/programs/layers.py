@@ -80,7 +80,7 @@ def _signature(work: Work, key: str) -> Signature | None:
 
 
 def _outside(work: Work, repeat: IndexLoop, by: dict[str, Equation]) -> None:
-    """What is made anew in each round is read in the rounds alone."""
+    """Reports reads outside of rounds of what is made anew in each of them."""
     inside = {key for key in repeat.inside if repeat.index not in by[key].indices}
     readers: Iterable[tuple[str, frozenset[str]]] = [
         *((e.target, e.reads) for e in by.values() if e.target not in repeat.inside),
@@ -98,7 +98,9 @@ def _outside(work: Work, repeat: IndexLoop, by: dict[str, Equation]) -> None:
 
 
 def _acyclic(work: Work, repeat: IndexLoop, repeats: list[IndexLoop], by: dict[str, Equation]) -> None:
-    """What a round reads is there before the first one: no equation on the way reads what the rounds give."""
+    """Reports circles: what a round reads is there before the first one, so no equation on the way may read what the
+    rounds give.
+    """
     mine, states = set(repeat.inside), {state for state, _, _ in repeat.states}
     owners = {state: r for r in repeats for state, _, _ in r.states}
     start = [first for _, first, _ in repeat.states] + [r for k in repeat.inside

@@ -136,7 +136,7 @@ def _spans(work: Work) -> dict[str, Span]:
 
 
 def _outside(work: Work, owners: dict[str, BlockLoop]) -> None:
-    """What is made anew in each round is read in the rounds alone."""
+    """Reports reads outside of rounds of what is made anew in each of them."""
     spans = _spans(work)
     anew = {e.target for recur in owners.values() for e in recur.inside
             if recur.member or recur.index not in e.indices}
@@ -155,7 +155,9 @@ def _outside(work: Work, owners: dict[str, BlockLoop]) -> None:
 
 
 def _acyclic(work: Work, recurs: list[BlockLoop]) -> None:
-    """What a round reads is there before the first one: no equation on the way reads what the rounds give."""
+    """Reports circles: what a round reads is there before the first one, so no equation on the way may read what the
+    rounds give.
+    """
     by = {e.target: e for e in [*work.made.equations, *work.equations.values()]}
 
     def inner(key: str) -> frozenset[str]:

@@ -248,7 +248,7 @@ class Engine:
         text.cache = None
 
     def _put_back(self, text: Text) -> None:
-        """A text waits again, and what is kept of it is free."""
+        """Lets a text wait again, and frees what is kept of it."""
         self._forget(text)
         text.back = True
         self.running.remove(text)

@@ -192,7 +192,7 @@ def _unmade(program: NormalProgram, members: list[Equation], virtual: frozenset[
 
 def _finish(program: NormalProgram, virtual: frozenset[str], barred: Pairs, parent: dict[str, str],
             root: object) -> None:
-    """A pointwise equation over a kernel's own results joins it, if all its other operands stand before the kernel.
+    """Joins to a kernel pointwise equations over its own results, if all its other operands stand before the kernel.
 
     Results along two axes, each read at the same position, are no axis of one kernel: then it stays apart.
     """

@@ -81,7 +81,7 @@ class Lowering:
     tame: set[str] = field(default_factory=set)  # factors that are finite numbers also where a domain fails
 
     def equation(self, equation: Equation, text: str) -> None:
-        """The lets of one equation, and its store if it is kept."""
+        """Adds the lets of one equation, and its store if it is kept."""
         for index in equation.indices:
             self.sets[index.name] = index.set
         match equation.body:

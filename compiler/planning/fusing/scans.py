@@ -42,7 +42,7 @@ class Scanning(Lowering):
         return self.let(PreviousCarry(), (target,), axes, known.kind if known is not None else "real")
 
     def resolved(self) -> None:
-        """What was carried, by the names of the lets that carry it."""
+        """Gives lets that read what was carried the names of the lets that carry it, in place of those of equations."""
         for name, let in self.lets.items():
             if isinstance(let.op, PreviousCarry):
                 self.lets[name] = let.with_args(lambda name: self.values[name])

@@ -124,7 +124,7 @@ class _Rewriting(Generic[P]):
         return self._program(loops), loops
 
     def _name_reads(self) -> None:
-        """What is read of a state and is a value of the text has its name."""
+        """Gives what is read of a state the name of a value of the text, where it is one."""
         names: dict[str, str] = {}
         read = {name for found in self.reads.values() for name, _, _ in found}
         for key, equation in list(self.made.items()):

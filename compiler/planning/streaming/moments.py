@@ -212,7 +212,7 @@ class Moving(Basis):
     moved: Moved = field(default_factory=Moved)
 
     def _moment(self, equation: Equation, fold: Fold, found: Moment) -> None:
-        """The fold from moments about the running mean; where its centre is that mean, it is one of them."""
+        """Makes the fold from moments about the running mean; where its centre is that mean, it is one of them."""
         real = any(True for _ in reads(found.value))
         if fold.op != "sum" or fold.bound != (self.index,) or not real:
             raise Entangled(fold.body)
@@ -281,7 +281,7 @@ class Moving(Basis):
         return moments
 
     def _offset(self, equation: Equation, fold: Fold, found: Offset) -> None:
-        """The fold from one about the running maxima in its difference; Entangled where that has none."""
+        """Makes the fold of one about the running maxima in its difference. Raises Entangled where that has none."""
         results = [(side, part) for side, part in addends(found.difference) if self._holds(part)]
         near = [(side, part) for side, part in results if self._maximum(part, fold)]
         if not near or fold.op != "sum" or fold.bound != (self.index,):
@@ -307,7 +307,7 @@ class Moving(Basis):
             key_of(replace(body, op="sum", body=ONE)) == key_of(replace(fold, op="sum", body=ONE))
 
     def _followed(self, made: str, mantissa: Read, reference: Read | None) -> None:
-        """The equation of a difference's fold, once the sum of its weights has the scale e^reference, or none."""
+        """Adds the equation of a difference's fold, once the sum of its weights has the scale e^reference, or none."""
         _, fold, near = self.moved.offsets[made]
         axes, body = self.out[made].axes, fold.body
         moment = Read(made if reference is None else self._fresh(made, "scaled"), axes)

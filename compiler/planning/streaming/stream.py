@@ -181,7 +181,7 @@ class _Pass(Moving):
     # finish
 
     def finish(self) -> None:
-        """What stands outside the folds, simplified: scales that cancel are gone."""
+        """Simplifies what stands outside the folds: scales that cancel are gone."""
         self._settle()
         bodies: dict[str, Term] = {}
         for target in self._finish_order():
