@@ -95,7 +95,9 @@ def meant(tree: s.SyntaxTree, specs: Specs) -> Mapping[Place, Reading]:
 
 
 def _worked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str, ...]) -> tuple[Work, list[s.Statement]]:
-    """Every equation of a text read, as far as it can be, and the lines of the text with those that it uses."""
+    """Every equation of a text read, as far as it can be, and the lines of the text with those that it uses. Problems
+    go to the report.
+    """
     found = elaborated(tree, specs.prelude.statements, report)
     tree = found.tree
     foreign = Foreign(tree.own is not None, tree.unknown, tree.shaped, found.inlined, found.guessed)

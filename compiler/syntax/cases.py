@@ -92,7 +92,9 @@ def closed(words: list[Word]) -> list[Word]:
 
 
 def _sum(rows: list[_Row], first: Word, last: Word, source: Source, report: Report) -> list[Word]:
-    """The sum over the rows, of each the indicators of its conditions and of what the rows before it leave."""
+    """The sum over the rows, of each the indicators of its conditions and of what the rows before it leave. Problems go
+    to the report.
+    """
     place = first.start
     conditions = [row.conditions for row in rows]
     for row in rows[:-1]:

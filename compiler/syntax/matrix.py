@@ -31,7 +31,7 @@ def marked(found: list[Word], source: Source, report: Report) -> list[Word]:
 
 
 def _environments(found: list[Word], source: Source, report: Report) -> list[Word]:
-    """The words with every environment of a matrix in square brackets."""
+    """The words with every environment of a matrix in square brackets. Problems go to the report."""
     out: list[Word] = []
     at = 0
     while at < len(found):

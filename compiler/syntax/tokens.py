@@ -46,7 +46,7 @@ MAX_EXPANSIONS, MAX_EXPANDED = 20, 100_000
 def words(source: Source, report: Report, functions: frozenset[str] = frozenset(),
           skip: tuple[tuple[int, int], ...] = (), within: tuple[int, int] | None = None,
           macros: Macros = NONE) -> list[Word]:
-    """Every word of the text, or of a part of it.
+    """Every word of the text, or of a part of it. Problems go to the report.
 
     `functions` are names that a macro may spell, `skip` ranges that are no equations, `macros` the author's own.
     """
@@ -342,7 +342,7 @@ class _Lexer:
         self.report.add(two_primes(self.source, self.out, marks, Span(self.source, start, end)))
 
     def _mark(self, accent: str, start: int, end: int) -> None:
-        """Puts a combining mark, which belongs to the last letter: K̂ is \widehat K."""
+        """Puts a combining mark, which belongs to the last letter: K̂ is \\widehat K."""
         if not self.out or self.out[-1].type not in _NAMES or self.out[-1].end != start:
             self._unreadable(self.source.text[start:end], start, end)
             return

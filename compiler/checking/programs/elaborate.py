@@ -232,7 +232,7 @@ class Work:
         self.equations[id(signature)] = Equation(signature.key, terms, domain, body, " ".join(entry.span.text.split()))
 
     def _evaluated(self, entry: Entry, made: Made, report: Report) -> tuple[Value, Term]:
-        """What the right side means, and where the equation holds."""
+        """What the right side means, and where the equation holds. Problems go to the report."""
         signature, rounds = entry.left.signature, entry.loop.rounds
         terms = tuple(_axis(axis, self.scope) for axis in entry.left.axes)
         left = frozenset(i for axis in entry.left.axes for i in axis)
