@@ -84,7 +84,9 @@ def imported(node: ast.Import | ast.ImportFrom) -> dict[str, Value]:
 
 
 def alone(state: State, target: ast.expr, was: Value, scope: Scope) -> None:
-    """`x += y` changes the array itself: CannotSayError where it has another name that would change, too."""
+    """Raises CannotSayError for `x += y`, which changes the array itself, where it has another name that would change,
+    too.
+    """
     if not isinstance(was, Tensor):
         return
     other: Scope | None = scope
