@@ -110,7 +110,9 @@ class Ends:
         return self._extreme(fold)
 
     def _extreme(self, fold: Fold) -> Extent:
-        """The least or greatest over rows of the tile; over units there is the one of this piece of work."""
+        """Writes the search for the least or greatest over rows of the tile; over units there is the one of this piece
+        of work.
+        """
         rows = self.schedule.rows
         over = [i for i in fold.bound if i.name not in self.places]
         if len(over) > 1 or any(i.name != rows.name for i in over):

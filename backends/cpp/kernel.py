@@ -143,7 +143,7 @@ class _Kernel:
             self.places.make(let)
 
     def _turned(self) -> None:
-        """Operands of sums over rows with their rows one after the other, and of products of pairs as pairs."""
+        """Writes operands of sums over rows with their rows one after the other, and of products of pairs as pairs."""
         lets, places = self.schedule.lets(), self.places
         for let in self.schedule.kernel.lets:
             found = places.pairing.narrow.get(let.name)
@@ -171,7 +171,7 @@ class _Kernel:
                 places.begin(let, let.carry.fold)
 
     def _few(self) -> None:
-        """Operands of products of few rows: rows one after the other, and which sums grow so."""
+        """Writes operands of products of few rows: rows one after the other, and which sums grow so."""
         places, schedule = self.places, self.schedule
         lets = schedule.lets()
         for let in schedule.kernel.lets:
@@ -246,7 +246,7 @@ class _Kernel:
             body(f"const auto {pointer} = {pointer}_all + {moved} * {pointer}_{self.kept[name]};")
 
     def _settled(self) -> None:
-        """Sums that have grown with their rows one after the other, as lanes again."""
+        """Writes sums that have grown with their rows one after the other, as lanes again."""
         places, lets = self.places, self.schedule.lets()
         for name, where in places.grown.items():
             other = places.arguments.fresh("other")

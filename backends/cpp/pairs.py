@@ -24,21 +24,21 @@ def _paired(places: Places, let: Let, kind: str, amount: str, text: str) -> None
 
 
 def pack_pairs(places: Places, let: Let) -> None:
-    """Pairs of features of a tile of rows."""
+    """Writes pairs of features of a tile of rows."""
     count = places.count(let)
     text = f"pack_pairs({{pointer}}, {{along}}, {{step}}, rows, {count}, {{name}});"
     _paired(places, let, "features", f"({count} + 1) / 2 * M", text)
 
 
 def pair_rows(places: Places, let: Let) -> None:
-    """Pairs of rows, each with all its features."""
+    """Writes pairs of rows, each with all its features."""
     count, across = places.count(let), places.across(let)
     text = f"pair_positions({{pointer}}, {{along}}, {{step}}, rows, {count}, {across}, {{name}});"
     _paired(places, let, "rows", f"M / 2 * {across}", text)
 
 
 def pair_stream(places: Places, let: Let) -> None:
-    """Pairs of positions of the stream, each with all its features."""
+    """Writes pairs of positions of the stream, each with all its features."""
     count = places.count(let)
     many = "if (QV > 1 || rows > FEW || {step} != 1) "
     text = f"{many}pair_positions({{pointer}}, {{along}}, {{step}}, count, {count}, {count}, {{name}});"

@@ -279,7 +279,7 @@ class Places:
         self.refer(let, lambda at: Value(f"{name}[{at.vector}]", let.kind, True))
 
     def begin(self, let: Let, fold: str) -> None:
-        """Vectors in which a fold grows, at its start."""
+        """Writes vectors in which a fold grows, at its start."""
         name = self.arguments.fresh(let.name)
         self.names[let.name] = name
         self.body(f"V {name}[QV];")
@@ -337,7 +337,9 @@ class Places:
             self.refer(let, lambda at: Value(f"{name}[{self.flat(let, at)}]", "real", False))
 
     def _streamed(self, let: Let, name: str, features: tuple[str, ...], count: str) -> None:
-        """Features of a tile of the stream: where they lie if they are float, else in memory of the tile."""
+        """Finds or writes features of a tile of the stream: where they lie if they are float, else in memory of the
+        tile.
+        """
         pointer, s, f = f"{name}_at", f"{name}_s", f"{name}_f"
         self.strides[let.name] = pointer, s, f
         self.refer(let, lambda at: Value(f"{pointer}[({at.position}) * {s} + {self.flat(let, at)} * {f}]",

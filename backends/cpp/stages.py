@@ -42,7 +42,7 @@ class Stages:
             self._stage(stage)
 
     def _pairs(self) -> None:
-        """Operands along the stream for products of pairs."""
+        """Writes operands along the stream for products of pairs."""
         lets = self.schedule.lets()
         for name, found in self.places.pairing.narrow.items():
             if product_at_end(lets[name], self.schedule) == "stream":

@@ -142,8 +142,9 @@ def _checks(names: Named, body: Writer, helpers: set[str]) -> None:
 
 
 def read_values(names: Named, body: Writer, helpers: set[str], checked: bool = True) -> None:
-    """Integers in one type; what follows from lengths; elements that stand as positions
-    are checked, unless they have been."""
+    """Writes integers in one type; what follows from lengths; elements that stand as positions are checked, unless they
+    have been.
+    """
     module = names.module
     given = {t.key for t in module.given}
     for tensor in module.inputs:

@@ -296,7 +296,9 @@ def _step(step: Leaf, page: Page, dialect: Dialect) -> None:
 
 
 def _whole(step: Leaf, page: Page) -> Leaf:
-    """The step, with names for all rows at once of what it does not take tile by tile."""
+    """Writes under one name what lies tile by tile, and returns the step with names for all rows at once of what it
+    does not take tile by tile.
+    """
     names = page.laid.whole(page.module, step) if page.laid is not None else []
     for name in names:
         if name not in page.wholes:

@@ -71,7 +71,7 @@ def _rest(step: SegmentSum) -> tuple[str, ...]:
 
 def _sum(step: SegmentSum, module: Module, numbered: str, count: Extent, body: Writer,
          names: Names) -> tuple[str, tuple[str, ...]]:
-    """Each element's sum in the wide type, and its axes after the element's."""
+    """Writes each element's sum in the wide type, and its axes after the element's."""
     rows = {axis: names.fresh(axis) for axis in step.rows}
     ends, out = names.fresh("ends"), element(module.buffers[step.out])
     listed = f"{', '.join(rows.values())}{',' * (len(rows) == 1)}"

@@ -148,7 +148,7 @@ class Numbers:
     # spans
 
     def ends(self, axis: Axis, span: Interval) -> tuple[str, str]:
-        """The span within the axis, in storage positions, under names."""
+        """Writes the span within the axis, in storage positions, under names."""
         extent = sized(axis.set.extent)
         lows, highs = limits(axis, span, self, inline=True)
         low = "0"

@@ -113,7 +113,7 @@ def _open_tiles(module: Module, kernel: Kernel, low: str, high: str, rows: str, 
 
 
 def _prepare(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -> None:
-    """Operands that are the same for every tile, in the arithmetic of the kernel; memory for its results."""
+    """Writes operands that are the same for every tile, in the arithmetic of the kernel; memory for its results."""
     scribe.tile.tiled = scribe.tile.widened = True
     moving = {a.name for a in (kernel.grid, kernel.stream) if a is not None}
     loads = [let for let in kernel.lets if isinstance(let.op, Load) and not moving & set(let.axes)]
@@ -126,7 +126,7 @@ def _prepare(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -> No
 
 
 def _tile_lengths(module: Module, kernel: Kernel, grid: Axis | None, body: Writer, scribe: Scribe) -> str:
-    """Rows (and columns) of a tile, so that its largest value stays near the cache."""
+    """Writes how many rows (and columns) a tile has, so that its largest value stays near the cache."""
     stream = kernel.stream
     if grid is None:
         assert stream is not None

@@ -90,7 +90,7 @@ class Folder(Scribe):
                              self.folded_dims(let)), False
 
     def _neutral(self, let: Let) -> dict[str, Code]:
-        """The masked arguments: under a name, with the mask where it is needed."""
+        """Writes the masked arguments: under a name, with the mask where it is needed."""
         assert isinstance(let.op, Dot | Reduce | ScatterAdd)
         fold = let.op.fold if isinstance(let.op, Reduce) else "sum"
         out: dict[str, Code] = {}
@@ -189,7 +189,7 @@ class Folder(Scribe):
                 and sum(not self.arguments.is_number(a) for a in let.args) == 1)
 
     def _deep(self, let: Let, left: str, right: str, depth: Dim) -> Code:
-        """A product whose depth the host may cut: whole where it is short, else in steps."""
+        """Writes a product whose depth the host may cut: whole where it is short, else in steps."""
         self.helpers.add("_deep")
         self.deep.add(depth.name)
         block, extent = self.arguments.block(depth.name), self.extent(depth)

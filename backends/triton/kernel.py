@@ -144,7 +144,7 @@ class _Kernel(Passer):
             self.scribe.store(store)
 
     def _in_order(self) -> None:
-        """Tiles one after the other: what is carried goes from each to the next."""
+        """Writes tiles one after the other: what is carried goes from each to the next."""
         grid, passed = self.kernel.grid, self.kernel.resumed
         assert grid is not None and passed is not None and passed.bound is not None
         for let in self.kernel.lets:

@@ -84,7 +84,7 @@ class Reader:
     # addresses
 
     def load(self, let: Let) -> Code:
-        """The tile of a load in the type of its tensor, under a name."""
+        """Writes the tile of a load in the type of its tensor, under a name."""
         assert isinstance(let.op, Load)
         shape = self.layout.shape(let.axes)
         pointer = self._pointer(let.op.buffer, let.op.subs, shape, args=let.args)

@@ -50,7 +50,7 @@ class Passer(Merger):
 
     @contextmanager
     def _each(self, reaches: list[tuple[str, str]], dim: Dim) -> Iterator[tuple[str, str]]:
-        """The ends of a piece; of several, one text for all."""
+        """Writes the ends of a piece; of several, one text for all."""
         if len(reaches) == 1:
             yield reaches[0]
             return
@@ -93,7 +93,7 @@ class Passer(Merger):
         return names[0], names[1]
 
     def _part(self, axis: Axis, dim: Dim, low: str, high: str) -> tuple[str, str]:
-        """The share of this program in a piece: a whole number of tiles."""
+        """Writes the share of this program in a piece: a whole number of tiles."""
         block = self.given.block(dim.name)
         named = low.isidentifier() and high != extent_text(self.given, self.kernel, (axis.name,))
         first, last = (low, high) if named else self._named(axis, (low, high))
@@ -149,7 +149,7 @@ class Passer(Merger):
         self.body.close()
 
     def _whole(self, dim: Dim, begins: list[str], ends: list[str], low: str, high: str) -> tuple[str, str]:
-        """Where the tiles begin that the domain does not cut, and where they end."""
+        """Writes where the tiles begin that the domain does not cut, and where they end."""
         block = self.given.block(dim.name)
         whole, upto = (self.fresh(f"{dim.name}_{n}") for n in ("whole", "upto"))
         begin, end = low, high

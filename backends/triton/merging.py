@@ -83,7 +83,7 @@ class Merger(Frame):
             self.body(f"{name} = {spelling.merged(fold, name, share.text, scribe.helpers)}")
 
     def _reference(self, let: Let, name: str, share: str) -> str:
-        """The running maximum, and the factor by which everything relative to it shrinks when it grows."""
+        """Writes the running maximum, and the factor by which everything relative to it shrinks when it grows."""
         assert let.carry is not None
         before, scale = self.fresh(f"{name}_before"), self.fresh(f"{name}_scale")
         self.scales[let.name] = scale

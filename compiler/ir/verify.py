@@ -117,7 +117,8 @@ def _needed(step: Step) -> frozenset[str]:
 
 
 def _operation(step: Operation, module: Module) -> None:
-    """Places in the fields of an operation are places of its operands and results; axes have a slot each."""
+    """Checks that places in the fields of an operation are places of its operands and results; axes have a slot each.
+    """
     buffers = module.buffers
     match step:
         case Contract():

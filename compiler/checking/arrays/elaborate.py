@@ -210,7 +210,7 @@ class _Work:
         return True
 
     def _agrees(self, name: Name, value: Value, body: s.Relation) -> None:
-        """Holds the axes of an array against those that its line declares. Raises ShapesDiffer."""
+        """Raises ShapesDiffer where the axes of an array are not those that its line declares."""
         if name not in self.arrays:
             return
         axes = self.arrays[name][1]

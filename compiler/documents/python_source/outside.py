@@ -39,7 +39,7 @@ def of_library(names: Mapping[str, Value], path: str) -> Value:
 
 
 def builtin(state: State, name: str, positional: list[Value], named: dict[str, Value]) -> Value:
-    """A function of Python itself, or one that the library's text is made of."""
+    """The value of a call of a function of Python itself, or of one that the library's text is made of."""
     if name in PRIMITIVES or name in VIEWS:
         return {**PRIMITIVES, **VIEWS}[name](state, *positional, **named)
     match name, positional:

@@ -173,8 +173,9 @@ class Engine:
         return rows
 
     def _join(self, left: int) -> None:
-        """Texts that wait begin, in their order, while there is room; one waits for what
-        another is about to have for it."""
+        """Lets texts that wait begin, in their order, while there is room; one waits for what another is about to have
+        for it.
+        """
         for text in self.waiting.copy():
             if left <= 0 and self.running:
                 return

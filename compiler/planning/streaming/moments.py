@@ -364,7 +364,7 @@ class Moving(Basis):
         return transform(simplify(term, ALL), change)
 
     def _settle(self) -> None:
-        """Quotients of sums that are carried as means."""
+        """Puts running means in place of the quotients of sums that they are."""
         for target in self.finishes:
             body = transform(self.out[target].body, lambda t: self.moved.means.get(t, t))
             self.out[target] = Equation(target, self.out[target].axes, self.out[target].domain, body,

@@ -152,7 +152,7 @@ class _Pass(Moving):
     # stabilise
 
     def stabilise(self) -> None:
-        """Folds of exp(e) carried relative to the running maximum of e."""
+        """Carries folds of exp(e) relative to the running maximum of e."""
         scaled: dict[str, tuple[Read, Read]] = {}
         for target in list(self.carries):
             equation = self.out[target]
@@ -238,7 +238,7 @@ class _Pass(Moving):
         return _lettered(made, self.source, others)
 
     def _guard(self, kept: frozenset[str], carries: tuple[CarriedFold, ...]) -> None:
-        """Rows without a point: what is stored is what the source gives for folds over nothing."""
+        """Guards rows without a point: what is stored is what the source gives for folds over nothing."""
         folds = [self.out[c.target] for c in carries]
         domains = {e.body.domain for e in folds if isinstance(e.body, Fold)}
         references = [c.reference for c in carries if c.reference]
