@@ -45,12 +45,13 @@ def _functions(path: Path, tree: ast.Module) -> Iterator[Shown]:
             about = (ast.get_docstring(node) or "").replace("\n", "\n    ")
             for inner in node.body:
                 if isinstance(inner, FUNCTION):
-                    yield from _shown(path, inner, f"class {node.name}: {about}")
+                    yield from _shown(path, inner, f"class {node.name}: {about}", node.name.startswith("_"))
 
 
-def _shown(path: Path, node: ast.FunctionDef | ast.AsyncFunctionDef, within: str) -> Iterator[Shown]:
-    """The function, where it is public or of more than a few lines."""
-    if node.name.startswith("_") and (node.end_lineno or node.lineno) - node.lineno < LONG:
+def _shown(path: Path, node: ast.FunctionDef | ast.AsyncFunctionDef, within: str,
+           hidden: bool = False) -> Iterator[Shown]:
+    """The function, where it is public, as no method of a `hidden` class is, or of more than a few lines."""
+    if (hidden or node.name.startswith("_")) and (node.end_lineno or node.lineno) - node.lineno < LONG:
         return
     described = ast.get_docstring(node, clean=False) is not None
     shown = copy(node)
