@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Literal, assert_never
 
-from einc.backends.host.bounds import Arithmetic, limits, search, text, total
+from einc.backends.host.bounds import Arithmetic, limits, nonnegative, search, text, total
 from einc.backends.host.code import tight
 from einc.backends.torch.loads import Reader
 from einc.backends.writer import Writer, identifier, sized
@@ -162,7 +162,7 @@ class Numbers:
         text = highs[0] if _searched(span.high) else f"min({', '.join([extent, *highs])})" if highs else extent
         text = f"max({low}, {text})"
         if span.when:
-            text += f" if {' and '.join(self._nonnegative(t) for t in span.when)} else {low}"
+            text += f" if {' and '.join(nonnegative(t, self) for t in span.when)} else {low}"
         self.body(f"{high} = {text}")
         return low, high
 
@@ -179,7 +179,7 @@ class Numbers:
             lows, highs = limits(axis, span, self)
             parts = [f"{high} > {x}" for x in lows] + [f"{low} < {x}" for x in highs]
             parts += [f"{x} < {y}" for x in lows for y in highs]  # a span of both sides may be empty itself
-            parts += [self._nonnegative(t) for t in span.when]
+            parts += [nonnegative(t, self) for t in span.when]
             both = " and ".join(parts)
             out.append(f"({both})" if len(parts) > 1 and len(spans) > 1 else both)
         return " or ".join(out)
@@ -189,11 +189,6 @@ class Numbers:
         where it has no bound on that side."""
         lows, highs = limits(axis, span, self)
         return ", ".join(lows), ", ".join(highs)
-
-    def _nonnegative(self, term: Term) -> str:
-        made = total(term, self)
-        above = Extent(tuple((m, c) for m, c in made.terms if c > 0))
-        return f"{self.number(above - made)} <= {self.number(above)}"
 
 
 def _wanted(term: Term) -> str:

@@ -56,10 +56,6 @@ class Macros:
         """The macros that hold at a place."""
         return _Seen(self, place)
 
-    def renewed(self) -> Macros:
-        """The same macros, of which nothing is spent."""
-        return Macros(self.lines)
-
 
 NONE = Macros({})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 
+from einc.checking.declarations.borrowed import flat
 from einc.checking.declarations.names import head, left_of, size_name
 from einc.checking.declarations.scope import Signature
 from einc.checking.programs.elaborate import Work
@@ -20,7 +21,7 @@ def lints(work: Work, tree: s.SyntaxTree, recurs: list[BlockLoop], repeats: list
           chosen: list[Signature]) -> None:
     """Tells what the text declares or defines and never uses, and other slips. Indices
     are letters, and letters cost nothing."""
-    lines = list(_flat(tree.statements))
+    lines = list(flat(tree.statements))
     read = _read(work, recurs, repeats)
     spoken = {word for line in lines if line.keyword in ("claim", "override") for word in _words(line)}
     for signature in work.scope.signatures:
@@ -110,12 +111,6 @@ def _read(work: Work, recurs: list[BlockLoop], repeats: list[IndexLoop]) -> set[
     keys = {x.members.key: x.key for x in work.scope.signatures if x.members is not None}
     lengths = {name.name for name in work.scope.sets.lengths.values()}
     return found | {keys[k] for k in found if k in keys} | {x.key for x in work.scope.signatures if x.name in lengths}
-
-
-def _flat(statements: tuple[s.Statement, ...]) -> Iterator[s.Statement]:
-    for statement in statements:
-        yield statement
-        yield from _flat(statement.block)
 
 
 def _declared(line: s.Statement) -> Iterator[tuple[str, Span]]:
