@@ -6,6 +6,7 @@ import keyword
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from math import lcm
 
 from einc.ir.indices import Atom, Extent, number
 
@@ -29,7 +30,7 @@ class Writer:
         self.lines.append("    " * self.depth + line if line else "")
 
     def statement(self, left: str, right: str, width: int = 110) -> None:
-        """`left right`; a long right side is broken before its outermost additions."""
+        """Writes `left right`; a long right side is broken before its outermost additions."""
         if len(left) + len(right) + 4 * self.depth <= width:
             self(left + right)
             return
@@ -93,9 +94,7 @@ def lettered(axes: Iterable[str]) -> dict[str, str]:
 def sized(extent: Extent, tight: bool = False) -> str:
     """An extent as an expression of whole numbers, with no operator but + - * //; `tight`
     where it stands inside a product."""
-    denominator = 1
-    for _, coefficient in extent.terms:
-        denominator = denominator * coefficient.denominator // _gcd(denominator, coefficient.denominator)
+    denominator = lcm(*(coefficient.denominator for _, coefficient in extent.terms))
     powers = [([(_atom(a), p) for a, p in m], c) for m, c in extent.terms]
     below = [_factor(n) if p == -1 else f"({' * '.join([_factor(n)] * -p)})"
              for m, _ in powers for n, p in m if p < 0]
@@ -122,6 +121,7 @@ def _factor(text: str) -> str:
 
 
 def _sum(terms: list[tuple[tuple[tuple[str, int], ...], Fraction]]) -> str:
+    """A sum of monomials with whole coefficients, as Python writes it; `0` where there are none."""
     out = ""
     for mono, coefficient in reversed(terms):
         factors = [n for n, p in mono for _ in range(int(p))]
@@ -165,9 +165,3 @@ def _outermost(text: str) -> list[str]:
             out.append(text[start:at])
             start = at + 1
     return [*out, text[start:]]
-
-
-def _gcd(a: int, b: int) -> int:
-    while b:
-        a, b = b, a % b
-    return a

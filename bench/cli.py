@@ -41,6 +41,7 @@ from bench import (
 from bench.case import CannotError
 from bench.record import Row, Run, read, write
 from bench.run import Plan, Tell, run
+from bench.signatures import drawn
 
 OUT = click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("bench/results"),
                    show_default=True,
@@ -627,6 +628,17 @@ def house_command(old: Path | None) -> None:
     for name in tables[0]:
         shown.add_row(name, *(table[name] for table in tables))
     wide_console().print(shown)
+
+
+@main.command("signatures", context_settings=HELP)
+@click.option("--count", type=click.IntRange(min=1), default=30, show_default=True, help="How many are drawn.")
+@click.option("--seed", type=int, default=0, show_default=True, help="The same seed draws the same functions.")
+@click.option("--bodies", is_flag=True, help="Print what they do, too.")
+def signatures_command(*, count: int, seed: int, bodies: bool) -> None:
+    """Drawn signatures with their docstrings and without bodies, for a reader who is to say what each function does and
+    what it mutates; with --bodies the same functions whole.
+    """
+    click.echo("\n\n".join(f"{n}. {one.text(bodies)}" for n, one in enumerate(drawn(house.ROOT, count, seed), 1)))
 
 
 @main.command("paired", context_settings=HELP)

@@ -24,9 +24,11 @@ from bench.checkouts import environment
 COMMANDS = {
     "torch": ("compile", "--backend", "torch"),
     "triton": ("compile", "--backend", "triton"),
+    "cpp": ("compile", "--backend", "cpp"),
     "torch-own": ("compile", "--own"),
     "torch-grad": ("compile", "--grad"),
     "triton-grad": ("compile", "--grad", "--backend", "triton"),
+    "cpp-grad": ("compile", "--grad", "--backend", "cpp"),
     "torch-serve": ("compile", "--plan", "serve"),
     "triton-serve": ("compile", "--plan", "serve", "--backend", "triton"),
     "module": ("compile", "--module"),

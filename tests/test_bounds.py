@@ -25,7 +25,7 @@ TRITON = {"tl": SimpleNamespace(minimum=min, maximum=max, abs=abs, full=lambda _
 
 
 def torch_spelling() -> Spelling:
-    reader: Any = SimpleNamespace(ranges={"t": ("t0", "t1")})
+    reader: Any = SimpleNamespace(tile=SimpleNamespace(ranges={"t": ("t0", "t1")}))
     return TorchNumbers(reader, Writer())
 
 

@@ -25,6 +25,17 @@ input E_v^f
 output y_t^f = E_{{w_t}}^f
 """
 
+BIAS = """
+index t, s : time(T)
+index d : feature(D)
+input n_s : {word}
+input q_t^d, k_s^d, v_s^d
+mask L_{{t s}} : s ≤ t
+L_{{t s}} = q_t^d k_{{s d}} + n_s
+A_{{t s}} = softmax_s(L_{{t s}})
+output y_t^d = Σ_s A_{{t s}} v_s^d
+"""
+
 
 @pytest.mark.parametrize("row", [e for e in ELEMENTS if e.storage], ids=lambda e: e.storage)
 def test_every_storage_has_a_spelling(row: Element) -> None:
@@ -43,7 +54,10 @@ def test_one_more_row(monkeypatch: pytest.MonkeyPatch) -> None:
     program = checking.typed(text)
     plan = front.plan(program)
     assert plan.buffers["w"].element == byte and "input w_{t} : byte" in show(program)
-    for back_end in ("torch", "triton"):
+    for back_end in ("torch", "triton", "cpp"):
         ast.parse(front.emit(plan, back_end))
+    # A pass that reads bytes has no type in C++, so torch's statements run it.
+    for word, compiled in (("int", True), ("byte", False)):
+        assert ("_native" in front.emit(front.plan(checking.typed(BIAS.format(word=word))), "cpp")) == compiled
     w, table = torch.tensor([3, 1, 2], dtype=torch.int8), torch.randn(3, 2, dtype=torch.float64)
     assert torch.equal(einc.compile(text)(w=w, E=table), table[[2, 0, 1]])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from bench import checkouts, house, paired
+from bench import checkouts, house, paired, signatures
 from bench.cli import main
 
 TOP = '''"""A file."""
@@ -106,6 +106,17 @@ def test_the_table_has_a_column_for_each_checkout(tmp_path: Path) -> None:
     assert re.search(r"^statements +1 +\d\d,\d\d\d *$", done.stdout, re.M)
     wrong = CliRunner().invoke(main, ["house", str(tmp_path / "specs")])
     assert wrong.exit_code == 1 and "it has no folder compiler/" in wrong.output
+
+
+def test_signatures_are_drawn_without_bodies(tmp_path: Path) -> None:
+    text = ('class One:\n    """A thing."""\n    def method(self, n: int) -> int:\n        """Twice n."""\n'
+            "        return 2 * n\n\ndef _short():\n    return 1\n")
+    place = checkout(tmp_path, {"compiler/a.py": text})
+    (one,) = signatures.drawn(place, 5, 3)
+    shown = 'compiler/a.py:3\nclass One: A thing.\ndef method(self, n: int) -> int:\n    """Twice n."""'
+    assert one.text(False) == shown and one.text(True) == f"{shown}\n    return 2 * n"
+    done = CliRunner().invoke(main, ["signatures", "--count", "2"])
+    assert done.exit_code == 0 and done.stdout == CliRunner().invoke(main, ["signatures", "--count", "2"]).stdout
 
 
 SAYS = "import sys\nprint({!r}, *sys.argv[1:])\nsys.exit('no' if 'fail' in sys.argv else 0)\n"

@@ -6,13 +6,19 @@ import re
 
 import pytest
 from helpers import typed, typed_of
-from programs import FILES
+from programs import FILES, SPEC_TEXTS, Case
 
 from einc.driver import front
 from einc.driver.flow import normalise
+from einc.driver.reports.recurrence import as_tex, as_text, recurrences
 from einc.syntax.printing.show import show
 
-STEMS = re.compile(r"_(sum|max|min|prod|exp|log|sqrt|cos|sin|scaled|moment|mean|term)\d*\b|_\{\\text\{\w*_\w*\}\}")
+STEMS = re.compile(r"_(sum|max|min|prod|exp|log|sqrt|cos|sin|scaled|moment|mean|term)\d*(?![A-Za-z0-9])"
+                   r"|_\{\\text\{\w*_\w*\}\}")
+# Labels that say what a value is: the elements that were chosen, whether one is among them, what stands at them, a part
+# or all of it, what it was.
+SAID = re.compile(r"_\{\\text\{\w*_(chosen|has|at|part|all|before)\d*\}\}")
+ASSIGNED = re.compile(r"^    +([A-Za-z]\w*) = ", re.M)  # names that the statements of a file give
 SOFTMAX = """
 index {t}, s : time(T)
 index d : feature({D})
@@ -42,9 +48,19 @@ def test_several_values_have_the_letters_of_their_tensors() -> None:
     assert {"S_Y", "S_W", "S_W2"} <= names(text)
 
 
-@pytest.mark.parametrize("name", ["attention", "gqa", "gpt2_block", "retention", "mla_rope"])
-def test_no_stem_of_a_pass_is_printed(name: str) -> None:
-    program = typed_of(next(case for case in FILES if case.name == name))
-    plan = front.plan(program, choices=front.choices(own=True))
-    said = [show(normalise(program)), *(text for step in plan.steps for text in step.texts)]
-    assert [found.group() for text in said for found in STEMS.finditer(text)] == []
+SHOWN = ("attention", "gqa", "gpt2_block", "retention", "mla_rope")
+
+
+@pytest.mark.parametrize("case", [case if case.name in SHOWN else pytest.param(case, marks=pytest.mark.whole)
+                                  for case in FILES], ids=lambda case: case.name)
+def test_no_stem_of_a_pass_is_printed(case: Case) -> None:
+    """Neither in the normal program, nor in a plan, a file or a recurrence; a name of a text or a spec may look so."""
+    program = typed_of(case)
+    normal, plan = normalise(program), front.plan(program, choices=front.choices(own=True))
+    said = [show(normal), *(text for step in plan.steps for text in step.texts),
+            *(write(one) for one in recurrences(normal) for write in (as_text, as_tex)),
+            *(name for name in ASSIGNED.findall(front.emit(plan, "torch")) if name not in program.tensors)]
+    specs = (f"_{{\\text{{{name}}}}}" for key in SPEC_TEXTS for name in [key.rpartition("/")[2]])
+    own = {found.group() for text in (case.text, *specs) for found in STEMS.finditer(text)}
+    found = {found.group() for text in said for found in STEMS.finditer(text)} - own
+    assert {name for name in found if SAID.fullmatch(name) is None} == set()

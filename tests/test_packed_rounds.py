@@ -137,7 +137,7 @@ for n in 1..T_r:
 
 def test_an_affine_state_goes_in_tiles_over_all_requests() -> None:
     (step,) = (s for s in front.plan(typed(DELTA), front.choices()).steps if isinstance(s, Recurrence | StateScan))
-    assert isinstance(step, Recurrence) and (step.known, step.unknown) == (0, 1)
+    assert isinstance(step, Recurrence) and (step.vectors.known, step.vectors.unknown) == (0, 1)
 
 
 def test_another_request_is_not_read() -> None:

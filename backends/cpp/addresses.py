@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from einc.backends.cpp.arguments import STORED, Arguments
+from einc.backends.cpp.arguments import Arguments, stored
 from einc.backends.cpp.schedule import Schedule, Unwritten
 from einc.backends.cpp.values import At, Value, converted
 from einc.ir.indices import Extent
@@ -77,7 +77,7 @@ class Addresses:
         """
         assert isinstance(let.op, Load)
         name = self.arguments.tensor(let.op.buffer)
-        type_ = STORED[self.module.buffers[let.op.buffer].element.storage]
+        type_ = stored(self.module.buffers[let.op.buffer].element)
         parts, rows = [name], []
         gathers: list[tuple[str, str, str]] = []
         for slot, sub in enumerate(let.op.subs):

@@ -14,11 +14,19 @@ from einc.backends.cpp.schedule import Schedule, Unwritten
 from einc.backends.host.code import Code
 from einc.backends.host.scalars import scalar, scalar_map
 from einc.backends.writer import identifier, sized
+from einc.ir.elements import Element
 from einc.ir.indices import Extent
 from einc.ir.plan import Let, Map, Module, Scalar
 from einc.ir.terms import Term
 
 STORED = {"data": "DATA", "wide": "float", "float64": "double", "int64": "L", "bool": "bool"}
+
+
+def stored(element: Element) -> str:
+    """The C++ type of elements in memory; raises Unwritten for a storage that has none here."""
+    if element.storage not in STORED:
+        raise Unwritten(f"numbers that are stored as {element.storage} have no type here")
+    return STORED[element.storage]
 
 
 def made(text: str, taken: set[str]) -> str:
@@ -63,7 +71,7 @@ class Arguments:
         found = self.module.buffers[buffer]
         text = identifier(buffer)
         if text not in self.tensors:
-            type_ = "float" if buffer in self.grown else STORED[found.element.storage]
+            type_ = "float" if buffer in self.grown else stored(found.element)
             self.tensors[text] = (self._strided(text, len(found.sets)), type_, len(found.sets))
         return self.tensors[text][0]
 

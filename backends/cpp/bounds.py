@@ -6,11 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import lcm
 from typing import Literal, assert_never
 
 from einc.backends.cpp.arguments import Arguments
 from einc.backends.cpp.schedule import Schedule, Unwritten
-from einc.backends.host.bounds import Arithmetic, limits, search, text, total
+from einc.backends.host.bounds import Arithmetic, limits, nonnegative, search, text, total
 from einc.backends.writer import Writer, identifier, sized
 from einc.ir.indices import Extent, Index, number, of_atom, size
 from einc.ir.plan import Axis, Interval
@@ -59,9 +60,7 @@ class Ends:
         written = sized(total)
         if "//" not in written:
             return f"({written})"
-        denominator = 1
-        for _, coefficient in total.terms:
-            denominator = denominator * coefficient.denominator // _divisor(denominator, coefficient.denominator)
+        denominator = lcm(*(coefficient.denominator for _, coefficient in total.terms))
         if any(power < 0 for monomial, _ in total.terms for _, power in monomial):
             raise Unwritten("its bounds divide by a size")
         return f"floored({sized(number(denominator) * total)}, {denominator})"
@@ -110,7 +109,9 @@ class Ends:
         return self._extreme(fold)
 
     def _extreme(self, fold: Fold) -> Extent:
-        """The least or greatest over rows of the tile; over units there is the one of this piece of work."""
+        """Writes the search for the least or greatest over rows of the tile; over units there is the one of this piece
+        of work.
+        """
         rows = self.schedule.rows
         over = [i for i in fold.bound if i.name not in self.places]
         if len(over) > 1 or any(i.name != rows.name for i in over):
@@ -148,7 +149,7 @@ class Ends:
         low = self.arithmetic("max", ["0", *lows])
         high = self.arithmetic("min", [extent, *highs])
         if span.when:
-            high = f"({' && '.join(self._nonnegative(t) for t in span.when)} ? {high} : 0)"
+            high = f"({' && '.join(nonnegative(t, self) for t in span.when)} ? {high} : 0)"
         return low, high
 
     def meets(self, axis: Axis, spans: tuple[Interval, ...]) -> str:
@@ -159,18 +160,6 @@ class Ends:
             lows, highs = limits(axis, span, self)
             parts = [f"{last} >= {x}" for x in lows] + [f"{first} < {x}" for x in highs]
             parts += [f"{x} < {y}" for x in lows for y in highs]
-            parts += [self._nonnegative(t) for t in span.when]
+            parts += [nonnegative(t, self) for t in span.when]
             out.append(f"({' && '.join(parts) or 'true'})")
         return " || ".join(out) or "false"
-
-    def _nonnegative(self, term: Term) -> str:
-        made = total(term, self)
-        above = Extent(tuple((m, c) for m, c in made.terms if c > 0))
-        return f"{self.number(above - made)} <= {self.number(above)}"
-
-
-def _divisor(a: int, b: int) -> int:
-    """The greatest common divisor."""
-    while b:
-        a, b = b, a % b
-    return a

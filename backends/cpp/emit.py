@@ -105,7 +105,7 @@ class Cpp:
         self._calls(kernel, page, many, few)
 
     def _calls(self, kernel: Kernel, page: Page, many: tuple[str, bool], few: tuple[str, bool]) -> None:
-        """The statements that try the compiled functions, for many rows and for few."""
+        """Writes the statements that try the compiled functions, for many rows and for few."""
         rows, work = _rows(kernel), sized(kernel.cost.flops)
         page.body.open(f"if {_many(kernel)} and {many[0]}, {work}, dtype):")
         if not self.torch.grown(kernel, page):
@@ -127,7 +127,8 @@ class Cpp:
         if isinstance(step, StateScan):
             self.functions.append(f"{texts}SCAN({name})")
         else:
-            counts = f"{step.known}, {step.unknown}, {sum(step.after)}, {len(step.after) - sum(step.after)}"
+            vectors, later = step.vectors, sum(step.vectors.after)
+            counts = f"{vectors.known}, {vectors.unknown}, {later}, {len(vectors.after) - later}"
             each = str(bool(set(step.groups[2]) & set(step.letters[0]))).lower()
             self.functions.append(f"{texts}RECURRENCE({name}, {counts}, {each})")
         return "_native_scan" if isinstance(step, StateScan) else "_native_affine", "_CPP", f'"{name}"', work, "dtype"

@@ -66,8 +66,8 @@ class _Kernel:
         """All definitions of the kernel: the tile, the memory that it needs, the call."""
         places, schedule = self.places, self.schedule
         places.body = self.body
-        places.narrow = narrow(schedule, places.addresses.module)
-        places.spared = spared(schedule, places.narrow)
+        places.pairing.narrow = narrow(schedule, places.addresses.module)
+        places.pairing.spared = spared(schedule, places.pairing.narrow)
         arguments = places.arguments
         rows = schedule.rows
         arguments.grown = frozenset(store.buffer for store in schedule.kernel.merged)
@@ -138,15 +138,15 @@ class _Kernel:
     # outside the stream
 
     def _made(self, lets: Sequence[Let]) -> None:
-        """Values of a unit or of a tile of rows."""
+        """Writes values of a unit or of a tile of rows."""
         for let in lets:
             self.places.make(let)
 
     def _turned(self) -> None:
-        """Operands of sums over rows with their rows one after the other, and of products of pairs as pairs."""
+        """Writes operands of sums over rows with their rows one after the other, and of products of pairs as pairs."""
         lets, places = self.schedule.lets(), self.places
         for let in self.schedule.kernel.lets:
-            found = places.narrow.get(let.name)
+            found = places.pairing.narrow.get(let.name)
             if product_at_end(let, self.schedule) == "rows":
                 places.turn(next(lets[a] for a in let.args if self.schedule.features(lets[a])))
                 if found is not None:
@@ -155,7 +155,7 @@ class _Kernel:
                 pack_pairs(places, lets[found.rows])
 
     def _carried(self) -> None:
-        """The start of what is carried along the stream."""
+        """Writes the start of what is carried along the stream."""
         places, schedule = self.places, self.schedule
         for let in schedule.kernel.lets:
             if let.carry is None:
@@ -171,7 +171,7 @@ class _Kernel:
                 places.begin(let, let.carry.fold)
 
     def _few(self) -> None:
-        """Operands of products of few rows: rows one after the other, and which sums grow so."""
+        """Writes operands of products of few rows: rows one after the other, and which sums grow so."""
         places, schedule = self.places, self.schedule
         lets = schedule.lets()
         for let in schedule.kernel.lets:
@@ -189,7 +189,7 @@ class _Kernel:
     # the stream
 
     def _stream(self, ends: Ends) -> None:
-        """The loop over the tiles of the stream."""
+        """Writes the loop over the tiles of the stream."""
         schedule, body, places = self.schedule, self.body, self.places
         stream = schedule.stream
         spans = stream.bound.spans if stream.bound is not None else None
@@ -226,8 +226,8 @@ class _Kernel:
         self.places.leave()
 
     def _runs(self) -> None:
-        """The head of a loop whose tiles end where what is kept lies elsewhere: in it the pointers are those of the run
-        that holds the tile.
+        """Writes the head of a loop whose tiles end where what is kept lies elsewhere: in it the pointers are those of
+        the run that holds the tile.
         """
         arguments, body = self.places.arguments, self.body
         arguments.spread = {identifier(name): f"{self.pieces}[{n}]" for n, name in enumerate(self.kept)}
@@ -246,7 +246,7 @@ class _Kernel:
             body(f"const auto {pointer} = {pointer}_all + {moved} * {pointer}_{self.kept[name]};")
 
     def _settled(self) -> None:
-        """Sums that have grown with their rows one after the other, as lanes again."""
+        """Writes sums that have grown with their rows one after the other, as lanes again."""
         places, lets = self.places, self.schedule.lets()
         for name, where in places.grown.items():
             other = places.arguments.fresh("other")
@@ -259,7 +259,7 @@ class _Kernel:
     # after the stream
 
     def _finished(self) -> None:
-        """What is made of the results of the stream, and the stores."""
+        """Writes what is made of the results of the stream, and the stores."""
         schedule, places = self.schedule, self.places
         self._made([let for let in schedule.kernel.lets if let.name in schedule.after])
         for store in schedule.kernel.stores:

@@ -7,7 +7,7 @@ plan says that rounding it does no harm. A number by which a loaded operand is m
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from einc.backends.cpp.schedule import Schedule, folds_pairs, product_at_end
 from einc.ir.elements import REAL
@@ -23,6 +23,15 @@ class Narrow:
     rows: str
     stream: str
     factors: tuple[str, ...]
+
+
+@dataclass
+class Pairing:
+    """`pairs` are operands as pairs of numbers; `narrow` are the products of these, and `spared` what they need not."""
+
+    pairs: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    narrow: Mapping[str, Narrow] = field(default_factory=dict)
+    spared: frozenset[str] = frozenset()
 
 
 def narrow(schedule: Schedule, module: Module) -> Mapping[str, Narrow]:

@@ -8,8 +8,8 @@ from einc.ir.plan import Let
 
 
 def _paired(places: Places, let: Let, kind: str, amount: str, text: str) -> None:
-    """Memory for the pairs of a loaded operand, and the statement that fills it where pairs are multiplied."""
-    if f"{let.name} {kind}" in places.pairs:
+    """Allots memory for the pairs of a loaded operand, and the statement that fills it where pairs are multiplied."""
+    if f"{let.name} {kind}" in places.pairing.pairs:
         return
     name = places.arguments.fresh(f"{let.name}_pairs")
     places.allot(name, amount)
@@ -20,25 +20,25 @@ def _paired(places: Places, let: Let, kind: str, amount: str, text: str) -> None
     places.body(text.format(pointer=found.pointer, along=along, step=places.addresses.stride(let, feature),
                             name=f"(u32*){name}"))
     places.body.lines.append("#endif")
-    places.pairs[f"{let.name} {kind}"] = (f"(const u32*){name}",)
+    places.pairing.pairs[f"{let.name} {kind}"] = (f"(const u32*){name}",)
 
 
 def pack_pairs(places: Places, let: Let) -> None:
-    """Pairs of features of a tile of rows."""
+    """Writes pairs of features of a tile of rows."""
     count = places.count(let)
     text = f"pack_pairs({{pointer}}, {{along}}, {{step}}, rows, {count}, {{name}});"
     _paired(places, let, "features", f"({count} + 1) / 2 * M", text)
 
 
 def pair_rows(places: Places, let: Let) -> None:
-    """Pairs of rows, each with all its features."""
+    """Writes pairs of rows, each with all its features."""
     count, across = places.count(let), places.across(let)
     text = f"pair_positions({{pointer}}, {{along}}, {{step}}, rows, {count}, {across}, {{name}});"
     _paired(places, let, "rows", f"M / 2 * {across}", text)
 
 
 def pair_stream(places: Places, let: Let) -> None:
-    """Pairs of positions of the stream, each with all its features."""
+    """Writes pairs of positions of the stream, each with all its features."""
     count = places.count(let)
     many = "if (QV > 1 || rows > FEW || {step} != 1) "
     text = f"{many}pair_positions({{pointer}}, {{along}}, {{step}}, count, {count}, {count}, {{name}});"
@@ -46,8 +46,8 @@ def pair_stream(places: Places, let: Let) -> None:
 
 
 def raw_stream(places: Places, let: Let) -> None:
-    """A tile of the stream in the type of the data, its features side by side."""
-    if f"{let.name} raw" in places.pairs:
+    """Writes a tile of the stream in the type of the data, its features side by side."""
+    if f"{let.name} raw" in places.pairing.pairs:
         return
     name, count = places.arguments.fresh(f"{let.name}_raw"), places.count(let)
     (feature,) = places.schedule.features(let)
@@ -59,11 +59,11 @@ def raw_stream(places: Places, let: Let) -> None:
     places.body(f"if ({step} != 1) {{ side_by_side({name}_at, {along}, {step}, count, {count}, (DATA*){name}); "
               f"{name}_at = (const DATA*){name}; {name}_s = {count}; }}")
     places.body.lines.append("#endif")
-    places.pairs[f"{let.name} raw"] = f"{name}_at", f"{name}_s"
+    places.pairing.pairs[f"{let.name} raw"] = f"{name}_at", f"{name}_s"
 
 
 def list_rows(places: Places, let: Let) -> None:
-    """A tile of few rows with features once more, its rows one after the other without a gap."""
+    """Writes a tile of few rows with features once more, its rows one after the other without a gap."""
     if let.name not in places.listed:
         name = places.arguments.fresh(f"{let.name}_listed")
         places.allot(name, f"FEW * ({places.count(let)})")

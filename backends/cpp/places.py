@@ -4,13 +4,13 @@ and loads and stores.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 from einc.backends.cpp.addresses import Addresses
 from einc.backends.cpp.arguments import Arguments, host_code
-from einc.backends.cpp.narrow import Narrow
+from einc.backends.cpp.narrow import Pairing
 from einc.backends.cpp.schedule import Schedule, Unwritten, in_memory, only_multiplied, product_at_end
 from einc.backends.cpp.values import At, Reference, Value, begun, converted, fold_of, mapped, selected, stepped, type_of
 from einc.backends.host.scalars import scalar
@@ -34,8 +34,8 @@ _KINDS: dict[str, Kind] = {"DATA": "real", "float": "real", "double": "exact", "
 @dataclass
 class Places:
     """The values of one kernel. `body` has the statements written so far, `memory` how many numbers each piece of
-    memory holds, `strides` the operands along the stream, `turned` tiles of rows whose rows stand one after the other,
-    `pairs` operands as pairs of numbers; `narrow` are the products of these, and `spared` what they need not."""
+    memory holds, `strides` the operands along the stream, `turned` tiles of rows whose rows stand one after the other.
+    """
 
     addresses: Addresses
     body: Writer = field(default_factory=Writer)
@@ -46,9 +46,7 @@ class Places:
     listed: dict[str, str] = field(default_factory=dict)  # tiles of few rows whose rows stand one after the other
     grown: dict[str, str] = field(default_factory=dict)  # sums whose rows do, and where
     turned: dict[str, tuple[str, str]] = field(default_factory=dict)
-    pairs: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    narrow: Mapping[str, Narrow] = field(default_factory=dict)
-    spared: frozenset[str] = frozenset()
+    pairing: Pairing = field(default_factory=Pairing)
     memory: list[tuple[str, str]] = field(default_factory=list)
     within: list[tuple[Let, str]] = field(default_factory=list)
 
@@ -81,16 +79,16 @@ class Places:
         self.refer(let, lambda _: Value(name, let.kind, True))
 
     def forget(self, let: Let) -> None:
-        """A value of a block is gone after it."""
+        """Forgets a value of a block after it."""
         self.refs.pop(let.name, None)
 
     def leave(self) -> None:
-        """After the stream a running maximum is what it is."""
+        """Ends the stream: after it a running maximum is what it is."""
         for let, name in self.within:
             self.vectors(let, name)
 
     def allot(self, name: str, amount: str) -> None:
-        """Memory of a tile for so many numbers, under a name."""
+        """Allots memory of a tile for so many numbers, under a name."""
         self.memory.append((name, amount))
 
     def count(self, let: Let) -> str:
@@ -187,7 +185,7 @@ class Places:
         return Value(f"whole({text}, bad)" if kind == "integer" else text, kind, False)
 
     def _lanes(self, let: Let, name: str, at: At) -> None:
-        """Statements that load a vector for each part of the tile of rows."""
+        """Writes statements that load a vector for each part of the tile of rows."""
         found = self.addresses.address(let, at, self.value)
         kind = _KINDS[found.type]
         self.body(f"{type_of(kind, True)} {name}[QV];")
@@ -227,16 +225,18 @@ class Places:
     # statements
 
     def make(self, let: Let) -> None:
-        """The statements that make a value outside of blocks; one that is cheaper to repeat stands where it is read."""
+        """Writes the statements that make a value outside of blocks; one that is cheaper to repeat stands where it is
+        read.
+        """
         schedule = self.schedule
         if let.kind == "scalar" or isinstance(let.op, Iota | Scalar):
             return
         rows, streams = schedule.has_rows(let), schedule.streams(let)
         if schedule.features(let):
             if in_memory(let, schedule) and not self._once(let) and (rows or streams or not isinstance(let.op, Load)):
-                self.body.lines += ["#if !PAIRS || QV == 1"] * (let.name in self.spared)
+                self.body.lines += ["#if !PAIRS || QV == 1"] * (let.name in self.pairing.spared)
                 self._array(let)
-                self.body.lines += ["#endif"] * (let.name in self.spared)
+                self.body.lines += ["#endif"] * (let.name in self.pairing.spared)
             return
         name = self.arguments.fresh(let.name)
         self.names[let.name] = name
@@ -267,7 +267,7 @@ class Places:
         return not blocks and features == set(schedule.features(let)) and not user.reads.count(let.name) > 1
 
     def _row(self, let: Let, name: str) -> None:
-        """A value for each row, in the vectors of the tile."""
+        """Writes a value for each row, in the vectors of the tile."""
         found = self.addresses.address(let, At(), self.value) if isinstance(let.op, Load) else None
         if found is not None and not found.gathers:
             self._lanes(let, name, At())
@@ -279,7 +279,7 @@ class Places:
         self.refer(let, lambda at: Value(f"{name}[{at.vector}]", let.kind, True))
 
     def begin(self, let: Let, fold: str) -> None:
-        """Vectors in which a fold grows, at its start."""
+        """Writes vectors in which a fold grows, at its start."""
         name = self.arguments.fresh(let.name)
         self.names[let.name] = name
         self.body(f"V {name}[QV];")
@@ -287,13 +287,13 @@ class Places:
         self.vectors(let, name)
 
     def variable(self, let: Let, at: At) -> None:
-        """A value of a block, in a variable."""
+        """Writes a value of a block, in a variable."""
         name = self.arguments.fresh(let.name)
         self.body(f"const {type_of(let.kind, True)} {name} = {converted(self.expression(let, at), let.kind, True)};")
         self.refer(let, lambda _: Value(name, let.kind, True))
 
     def load_block(self, let: Let) -> None:
-        """What is loaded for the rows of one position of a block."""
+        """Writes what is loaded for the rows of one position of a block."""
         name = self.arguments.fresh(let.name)
         self._lanes(let, name, At(position="s"))
         self.refer(let, lambda at: Value(f"{name}[{at.vector}]", let.kind, True))
@@ -306,7 +306,7 @@ class Places:
         self.refer(let, lambda at: Value(f"ld({name} + {self.flat(let, at)} * M + {at.vector} * W)", "real", True))
 
     def _array(self, let: Let) -> None:
-        """All features of a value, in memory of the tile."""
+        """Writes all features of a value, in memory of the tile."""
         schedule, name = self.schedule, self.arguments.fresh(let.name)
         features, count = schedule.features(let), self.count(let)
         self.names[let.name] = name
@@ -337,7 +337,9 @@ class Places:
             self.refer(let, lambda at: Value(f"{name}[{self.flat(let, at)}]", "real", False))
 
     def _streamed(self, let: Let, name: str, features: tuple[str, ...], count: str) -> None:
-        """Features of a tile of the stream: where they lie if they are float, else in memory of the tile."""
+        """Finds or writes features of a tile of the stream: where they lie if they are float, else in memory of the
+        tile.
+        """
         pointer, s, f = f"{name}_at", f"{name}_s", f"{name}_f"
         self.strides[let.name] = pointer, s, f
         self.refer(let, lambda at: Value(f"{pointer}[({at.position}) * {s} + {self.flat(let, at)} * {f}]",
@@ -376,14 +378,14 @@ class Places:
         return self.strides[let.name]
 
     def turn(self, let: Let) -> None:
-        """A tile of rows with features once more, its rows one after the other."""
+        """Writes a tile of rows with features once more, its rows one after the other."""
         if let.name not in self.turned:
             name = self.arguments.fresh(f"{let.name}_rows")
             across = self.across(let)
             self.allot(name, f"M * {across}")
-            self.body.lines += ["#if !PAIRS || QV == 1"] * (let.name in self.spared)
+            self.body.lines += ["#if !PAIRS || QV == 1"] * (let.name in self.pairing.spared)
             self.body(f"rows_of({self.names[let.name]}, {self.count(let)}, {across}, {name});")
-            self.body.lines += ["#endif"] * (let.name in self.spared)
+            self.body.lines += ["#endif"] * (let.name in self.pairing.spared)
             self.turned[let.name] = name, across
 
     def across(self, let: Let) -> str:

@@ -241,7 +241,9 @@ def folds_pairs(let: Let, schedule: Schedule) -> bool:
 
 
 def _check_in_pairs(let: Let, schedule: Schedule) -> None:
-    """What has a value for each feature of each pair is made where a fold over the features reads it."""
+    """Raises Unwritten unless what has a value for each feature of each pair is made where a fold over the features
+    reads it.
+    """
     users = [x for x in schedule.kernel.lets if let.name in x.reads]
     near = all(schedule.stages.get(x.name) == schedule.stages.get(let.name) for x in users)
     folded = all(in_pairs(x, schedule) if isinstance(x.op, Map | Select) else
@@ -300,7 +302,7 @@ def _check_carried(let: Let, schedule: Schedule) -> None:
 
 
 def _check_product(let: Let, schedule: Schedule) -> None:
-    """A product has operands that one of its bodies takes."""
+    """Raises Unwritten unless a product has operands that one of its bodies takes."""
     if folds_pairs(let, schedule):
         return
     lets, over = schedule.lets(), set(let.over)
@@ -332,6 +334,7 @@ def _check_product(let: Let, schedule: Schedule) -> None:
 
 
 def _check_stores(schedule: Schedule) -> None:
+    """Raises Unwritten where a store is neither a sum of products that tiles share nor a real number for each row."""
     lets = schedule.lets()
     for store in schedule.kernel.stores:
         let = lets[store.value]

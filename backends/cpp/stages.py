@@ -25,10 +25,11 @@ class Stages:
 
     @property
     def schedule(self) -> Schedule:
+        """The order in which the kernel computes its lets."""
         return self.places.schedule
 
     def write(self, ends: Ends) -> None:
-        """All statements, within the loop over tiles."""
+        """Writes all statements, within the loop over tiles."""
         schedule = self.schedule
         self._former()
         for let in schedule.kernel.lets:
@@ -41,16 +42,16 @@ class Stages:
             self._stage(stage)
 
     def _pairs(self) -> None:
-        """Operands along the stream for products of pairs."""
+        """Writes operands along the stream for products of pairs."""
         lets = self.schedule.lets()
-        for name, found in self.places.narrow.items():
+        for name, found in self.places.pairing.narrow.items():
             if product_at_end(lets[name], self.schedule) == "stream":
                 pair_stream(self.places, lets[found.stream])
             elif found.stream:
                 raw_stream(self.places, lets[found.stream])
 
     def _former(self) -> None:
-        """What is read as it was before this tile."""
+        """Writes what is read as it was before this tile."""
         for let in self.schedule.kernel.lets:
             if isinstance(let.op, PreviousCarry):
                 name, before = self.places.arguments.fresh(f"{let.args[0]}_before"), self.places.names[let.args[0]]
@@ -59,7 +60,7 @@ class Stages:
                 self.places.vectors(let, name)
 
     def _kept(self) -> None:
-        """Memory for the values of blocks that are read after their block."""
+        """Allots memory for the values of blocks that are read after their block."""
         lets = self.schedule.lets()
         for let in self.schedule.kernel.lets:
             operands = product_at_end(let, self.schedule)
@@ -73,7 +74,9 @@ class Stages:
                 self.places.allot(self.memory[name], "TILE * M")
 
     def _factor(self, let: Let) -> None:
-        """Memory for the product of the operands that have no features, where that is not one real value of blocks."""
+        """Allots memory for the product of the operands that have no features, where that is not one real value of
+        blocks.
+        """
         assert isinstance(let.op, Dot)
         lets = self.schedule.lets()
         plain = [a for a in let.args if not self.schedule.features(lets[a])]
@@ -83,7 +86,7 @@ class Stages:
             self.places.allot(self.memory[f"{let.name} factor"], "TILE * M")
 
     def _cut(self, ends: Ends) -> None:
-        """Whether the domain cuts this tile of the stream."""
+        """Writes whether the domain cuts this tile of the stream."""
         selects = [let for let in self.schedule.kernel.lets if isinstance(let.op, Select) and let.op.cut is not None
                    and self.schedule.streams(let)]
         tests = [ends.meets(self.schedule.stream, let.op.cut) for let in selects
@@ -91,7 +94,7 @@ class Stages:
         self.body(f"const bool cut = {' || '.join(tests) or 'false'};")
 
     def _stage(self, stage: int) -> None:
-        """One stage: its blocks, then the products and references that end it."""
+        """Writes one stage: its blocks, then the products and references that end it."""
         schedule, places, body = self.schedule, self.places, self.body
         lets = [let for let in schedule.kernel.lets if schedule.stages.get(let.name) == stage]
         block = [let for let in lets if schedule.streams(let) and schedule.has_rows(let)]
@@ -128,7 +131,7 @@ class Stages:
 
     def _blocks(self, stage: int, block: Sequence[Let], carried: Sequence[Let], factors: Sequence[Let],
                 referred: set[str]) -> None:
-        """Values of a few positions of the stream at a time."""
+        """Writes values of a few positions of the stream at a time."""
         schedule, places, body = self.schedule, self.places, self.body
         name = f"stage_{stage}"
         body.open(f"auto {name} = [&](auto many, auto cuts, L j) __attribute__((always_inline)) {{")
@@ -177,7 +180,7 @@ class Stages:
                 places.forget(let)
 
     def _products(self, let: Let) -> None:
-        """A product of features for the positions of a block."""
+        """Writes a product of features for the positions of a block."""
         places, schedule = self.places, self.schedule
         lets = schedule.lets()
         assert isinstance(let.op, Dot)
@@ -194,9 +197,10 @@ class Stages:
             self.body(f"    few_products<N>({given}, {name});")
             self.body("else {")
             self.body.lines.append("#endif")
-        found = places.narrow.get(let.name)
+        found = places.pairing.narrow.get(let.name)
         if found is not None:
-            (pairs,), (raw, along) = places.pairs[f"{found.rows} features"], places.pairs[f"{found.stream} raw"]
+            paired = places.pairing.pairs
+            (pairs,), (raw, along) = paired[f"{found.rows} features"], paired[f"{found.stream} raw"]
             self.body.lines.append("#if PAIRS")
             self.body(f"products16<N>({pairs}, {raw} + j * {along}, {along}, {places.count(left)}, {name});")
             if found.factors:
@@ -214,7 +218,7 @@ class Stages:
         places.refer(let, lambda at: Value(f"{name}[r][{at.vector}]", "real", True))
 
     def _folded(self, let: Let) -> None:
-        """A fold over features of what each row makes with each position of a block, all of them at a time."""
+        """Writes a fold over features of what each row makes with each position of a block, all of them at a time."""
         places, body, fold = self.places, self.body, fold_of(let)
         name = places.arguments.fresh(let.name)
         body(f"V {name}[N][QV];")
@@ -234,7 +238,7 @@ class Stages:
         return " * ".join(converted(self.places.value(a, At()), "real", False) for a in names) or "1.f"
 
     def _third(self, let: Let, at: At) -> None:
-        """The operands of a product that have no features."""
+        """Writes the operands of a product that have no features."""
         lets = self.schedule.lets()
         others = [a for a in let.args if not set(let.over) & set(lets[a].axes)]
         if others:
@@ -243,7 +247,7 @@ class Stages:
                 self.body(f"{text} *= {converted(self.places.value(other, at), 'real', True)};")
 
     def _value(self, let: Let, at: At) -> None:
-        """A value of a block, in a variable."""
+        """Writes a value of a block, in a variable."""
         places = self.places
         if isinstance(let.op, Select) and let.op.cut is not None:
             then = places.value(let.args[1], at)
@@ -263,7 +267,7 @@ class Stages:
         return " * ".join(converted(self.places.value(a, at), "real", True) for a in plain) or "splat(1.f)"
 
     def _merged(self, let: Let, at: At, referred: bool) -> None:
-        """One position's share of what is carried for each row."""
+        """Writes one position's share of what is carried for each row."""
         fold, name = let.carry.fold if let.carry is not None else "sum", self.places.names[let.name]
         name += "_part" * (let.carry is not None and fold == "sum")
         if isinstance(let.op, Dot):
@@ -276,7 +280,8 @@ class Stages:
         self.body(f"{name}[i] = {merged};")
 
     def _reference(self, let: Let) -> None:
-        """What a running maximum is where a row has no point so far, and how all that is relative to it shrinks."""
+        """Writes what a running maximum is where a row has no point so far, and how all that is relative to it shrinks.
+        """
         name, carry, body = self.places.names[let.name], let.carry, self.body
         assert carry is not None
         body(f"V {name}_finite[QV], {name}_scale[QV];")
@@ -289,14 +294,14 @@ class Stages:
         self.places.within.append((let, name))
 
     def _product(self, let: Let) -> None:
-        """A product of blocks that are stored, at the end of a stage."""
+        """Writes a product of blocks that are stored, at the end of a stage."""
         places, schedule, body = self.places, self.schedule, self.body
         lets = schedule.lets()
         wide = next(lets[a] for a in let.args if schedule.features(lets[a]))
         factor = self.memory.get(f"{let.name} factor")
         if factor is None:
             factor = self.memory[next(a for a in let.args if not schedule.features(lets[a]))]
-        found = places.narrow.get(let.name)
+        found = places.pairing.narrow.get(let.name)
         if product_at_end(let, schedule) == "stream":
             pointer, s, f = places.operand(wide)
             assert let.carry is not None
@@ -313,7 +318,8 @@ class Stages:
                 paired = self._halved(let)
                 body.lines.append("#if PAIRS")
                 body(f"pair_up({factor}, count, (u32*){paired});")
-                body(f"carry16((const u32*){paired}, {places.pairs[f'{found.stream} stream'][0]}, (count + 1) / 2, "
+                streamed = places.pairing.pairs[f"{found.stream} stream"][0]
+                body(f"carry16((const u32*){paired}, {streamed}, (count + 1) / 2, "
                      f"{places.count(let)}, {places.names[let.name]}, {scale});")
                 body.lines.append("#else")
             body(f"carry({factor}, {pointer}, {s}, {f}, count, {places.count(let)}, "
@@ -333,7 +339,8 @@ class Stages:
             halved = self._halved(let)
             body.lines.append("#if PAIRS")
             body(f"halve({factor}, count, rows, (u32*){halved});")
-            body(f"spread16((const u32*){halved}, {places.pairs[f'{found.rows} rows'][0]}, {across}, rows, count, "
+            rows = places.pairing.pairs[f"{found.rows} rows"][0]
+            body(f"spread16((const u32*){halved}, {rows}, {across}, rows, count, "
                  f"{places.count(let)}, {pointer}, {s}, {f}, {self._factors(found.factors)});")
             body.lines.append("#else")
         body(f"spread({factor}, {natural}, {across}, rows, count, {places.count(let)}, {pointer}, {s}, {f});")
@@ -346,7 +353,7 @@ class Stages:
         return name
 
     def _of_rows(self, let: Let) -> None:
-        """A value of the rows between two stages; one that is carried is merged into what it was."""
+        """Writes a value of the rows between two stages; one that is carried is merged into what it was."""
         if let.carry is None:
             self.places.make(let)
             return

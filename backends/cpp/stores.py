@@ -9,7 +9,7 @@ from einc.ir.plan import Let, Store
 
 
 def write_store(places: Places, store: Store) -> None:
-    """The statements that store a value of rows, with its features if it has some."""
+    """Writes the statements that store a value of rows, with its features if it has some."""
     let, strides = places.schedule.lets()[store.value], places.addresses.slots(store)
     rows, features = strides[places.schedule.rows.name], places.schedule.features(let)
     if not features:
@@ -29,7 +29,7 @@ def write_store(places: Places, store: Store) -> None:
 
 
 def store_block(places: Places, store: Store, at: At) -> None:
-    """The statement that stores a vector of a block."""
+    """Writes the statement that stores a vector of a block."""
     strides = places.addresses.slots(store)
     rows, along = strides[places.schedule.rows.name], strides[places.schedule.stream.name]
     value = converted(places.value(store.value, at), "real", True)

@@ -93,6 +93,13 @@ def _atom(atom: Term, spelling: Spelling, inline: bool) -> Extent:
     raise AssertionError(atom)
 
 
+def nonnegative(term: Term, spelling: Spelling) -> str:
+    """The condition that a term is ≥ 0, with nothing subtracted on either side."""
+    made = total(term, spelling)
+    above = Extent(tuple((m, c) for m, c in made.terms if c > 0))
+    return f"{spelling.number(above - made)} <= {spelling.number(above)}"
+
+
 @dataclass(frozen=True, slots=True)
 class Search:
     """The first (or the last) position of an axis at which the running greatest (or least) element of a tensor of whole

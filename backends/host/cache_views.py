@@ -62,7 +62,7 @@ def laid(module: Module, streams: Streams) -> Laid:
 
 
 def view(module: Module, step: BroadcastView, body: Writer, known: Laid | None, helpers: set[str]) -> None:
-    """The view where runs are of one length; adds the helper that it calls, if it calls one."""
+    """Writes the view where runs are of one length; adds the helper that it calls, if it calls one."""
     onto, text = sized(step.onto, tight=True), stored(module, step.operand, step.out)
     if step.order != tuple(range(len(step.order))):
         in_tiles = known is not None and step.out in known.axes

@@ -34,8 +34,9 @@ def stored(module: Module, name: str, out: str) -> str:
 
 
 def contract(module: Module, step: Contract, body: Writer, names: Names) -> None:
-    """Pairs in the planned order; einsum hands those of two matrices to a matrix product.
-    What is wide makes its pair wide."""
+    """Writes products of pairs in the planned order; einsum hands those of two matrices to a matrix product. What is
+    wide makes its pair wide.
+    """
     body(f"# {step.text}")
     letters = lettered(a for _, o in step.operands for a in o)
     mixed = module.buffers[step.out].element != WIDE

@@ -81,7 +81,7 @@ def given_sizes(names: Named, given: Iterable[str], types: list[str]) -> list[st
 
 
 def _shapes(module: Module, known: dict[str, str], body: Writer, told: Callable[[Tensor, str], str]) -> None:
-    """What the shapes tell of sizes that are not known yet; `told` is the statement for a tensor, or nothing."""
+    """Writes what the shapes tell of sizes that are not known yet; `told` is the statement for a tensor, or nothing."""
     pending: list[tuple[Tensor, int, Extent]] = []
     for tensor in module.given:
         targets: list[str] = []
@@ -102,7 +102,7 @@ def _shapes(module: Module, known: dict[str, str], body: Writer, told: Callable[
 
 
 def _solve(tensor: Tensor, n: int, extent: Extent, known: dict[str, str], body: Writer) -> None:
-    """An extent with one unknown size fixes it."""
+    """Writes the statement that solves an extent for its one unknown size, which is known from then on."""
     unknown = [s for s in extent.sizes if s not in known]
     if len(unknown) != 1:
         return
@@ -142,8 +142,9 @@ def _checks(names: Named, body: Writer, helpers: set[str]) -> None:
 
 
 def read_values(names: Named, body: Writer, helpers: set[str], checked: bool = True) -> None:
-    """Integers in one type; what follows from lengths; elements that stand as positions
-    are checked, unless they have been."""
+    """Writes integers in one type; what follows from lengths; elements that stand as positions are checked, unless they
+    have been.
+    """
     module = names.module
     given = {t.key for t in module.given}
     for tensor in module.inputs:
@@ -158,7 +159,7 @@ def read_values(names: Named, body: Writer, helpers: set[str], checked: bool = T
 
 
 def read_derived(names: Named, body: Writer) -> None:
-    """What follows from lengths, where something reads it; the lengths in one type."""
+    """Writes what follows from lengths, where something reads it; the lengths in one type."""
     for one in names.module.lengths:
         if one.piece or one.offset or one.start:
             body(f"{one.given} = {one.given}.long()")
@@ -166,7 +167,7 @@ def read_derived(names: Named, body: Writer) -> None:
 
 
 def _pieces(names: Named, one: Lengths, body: Writer, helpers: set[str], checked: bool) -> None:
-    """What follows from the lengths of the pieces of an axis."""
+    """Writes what follows from the lengths of the pieces of an axis."""
     total, starts = sized(one.total), f"{one.given}.cumsum(0) - {one.given}"
     if checked:
         helpers.add("_add_up")

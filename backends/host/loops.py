@@ -66,7 +66,7 @@ class Dialect(Protocol):
         ...
 
     def kernel(self, kernel: Kernel, page: Page) -> None:
-        """The statements that run a kernel."""
+        """Writes the statements that run a kernel."""
         ...
 
     def recurrence(self, step: Recurrence | StateScan, work: str) -> tuple[str, ...]:
@@ -92,7 +92,7 @@ Steps = Callable[[Page, Dialect], None]  # writes the steps of a page
 
 
 def repeat(step: Loop, page: Page, dialect: Dialect, write: Steps) -> None:
-    """A loop that calls the body, which stands after the entry as a function of its own."""
+    """Writes a loop that calls the body, which stands after the entry as a function of its own."""
     module, body, over = page.module, page.body, step.index.set
     name = page.names.fresh("_round")
     place = page.names.fresh(step.index.name)
@@ -140,7 +140,7 @@ def _shared(module: Module) -> bool:
 
 
 def each(step: PerRequest, page: Page, dialect: Dialect, write: Steps) -> None:
-    """A loop over requests that calls the body, which stands after the entry as a function of its own."""
+    """Writes a loop over requests that calls the body, which stands after the entry as a function of its own."""
     body, fresh = page.body, page.names.fresh
     name, made, n, one, first, last = map(fresh, ("_request", "made", "n", "one", "first", "last"))
     ours = ", ".join(step.writes)

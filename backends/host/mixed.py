@@ -71,7 +71,7 @@ class Mixed:
         return list(dict.fromkeys((*self.first.types(module), *self.other.types(module))))
 
     def kernel(self, kernel: Kernel, page: Page) -> None:
-        """The kernel in the dialect that can write it."""
+        """Writes the kernel in the dialect that can write it."""
         self._of(kernel).kernel(kernel, page)
 
     def ahead(self, kernel: Kernel, page: Page) -> str:

@@ -111,7 +111,7 @@ def below(texts: Sequence[str]) -> list[str]:
 
 
 def steps(page: Page, dialect: Dialect, some: Sequence[Step] | None = None) -> None:
-    """The statements of all steps, or of some."""
+    """Writes the statements of all steps, or of some."""
     counted: set[str] = set()
     page.laid = laid(page.module, dialect.streams)
     for one in page.module.steps if some is None else some:
@@ -121,7 +121,7 @@ def steps(page: Page, dialect: Dialect, some: Sequence[Step] | None = None) -> N
 
 
 def step(one: Step, page: Page, dialect: Dialect) -> None:
-    """The statements of one step."""
+    """Writes the statements of one step."""
     match one:
         case Choose():
             _choose(one, page, dialect)
@@ -134,8 +134,9 @@ def step(one: Step, page: Page, dialect: Dialect) -> None:
 
 
 def head(naming: Named, dialect: Dialect, out: Writer, imports: Sequence[str], notes: Sequence[str] = ()) -> None:
-    """The file's first lines: what it computes of what, notes on it, its imports, and the class of its results.
-    `imports` are those of its statements and helpers, beside the ones that every file of the dialect has."""
+    """Writes the file's first lines: what it computes of what, notes on it, its imports, and the class of its results.
+    `imports` are those of its statements and helpers, beside the ones that every file of the dialect has.
+    """
     module = naming.module
     source = module.source.replace("\\", "/").replace('"', "'")
     out(f'"""{module.name}: written by einc from {" ".join(source.split())}. It needs {dialect.needs}.')
@@ -177,7 +178,9 @@ def result(module: Module) -> str:
 
 
 def signature(naming: Named, out: Writer, asked: list[str], decorator: str = "") -> None:
-    """The caller's function; where a declared name is not free inside, it hands its arguments to another."""
+    """Writes the head of the caller's function; where a declared name is not free inside, it hands its arguments to
+    another.
+    """
     module = naming.module
     entry = "step" if module.past else entry_name(module.name)
     inside = [t.key for t in module.given]
@@ -212,7 +215,7 @@ def parameters(tensors: Sequence[str], sizes: Sequence[str]) -> str:
 
 
 def counts(step: Step, body: Writer, counted: set[str]) -> None:
-    """The number of runs wherever a step is the first that speaks of it."""
+    """Writes the number of runs wherever a step is the first that speaks of it."""
     for one in leaves((step,)):
         if isinstance(one, BroadcastView) and one.count not in counted:
             counted.add(one.count)
@@ -221,7 +224,7 @@ def counts(step: Step, body: Writer, counted: set[str]) -> None:
 
 
 def _choose(step: Choose, page: Page, dialect: Dialect) -> None:
-    """The price of each way as a number, and the steps of the cheapest."""
+    """Writes the price of each way as a number, and the steps of the cheapest."""
     body = page.body
     body(f"# {len(step.options)} orders of the same products; the price of a step is the larger of its operations and")
     body(f"# {step.balance} times the bytes it moves.")
@@ -293,7 +296,9 @@ def _step(step: Leaf, page: Page, dialect: Dialect) -> None:
 
 
 def _whole(step: Leaf, page: Page) -> Leaf:
-    """The step, with names for all rows at once of what it does not take tile by tile."""
+    """Writes under one name what lies tile by tile, and returns the step with names for all rows at once of what it
+    does not take tile by tile.
+    """
     names = page.laid.whole(page.module, step) if page.laid is not None else []
     for name in names:
         if name not in page.wholes:
@@ -305,8 +310,8 @@ def _whole(step: Leaf, page: Page) -> Leaf:
 
 
 def _call(step: Call, page: Page, ahead: str) -> None:
-    """One call of a library, its operands as batches of matrices; what is laid tile by tile has to be in one piece.
-    `ahead` is the condition under which the back end's own kernel is preferred.
+    """Writes one call of a library, its operands as batches of matrices; what is laid tile by tile has to be in one
+    piece. `ahead` is the condition under which the back end's own kernel is preferred.
     """
     body, laid = page.body, page.laid.axes if page.laid is not None else dict[str, int]()
     page.helpers |= _helpers(step)

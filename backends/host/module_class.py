@@ -52,7 +52,7 @@ class _Class:
         return f"self.{self.attribute[self.public(tensor)]}"
 
     def line(self, text: str) -> None:
-        """A statement, broken where it is long."""
+        """Writes a statement, broken where it is long."""
         self.out.lines += folded("    " * self.out.depth + text)
 
     def write(self, gradients: str) -> None:
@@ -132,7 +132,7 @@ class _Class:
         out.depth -= 1
 
     def _scalar(self, tensor: Tensor) -> None:
-        """A scalar that the call leaves out, and all of them as tensors."""
+        """Writes a scalar that the call leaves out, and all of them as tensors."""
         out, name, kind = self.out, self.public(tensor), self._kind(tensor)
         out(f"if {name} is None:")
         out(f"    {name} = {self.on_self(tensor)}{' if self.training else 0.0' if kind == 'rate' else ''}")

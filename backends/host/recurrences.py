@@ -71,7 +71,7 @@ class _Words:
 
 
 def _tiles(step: Recurrence, module: Module, words: _Words, helpers: set[str], called: str) -> None:
-    """The call of `_affine`, and its results with the axes of their buffers."""
+    """Writes the call of `_affine`, and its results with the axes of their buffers."""
     helpers |= {"_arranged", "_apart"}
     batch, positions, met, passing = step.groups
     vector, value, state = (words.groups(*groups) for groups in ((batch, positions, met), (batch, positions, passing),
@@ -79,27 +79,27 @@ def _tiles(step: Recurrence, module: Module, words: _Words, helpers: set[str], c
     gate, first, *rest = zip(step.reads, step.letters, strict=not step.ragged)
     each = met if set(met) & set(gate[1]) else ()
     made = [words.given("gate", gate, words.groups(batch, positions, each)), words.given("first", first, state)]
-    for count, kinds in ((step.known, (("k", vector), ("v", value))),
-                         (step.unknown, (("u", vector), ("w", vector), ("c", value))),
-                         (len(step.after), (("q", vector),))):
+    for count, kinds in ((step.vectors.known, (("k", vector), ("v", value))),
+                         (step.vectors.unknown, (("u", vector), ("w", vector), ("c", value))),
+                         (len(step.vectors.after), (("q", vector),))):
         listed = []
         for n in range(count):
             listed.append([words.given(stem, x, groups) for (stem, groups), x in zip(kinds, rest, strict=False)])
             rest = rest[len(kinds):]
             if len(kinds) == 1:
-                listed[-1].append(str(step.after[n]))
+                listed[-1].append(str(step.vectors.after[n]))
         made.append("[" + ", ".join(f"({', '.join(x)})" for x in listed) + "]")
     results = [words.fresh(f"{name}_made") for name in step.writes]
     found = f"({', '.join(results[:-1])}{',' * (len(results) == 2)})" if len(results) > 1 else "_"
     words.lines(f"{found}, {results[-1]} = {called}{', '.join(made)}, {step.tile})")
     for n, (name, axes) in enumerate(zip(step.writes, step.made, strict=True)):
-        groups = value if n < len(step.after) else state
+        groups = value if n < len(step.vectors.after) else state
         words.lines(f'{name} = _apart({results[n]}, {groups}, "{words.word(axes)}", {words.sizes}).to('
                     f"{element(module.buffers[name], PROMOTED)})")
 
 
 def _scan(step: StateScan, module: Module, words: _Words, helpers: set[str], called: str) -> None:
-    """The call of `_scan`, and the last state."""
+    """Writes the call of `_scan`, and the last state."""
     helpers.add("_arranged")
     gate, first, plus = zip(step.reads, step.letters, strict=not step.ragged)
     each = [(axis,) for axis in step.axes]

@@ -30,7 +30,7 @@ class SegmentWriter:
         self.pairs: list[Pair] = []
 
     def write(self) -> None:
-        """The calls of all pieces in their order."""
+        """Writes the calls of all pieces in their order."""
         for at, piece in enumerate(self.chain.pieces):
             self.body() if at else None
             if isinstance(piece, GradientLoop):
@@ -51,12 +51,14 @@ class SegmentWriter:
         return self.pairs[-1]
 
     def _call(self, pair: Pair, tensors: Mapping[str, str], sizes: Mapping[str, str], made: Mapping[str, str]) -> None:
-        """One call: what goes in by the keys of the piece, and what its results are called here."""
+        """Writes one call: what goes in by the keys of the piece, and what its results are called here."""
         given = [tensors[t.key] for t in pair.gradient.forward.inputs]
         self.body.lines += ["    " * self.body.depth + line for line in pair.call(given, sizes, made)]
 
     def _turns(self, piece: GradientLoop) -> None:
-        """A loop; of what is given by rounds each takes its own part, and the gradient of the whole is one stack."""
+        """Writes a loop; of what is given by rounds each takes its own part, and the gradient of the whole is one
+        stack.
+        """
         body, over = self.body, self.naming.inside(piece.index.set.extent)
         pair = self._pair(piece.body, "_round")
         for state, first, _ in piece.states:

@@ -11,7 +11,7 @@ from einc.ir.plan import Buffer, Module, SegmentSum
 
 
 def segment(step: SegmentSum, module: Module, body: Writer, names: Names, helpers: set[str]) -> None:
-    """The rows sorted, and their sums put in the order of the result's axes."""
+    """Writes the rows sorted, and their sums put in the order of the result's axes."""
     out, helpers_ = module.buffers[step.out], {"_numbered"}
     body(f"# {step.text}")
     sets = dict(zip(step.axes, out.sets, strict=True))
@@ -71,7 +71,7 @@ def _rest(step: SegmentSum) -> tuple[str, ...]:
 
 def _sum(step: SegmentSum, module: Module, numbered: str, count: Extent, body: Writer,
          names: Names) -> tuple[str, tuple[str, ...]]:
-    """Each element's sum in the wide type, and its axes after the element's."""
+    """Writes each element's sum in the wide type, and its axes after the element's."""
     rows = {axis: names.fresh(axis) for axis in step.rows}
     ends, out = names.fresh("ends"), element(module.buffers[step.out])
     listed = f"{', '.join(rows.values())}{',' * (len(rows) == 1)}"
@@ -98,7 +98,7 @@ def _whole(buffer: Buffer) -> bool:
 
 def _products(step: SegmentSum, module: Module, every: str, numbered: str, count: Extent, body: Writer,
               names: Names) -> None:
-    """A product for each element that is named, over its rows."""
+    """Writes a product for each element that is named, over its rows."""
     rows = {axis: names.fresh(axis) for axis in step.rows}
     sets, rest = dict(zip(step.axes, module.buffers[step.out].sets, strict=True)), _rest(step)
     one = names.fresh(f"{identifier(step.out)}_at")

@@ -39,7 +39,7 @@ def append(module: Module, out: str, parts: tuple[str, ...], axis: int) -> str:
 
 
 def single(module: Module, body: Writer, helpers: set[str]) -> None:
-    """What the cache tells before the sizes are known, where the caller gives something for all that it has."""
+    """Writes what the cache tells before the sizes are known, where the caller gives something for all that it has."""
     told = {n for t in module.given for s in t.slots for n in s.set.extent.sizes}
     if told & {module.past, module.dropped}:
         helpers.add("_only")
@@ -49,7 +49,7 @@ def single(module: Module, body: Writer, helpers: set[str]) -> None:
 
 
 def begin(naming: Named, body: Writer, helpers: set[str]) -> None:
-    """Whose the new positions are, and what is kept for each."""
+    """Writes whose the new positions are, and what is kept for each."""
     module = naming.module
     states = dict(module.generation.states) if module.generation is not None else {}
     if module.unpaged:
@@ -81,7 +81,7 @@ def shared(module: Module) -> int:
 
 
 def latest(module: Module, ahead: int, body: Writer) -> None:
-    """From there on the last new position of each request alone, where that is asked for."""
+    """Writes statements after which only the last new position of each request is there, where that is asked for."""
     rest, made, read = module.steps[ahead:], set[str](), {key for _, key in module.outputs}
     for step in leaves(rest):
         made |= makes(step)
@@ -98,8 +98,9 @@ def latest(module: Module, ahead: int, body: Writer) -> None:
 
 
 def end(naming: Named, body: Writer, names: Names) -> None:
-    """The caches have the new positions and states once all has been done: a step that fails leaves them as they
-    were."""
+    """Writes into the caches the new positions and states once all has been done: a step that fails leaves them as they
+    were.
+    """
     module = naming.module
     states = module.generation.states if module.generation is not None else ()
     if states:

@@ -10,7 +10,7 @@ from einc.ir.plan import Buffer, GroupedMatmul, TopK
 
 
 def pick(step: TopK, body: Writer, helpers: set[str]) -> None:
-    """The elements by rank."""
+    """Writes the elements by rank."""
     helpers.add("_largest")
     straight = step.order == tuple(range(len(step.order)))
     operand = step.operand if straight else f"{step.operand}.permute({', '.join(map(str, step.order))})"
@@ -22,7 +22,7 @@ def pick(step: TopK, body: Writer, helpers: set[str]) -> None:
 
 def grouped(step: GroupedMatmul, out: Buffer, body: Writer, names: Names, helpers: set[str],
             stored: Callable[[str], str]) -> None:
-    """A loop over the elements that some row names, with the rows that name each."""
+    """Writes a loop over the elements that some row names, with the rows that name each."""
     helpers.add("_groups")
     body(f"# {step.text}")
     extents = ", ".join(sized(s.extent) for s in out.sets)

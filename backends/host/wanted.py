@@ -28,7 +28,7 @@ def purposes(module: Module, results: Sequence[str]) -> list[int]:
 
 
 def steps_for(page: Page, dialect: Dialect, results: Sequence[str], bits: Sequence[int]) -> tuple[int, ...]:
-    """The steps; those that are not for every result where `wanted` says that one of theirs is asked for.
+    """Writes the steps; those that are not for every result where `wanted` says that one of theirs is asked for.
 
     For each result those with which it is made.
     """

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Literal, assert_never
 
-from einc.backends.host.bounds import Arithmetic, limits, search, text, total
+from einc.backends.host.bounds import Arithmetic, limits, nonnegative, search, text, total
 from einc.backends.host.code import tight
 from einc.backends.torch.loads import Reader
 from einc.backends.writer import Writer, identifier, sized
@@ -71,11 +71,11 @@ class Numbers:
         return _bare(sized(total))
 
     def needs(self, extent: Extent) -> None:
-        """Nothing: the function has a name for every size."""
+        """Does nothing: the function has a name for every size."""
 
     def end(self, axis: str, which: Literal["first", "last"]) -> Extent:
         """An end of a tile, of which the loop knows the first position and the one after the last."""
-        low, high = self.reader.ranges[axis]
+        low, high = self.reader.tile.ranges[axis]
         return size(low) if which == "first" else size(high) - number(1)
 
     def place(self, index: Index) -> str:
@@ -127,7 +127,7 @@ class Numbers:
         last = rows or over[-1]
         others = [i for i in over if i != last]
         loops = self._counting(others)
-        part = ":".join(self.reader.ranges[rows.name]) if rows is not None else ""
+        part = ":".join(self.reader.tile.ranges[rows.name]) if rows is not None else ""
         element = self._element(read, last, "values")
         text = f"{op}({element}[{part}])" if part else f"{op}({element}, default=0)"
         for index in others:
@@ -148,7 +148,7 @@ class Numbers:
     # spans
 
     def ends(self, axis: Axis, span: Interval) -> tuple[str, str]:
-        """The span within the axis, in storage positions, under names."""
+        """Writes the span within the axis, in storage positions, under names."""
         extent = sized(axis.set.extent)
         lows, highs = limits(axis, span, self, inline=True)
         low = "0"
@@ -162,7 +162,7 @@ class Numbers:
         text = highs[0] if _searched(span.high) else f"min({', '.join([extent, *highs])})" if highs else extent
         text = f"max({low}, {text})"
         if span.when:
-            text += f" if {' and '.join(self._nonnegative(t) for t in span.when)} else {low}"
+            text += f" if {' and '.join(nonnegative(t, self) for t in span.when)} else {low}"
         self.body(f"{high} = {text}")
         return low, high
 
@@ -173,13 +173,13 @@ class Numbers:
 
     def meets(self, axis: Axis, spans: tuple[Interval, ...]) -> str:
         """Whether the tile of the axis meets one of the spans."""
-        low, high = self.reader.ranges[axis.name]
+        low, high = self.reader.tile.ranges[axis.name]
         out: list[str] = []
         for span in spans:
             lows, highs = limits(axis, span, self)
             parts = [f"{high} > {x}" for x in lows] + [f"{low} < {x}" for x in highs]
             parts += [f"{x} < {y}" for x in lows for y in highs]  # a span of both sides may be empty itself
-            parts += [self._nonnegative(t) for t in span.when]
+            parts += [nonnegative(t, self) for t in span.when]
             both = " and ".join(parts)
             out.append(f"({both})" if len(parts) > 1 and len(spans) > 1 else both)
         return " or ".join(out)
@@ -189,11 +189,6 @@ class Numbers:
         where it has no bound on that side."""
         lows, highs = limits(axis, span, self)
         return ", ".join(lows), ", ".join(highs)
-
-    def _nonnegative(self, term: Term) -> str:
-        made = total(term, self)
-        above = Extent(tuple((m, c) for m, c in made.terms if c > 0))
-        return f"{self.number(above - made)} <= {self.number(above)}"
 
 
 def _wanted(term: Term) -> str:

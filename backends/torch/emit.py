@@ -52,15 +52,15 @@ class Torch:
         return [wide] * (bool(kernels) or speaks_wide(module)) + [narrow] * may_round
 
     def kernel(self, kernel: Kernel, page: Page) -> None:
-        """The loops of a kernel, where it stands."""
+        """Writes the loops of a kernel, where it stands."""
         kernel = in_tiles(legal(kernel, spells))
         scribe = Scribe(page.module, kernel, page.names, page.helpers, write=page.body, places=page.places)
-        scribe.spent = spent(page.module, kernel, page.passed)
-        scribe.laid = frozenset(page.laid.axes) if page.laid is not None else frozenset()
+        scribe.stored.spent = spent(page.module, kernel, page.passed)
+        scribe.stored.laid = frozenset(page.laid.axes) if page.laid is not None else frozenset()
         write_kernel(page.module, kernel, page.body, scribe)
 
     def allotted(self, kernel: Kernel, page: Page) -> None:
-        """Memory for the results of a kernel of tiles, under their names."""
+        """Writes memory for the results of a kernel of tiles, under their names."""
         results(page.module, kernel, page.body, page.helpers)
 
     def grown(self, kernel: Kernel, page: Page) -> bool:

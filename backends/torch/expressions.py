@@ -53,7 +53,7 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, ScatterWriter):
     def value(self, name: str) -> Code:
         """A let as an operand: its variable, or its expression where it is used once."""
         if name in self.variables:
-            return Code(self.variables[name], ATOM, self.inside and self.owned.free(name, self.write.depth))
+            return Code(self.variables[name], ATOM, self.tile.inside and self.owned.free(name, self.write.depth))
         if isinstance(self.lets[name].op, Iota):
             return self._placed(name)
         return self.expression(self.lets[name])
@@ -68,12 +68,12 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, ScatterWriter):
         op = self.lets[name].op
         assert isinstance(op, Iota)
         key = (op.axis, self.sets[op.axis])
-        if op.axis not in self.ranges and key in self.places:
+        if op.axis not in self.tile.ranges and key in self.places:
             self.variables[name] = self.places[key]
         else:
             self.variables[name] = self.names.fresh(op.axis)
             self.write(f"{self.variables[name]} = {self._place(op.axis).text}")
-            if not self.inside:
+            if not self.tile.inside:
                 self.places[key] = self.variables[name]
         return Code(self.variables[name])
 
@@ -88,7 +88,7 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, ScatterWriter):
         return code
 
     def _begin(self, let: Let) -> None:
-        """What the statement makes and reads: lets without a variable stand inside it."""
+        """Notes what the statement makes and reads: lets without a variable stand inside it."""
         made, read = {let.name}, dict[str, int]()
         stack = [let]
         while stack:
@@ -118,7 +118,7 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, ScatterWriter):
             case Select():
                 return self._select(let, let.op)
             case PreviousCarry():
-                return Code(self.former.get(let.args[0], self.carried[let.args[0]]))
+                return Code(self.passing.former.get(let.args[0], self.passing.carried[let.args[0]]))
             case Scan():
                 return self.running(let, let.op)
             case ScatterAdd():
@@ -126,13 +126,13 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, ScatterWriter):
 
     def extent(self, axis: str) -> str:
         """The length of an axis as text, not in brackets: of its tile where it is cut in tiles, else of its set."""
-        if axis in self.ranges:
-            low, high = self.ranges[axis]
+        if axis in self.tile.ranges:
+            low, high = self.tile.ranges[axis]
             return high if low == "0" else f"{high} - {low}"
         return sized(self.sets[axis].extent)
 
     def _place(self, axis: str) -> Code:
-        low, high = self.ranges.get(axis, ("0", sized(self.sets[axis].extent)))
+        low, high = self.tile.ranges.get(axis, ("0", sized(self.sets[axis].extent)))
         start = self.sets[axis].start
         first = f"{low} + {start}" if start and low != "0" else str(start) if start else low
         return Code(
@@ -186,7 +186,7 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, ScatterWriter):
                      for c, a in zip(codes, args, strict=True)]
         if op == "div" and scalars[1] and codes[1].sign < POSITIVE and not self._empty_at_zero(args[1], let.axes):
             return self.noted(quotient(codes))
-        if (self.inside or self.spent) and op in _IN_PLACE and let.kind == "real" and (
+        if (self.tile.inside or self.stored.spent) and op in _IN_PLACE and let.kind == "real" and (
                 found := self.in_place(let, op, args, codes)) is not None:
             return found
         if op in ("floor", "ceil") and let.kind == "integer":
@@ -213,7 +213,7 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, ScatterWriter):
 
     def _outer_added(self, let: Let, op: str, args: tuple[str, ...]) -> Code | None:
         """x ± a b, where a b varies along more axes than either: added in one pass, the product is never stored."""
-        if (not self.inside or op not in ("add", "sub") or len(args) != 2 or let.kind != "real"
+        if (not self.tile.inside or op not in ("add", "sub") or len(args) != 2 or let.kind != "real"
             or args[1] in self.variables):
             return None
         if self.lets[args[0]].kind == "scalar":
@@ -269,7 +269,7 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, ScatterWriter):
         if then.axes == axes and then.kind in ("real", "exact"):
             value = self.value(chosen)
             opposite = self._opposite(guarding, axes)
-            in_place = "_" if self.inside and value.fresh else ""
+            in_place = "_" if self.tile.inside and value.fresh else ""
             return Code(f"{value.at(ATOM)}.masked_fill{in_place}({opposite}, {number})", ATOM, True)
         value = self.aligned(chosen, axes)
         return Code(f"torch.where({self.aligned(guarding, axes).text}, {value.text}, {number})", ATOM, True)
@@ -298,7 +298,7 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, ScatterWriter):
         )
         if name != value.text:
             write(f"{name} = {value.text}")
-        whole = self.ranges[stream.name]
+        whole = self.tile.ranges[stream.name]
         narrow = all(span.low or span.high for span in op.cut)  # one that is as wide as the tile masks for all of them
         parts = value.fresh and narrow and len(op.cut) < 4 and self._positional(guarding)
         for spans in [(span,) for span in op.cut] if parts else [op.cut] if op.cut else []:
@@ -309,7 +309,7 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, ScatterWriter):
             write(f"{target}.masked_fill_({failing})" if value.fresh else f"{name} = {name}.masked_fill({failing})")
             write.close()
             if parts:
-                self.ranges[stream.name] = whole
+                self.tile.ranges[stream.name] = whole
             self.variables = kept_names  # what is made where the tile is cut is there, and only there
         self.owned.end(let.name, self.write.depth, value.fresh)
         self.variables[let.name] = name
@@ -325,7 +325,7 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, ScatterWriter):
     def _narrowed(self, name: str, let: Let, stream: Axis, span: Interval, write: Writer) -> str:
         """The columns of the tile that a span may reach; from here on they are the range of the axis."""
         assert self.numbers is not None
-        low, high = self.ranges[stream.name]
+        low, high = self.tile.ranges[stream.name]
         first, last = self.numbers.within(stream, span)
         begin, end = low, high
         if first:
@@ -334,7 +334,7 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, ScatterWriter):
         if last:
             end = self.names.fresh(f"{stream.name}_upto")
             write(f"{end} = min({high}, {last})")
-        self.ranges[stream.name] = (begin, end)
+        self.tile.ranges[stream.name] = (begin, end)
         for made in [n for n in self.variables if stream.name in self.lets[n].axes and self._positional(n)]:
             del self.variables[made]
         columns = f"{f'{begin} - {low}' if first else ''}:{f'{end} - {low}' if last else ''}"
@@ -345,7 +345,7 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, ScatterWriter):
         return f"{name}[{places}]"
 
     def leave(self, outside: set[str]) -> None:
-        """After a block that may not have run: only what had a variable before it has one."""
+        """Forgets the variables of a block that may not have run: only what had one before it has one."""
         self.variables = {name: variable for name, variable in self.variables.items() if name in outside}
 
     def _is_number(self, name: str) -> bool:
@@ -373,8 +373,8 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, ScatterWriter):
         """Whether an axis has an element here: of a tile, of a set as large as one that
         is cut in tiles, or of one never empty."""
         extent = self.sets[axis].extent
-        cut = [a for a in (self.kernel.grid, self.kernel.stream) if a is not None and a.name in self.ranges]
-        return axis in self.ranges or any(a.set.extent == extent for a in cut) or (extent.constant or 0) > 0
+        cut = [a for a in (self.kernel.grid, self.kernel.stream) if a is not None and a.name in self.tile.ranges]
+        return axis in self.tile.ranges or any(a.set.extent == extent for a in cut) or (extent.constant or 0) > 0
 
     def _reduce(self, fold: str, arg: str, over: tuple[str, ...], full: bool) -> Code:
         """The fold of a let over axes; by a helper where a row may be empty or torch has no function for it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from einc.backends.host.code import ATOM, SUM, Code, letters_of, some
 from einc.backends.torch.ownership import Ownership
@@ -30,6 +31,46 @@ from einc.ir.terms import Const
 
 
 @dataclass
+class Stored:
+    """How the buffers that a kernel reads lie in memory."""
+
+    casts: dict[str, str] = field(default_factory=dict)  # buffer -> name of its wide copy
+    laid: frozenset[str] = frozenset()  # buffers that are objects of the cache, which hands out their tiles
+    spent: frozenset[str] = frozenset()  # buffers that nothing reads after this kernel, which reads them once
+
+
+@dataclass
+class Tiled:
+    """The tile that statements are written for: how far its axes reach, and whether they stand in a loop over tiles."""
+
+    ranges: dict[str, tuple[str, str]] = field(default_factory=dict)  # axis -> its slice within the tile
+    pieces: dict[str, str] = field(default_factory=dict)  # axis -> its spans, where it has several
+    inside: bool = False  # inside the loop over tiles
+    columns: str = ""  # how many elements of the streamed axis a step takes
+    tiled: bool = False  # a loop over tiles
+    widened: bool = False  # in the wide type: loads are widened, tile by tile
+
+
+@dataclass
+class Carried:
+    """What goes from tile to tile: the variables that live through the stream, and what a tile changes of them."""
+
+    carried: dict[str, str] = field(default_factory=dict)  # let -> the variable that lives through the stream
+    # let -> what it was when this tile began, where it has grown since
+    former: dict[str, str] = field(default_factory=dict)
+    scales: dict[str, str] = field(default_factory=dict)  # reference -> the factor of this step
+
+
+@dataclass
+class Memory:
+    """Memory that every tile uses again: of lets, of lets in another type, and for what is widened."""
+
+    memory: dict[str, str] = field(default_factory=dict)  # let -> memory
+    converted: dict[tuple[str, str], str] = field(default_factory=dict)  # let, type -> memory for it
+    near: str = ""  # memory in which what is passed over is widened
+
+
+@dataclass
 class Reader:
     """What is known while one kernel is written: the names of its axes and lets, the
     slices of its tile. It reads buffers."""
@@ -39,36 +80,38 @@ class Reader:
     names: Names
     helpers: set[str]
     variables: dict[str, str] = field(default_factory=dict)  # let -> Python name
-    casts: dict[str, str] = field(default_factory=dict)  # buffer -> name of its wide copy
-    ranges: dict[str, tuple[str, str]] = field(default_factory=dict)  # axis -> its slice within the tile
-    pieces: dict[str, str] = field(default_factory=dict)  # axis -> its spans, where it has several
-    inside: bool = False  # inside the loop over tiles
     write: Writer = field(default_factory=Writer)  # a statement in front of the one being made
     places: dict[tuple[str, IndexSet], str] = field(default_factory=dict)  # whole axes that have a variable already
-    carried: dict[str, str] = field(default_factory=dict)  # let -> the variable that lives through the stream
-    # let -> what it was when this tile began, where it has grown since
-    former: dict[str, str] = field(default_factory=dict)
-    memory: dict[str, str] = field(default_factory=dict)  # let -> memory that every tile uses again
-    converted: dict[tuple[str, str], str] = field(default_factory=dict)  # let, type -> memory for it
-    near: str = ""  # memory in which what is passed over is widened
-    columns: str = ""  # how many elements of the streamed axis a step takes
-    scales: dict[str, str] = field(default_factory=dict)  # reference -> the factor of this step
-    laid: frozenset[str] = frozenset()  # buffers that are objects of the cache, which hands out their tiles
-    spent: frozenset[str] = frozenset()  # buffers that nothing reads after this kernel, which reads them once
-    tiled: bool = False  # a loop over tiles
-    widened: bool = False  # in the wide type: loads are widened, tile by tile
+    stored: Stored = field(default_factory=Stored)
+    tile: Tiled = field(default_factory=Tiled)
+    passing: Carried = field(default_factory=Carried)
+    again: Memory = field(default_factory=Memory)
 
-    def __post_init__(self) -> None:
-        self.lets: Mapping[str, Let] = {let.name: let for let in self.kernel.lets}
-        self.owned = Ownership(self.kernel)
-        self.sets = {a.name: a.set for a in self.kernel.axes}
-        self.letters = letters_of([a.name for a in self.kernel.axes])
+    @cached_property
+    def lets(self) -> Mapping[str, Let]:
+        """The lets of the kernel by their names."""
+        return {let.name: let for let in self.kernel.lets}
+
+    @cached_property
+    def owned(self) -> Ownership:
+        """Which values a statement may write over."""
+        return Ownership(self.kernel)
+
+    @cached_property
+    def sets(self) -> Mapping[str, IndexSet]:
+        """The sets of the axes of the kernel."""
+        return {a.name: a.set for a in self.kernel.axes}
+
+    @cached_property
+    def letters(self) -> Mapping[str, str]:
+        """A letter for each axis of the kernel, as products of torch have them."""
+        return letters_of([a.name for a in self.kernel.axes])
 
     @property
     def real(self) -> str:
         """The element type of real values: the wide one within a loop over tiles or
         beside what is wide, else the data's."""
-        return "wide" if self.widened else "dtype"
+        return "wide" if self.tile.widened else "dtype"
 
     def value(self, name: str) -> Code:
         """A let as an operand; the scribe knows how."""
@@ -77,12 +120,13 @@ class Reader:
     def _canonical(self, let: Let) -> Code:
         assert isinstance(let.op, Load)
         code, axes = self.raw(let)
-        whole = let.op.buffer in self.spent and let.op.subs == tuple(map(AxisRef, let.axes))
+        whole = let.op.buffer in self.stored.spent and let.op.subs == tuple(map(AxisRef, let.axes))
         return replace(self._permuted(self._widened(code, let.op), axes, let.axes), fresh=code.fresh or whole)
 
     def _widened(self, code: Code, load: Load) -> Code:
         """Elements as the kernel computes with them; what was widened before the tiles stays as it is."""
-        if not self.widened or load.buffer in self.casts or self.module.buffers[load.buffer].element != REAL:
+        wide = load.buffer in self.stored.casts or self.module.buffers[load.buffer].element != REAL
+        if not self.tile.widened or wide:
             return code
         return Code(f"{code.at(ATOM)}.to(wide)", raw=code.at(ATOM))
 
@@ -97,8 +141,8 @@ class Reader:
         """A load with its axes in the order in which they lie in memory."""
         load, args = let.op, let.args
         assert isinstance(load, Load)
-        base = self.casts.get(load.buffer, identifier(load.buffer))
-        if load.buffer not in self.laid:
+        base = self.stored.casts.get(load.buffer, identifier(load.buffer))
+        if load.buffer not in self.stored.laid:
             base = some(base, load.subs, self.module.buffers[load.buffer].sets)
         flat = [a for s in load.subs for a in axes_of(s)]
         if len(set(flat)) < len(flat) or not self._simple(let):
@@ -112,7 +156,7 @@ class Reader:
             for piece in self._pieces(sub, dim, views):
                 match piece:
                     case AxisRef(axis):
-                        low, high = self.ranges.get(axis, ("", "")) if axis != tile else ("", "")
+                        low, high = self.tile.ranges.get(axis, ("", "")) if axis != tile else ("", "")
                         slices.append(f"{low if low != '0' else ''}:{high}" if high else ":")
                         axes.append(axis)
                     case Gather(arg) if not self.lets[args[arg]].axes:
@@ -136,9 +180,9 @@ class Reader:
     def _tile(self, base: str, load: Load) -> tuple[str, str]:
         """Of an object of the cache the tile at which the stream stands, and the axis that is done with it."""
         stream = self.kernel.stream
-        if load.buffer not in self.laid or stream is None:
+        if load.buffer not in self.stored.laid or stream is None:
             return base, ""
-        return f"{base}.tile({', '.join(self.ranges[stream.name])})", stream.name
+        return f"{base}.tile({', '.join(self.tile.ranges[stream.name])})", stream.name
 
     def follows(self, let: Let, dim: int) -> bool:
         """Whether a load reads a tile of the streamed axis along a slot, in an order that slices have."""
@@ -177,7 +221,7 @@ class Reader:
         match self.lets[value]:
             case Let(op=Map("sub"), args=(last, place)):
                 match self.lets[last].op, self.lets[place].op:
-                    case Scalar(Const(number)), Iota(axis) if axis not in self.ranges:
+                    case Scalar(Const(number)), Iota(axis) if axis not in self.tile.ranges:
                         set_ = self.sets[axis]
                         return set_.extent.constant == number - 2 * set_.start + 1
         return False
@@ -206,7 +250,7 @@ class Reader:
         mine, at = self.lets[args[numbers[0].arg]].axes, plain.index(numbers[0])
         if len(mine) < 2 or set(mine) & set(plain) or len(set(plain)) < len(plain):
             return None
-        slices = [":".join(self.ranges[s]) if isinstance(s, str) and s in self.ranges else ":" for s in plain]
+        slices = [":".join(self.tile.ranges[s]) if isinstance(s, str) and s in self.tile.ranges else ":" for s in plain]
         place = self._index(args[numbers[0].arg], numbers[0])
         index = self.names.fresh("at")
         self.write(f"{index} = {place}")
@@ -224,7 +268,7 @@ class Reader:
         for sub in load.subs:
             for piece in self._pieces(sub, dim, views):
                 if isinstance(piece, AxisRef):
-                    low, high = self.ranges.get(piece.axis, ("0", sized(self.sets[piece.axis].extent)))
+                    low, high = self.tile.ranges.get(piece.axis, ("0", sized(self.sets[piece.axis].extent)))
                     indices.append(self._expanded(f"torch.arange({low}, {high}, device=device)", (piece.axis,), order))
                 else:
                     inner = self.lets[args[piece.arg]].axes

@@ -11,16 +11,16 @@ NEAR = 19  # log2 of the elements that stay near the processor while a product r
 
 
 def near(kernel: Kernel, stream: Axis, body: Writer, reader: Reader) -> None:
-    """Memory in which parts of what is passed over are widened, where a product reads it."""
+    """Writes memory in which parts of what is passed over are widened, where a product reads it."""
     lets = {let.name: let for let in kernel.lets}
     operands = [lets[a] for let in kernel.lets if isinstance(let.op, Dot) and let.kind == "real" for a in let.args]
     if any(isinstance(x.op, Load) and stream.name in x.axes for x in operands):
-        reader.near = reader.names.fresh("near")
-        body(f"{reader.near} = torch.empty(2**{NEAR} if dtype != wide else 0, dtype=wide, device=device)")
+        reader.again.near = reader.names.fresh("near")
+        body(f"{reader.again.near} = torch.empty(2**{NEAR} if dtype != wide else 0, dtype=wide, device=device)")
 
 
 def allot(kernel: Kernel, grid: Axis, stream: Axis, rows: str, columns: str, body: Writer, reader: Reader) -> None:
-    """Memory for the largest products, and for the largest factors of those that are made in the narrow type."""
+    """Writes memory for the largest products, and for the largest factors of those that are made in the narrow type."""
     tile = {grid.name, stream.name}
     lets = {let.name: let for let in kernel.lets}
     for let in kernel.lets:
@@ -28,9 +28,9 @@ def allot(kernel: Kernel, grid: Axis, stream: Axis, rows: str, columns: str, bod
             continue
         count = _count(kernel, let, tile, rows, columns)
         if let.carry is None and tile <= set(let.axes):
-            reader.memory[let.name] = reader.names.fresh(f"{let.name}_memory")
+            reader.again.memory[let.name] = reader.names.fresh(f"{let.name}_memory")
             kind = "narrow" if let.op.may_round else "wide"
-            body(f"{reader.memory[let.name]} = torch.empty({count}, dtype={kind}, device=device)")
+            body(f"{reader.again.memory[let.name]} = torch.empty({count}, dtype={kind}, device=device)")
             if let.op.may_round:
                 _converted(let.name, count, "wide", body, reader)
         for name in let.args if let.op.may_round else ():
@@ -40,10 +40,10 @@ def allot(kernel: Kernel, grid: Axis, stream: Axis, rows: str, columns: str, bod
 
 
 def _converted(name: str, count: str, kind: str, body: Writer, reader: Reader) -> None:
-    """Memory for a value in another type; none where the two types are one."""
-    if (name, kind) not in reader.converted:
-        reader.converted[name, kind] = reader.names.fresh(f"{'x' if name.startswith('_') else name}_{kind}")
-        body(f"{reader.converted[name, kind]} = torch.empty({count} if narrow != wide else 0, dtype={kind}, "
+    """Writes memory for a value in another type; none where the two types are one."""
+    if (name, kind) not in reader.again.converted:
+        reader.again.converted[name, kind] = reader.names.fresh(f"{'x' if name.startswith('_') else name}_{kind}")
+        body(f"{reader.again.converted[name, kind]} = torch.empty({count} if narrow != wide else 0, dtype={kind}, "
              f"device=device)")
 
 

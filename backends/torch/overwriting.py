@@ -48,5 +48,5 @@ class Overwriter(Reader):
     def _of_tensors(self, name: str) -> bool:
         """Whether a product that stands inside a text is of two tensors at least, so that the last factor is one."""
         let = self.lets[name]
-        args = let.args if let.op == Map("mul") and name not in self.variables and self.inside else ()
+        args = let.args if let.op == Map("mul") and name not in self.variables and self.tile.inside else ()
         return sum(self.lets[a].kind != "scalar" for a in args) > 1

@@ -31,11 +31,13 @@ class Ownership:
             self.readers.setdefault(store.value, set()).add(_store(store.buffer))
 
     def begin(self, made: set[str], read: dict[str, int]) -> None:
-        """A statement begins: `made` are the lets whose values it makes, `read` is how often it reads each variable."""
+        """Notes that a statement begins: `made` are the lets whose values it makes, `read` is how often it reads each
+        variable.
+        """
         self.making, self.here = made, read
 
     def end(self, name: str, depth: int, fresh: bool) -> None:
-        """The statement is written; its value has new memory, or may share that of all it read."""
+        """Notes that the statement is written; its value has new memory, or may share that of all it read."""
         self.merged()
         if fresh:
             self.made[name] = depth
@@ -44,11 +46,11 @@ class Ownership:
                 self.made.pop(shared, None)
 
     def merged(self) -> None:
-        """The statement is written; its value went into memory that another holds."""
+        """Notes that the statement is written; its value went into memory that another holds."""
         self.done |= self.making
 
     def stored(self, buffer: str) -> None:
-        """The store into a buffer is written, so it no longer counts as a reader that is still to come."""
+        """Notes that the store into a buffer is written, so it no longer counts as a reader that is still to come."""
         self.done.add(_store(buffer))
 
     def free(self, name: str, depth: int) -> bool:

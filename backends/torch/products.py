@@ -23,16 +23,16 @@ class Multiplier(Reader):
         merged into a carry, which has that type.
         """
         made = self._product(let, let.args, op.over)
-        if self.tiled and op.may_round and let.carry is None:
+        if self.tile.tiled and op.may_round and let.carry is None:
             return self._into(let.name, made, "wide")
         return made
 
     def _into(self, name: str, code: Code, kind: str) -> Code:
         """A value in another type, in memory that every tile uses again where there is some."""
-        if (name, kind) not in self.converted:
+        if (name, kind) not in self.again.converted:
             return Code(f"{code.at(ATOM)}.to({kind})", ATOM, kind == "wide")
         self.helpers.add("_into")
-        return Code(f"_into({self.converted[name, kind]}, {code.text})", ATOM, kind == "wide")
+        return Code(f"_into({self.again.converted[name, kind]}, {code.text})", ATOM, kind == "wide")
 
     def _product(self, let: Let, args: tuple[str, ...], over: tuple[str, ...]) -> Code:
         """The sum over some axes of the product of the named lets, in the order of the result's axes. The shapes decide
@@ -56,7 +56,7 @@ class Multiplier(Reader):
     def _matmul(self, let: Let, operands: list[tuple[Code, tuple[str, ...]]], over: tuple[str, ...]) -> Code | None:
         """A batched matrix product: batches, then rows, then columns, each of any number
         of axes; None for other patterns."""
-        if not self.inside or not over or let.kind != "real":
+        if not self.tile.inside or not over or let.kind != "real":
             return None
         (a, left), (b, right) = operands
         if not let.axes or not set(over) <= set(left) & set(right):
@@ -71,13 +71,13 @@ class Multiplier(Reader):
             return None
         if {*left} != {*batch, *rows, *over} or {*right} != {*batch, *columns, *over}:
             return None
-        stream = self.kernel.stream.name if self.kernel.stream is not None and self.near else None
+        stream = self.kernel.stream.name if self.kernel.stream is not None and self.again.near else None
         passed = stream in columns or (stream in over and let.carry is not None)
         bare = Code(b.raw) if b.raw and passed else b
         first = self._merged(self._permuted(a, left, (*batch, *rows, *over)), len(batch), len(rows), len(over))
         second = self._merged(self._permuted(bare, right, (*batch, *over, *columns)), len(batch), len(over),
                               len(columns))
-        memory = self.memory.get(let.name)
+        memory = self.again.memory.get(let.name)
         out = ""
         if memory is not None:
             shape = ", ".join([*(self.extent(x) for x in batch), self._volume(rows), self._volume(columns)])
@@ -85,7 +85,8 @@ class Multiplier(Reader):
         text = f"torch.matmul({first.text}, {second.text}{out})"
         if passed:
             self.helpers |= {"_shares" if stream in over else "_columns"}
-            text = f"{'_columns' if stream in columns else '_shares'}({self.near}, {first.text}, {second.text}{out})"
+            helper = "_columns" if stream in columns else "_shares"
+            text = f"{helper}({self.again.near}, {first.text}, {second.text}{out})"
         for axes, at in ((columns, -1), (rows, -1 - len(columns))):
             if len(axes) > 1:
                 text += f".unflatten({at}, ({', '.join(self.extent(x) for x in axes)}))"
@@ -107,7 +108,7 @@ class Multiplier(Reader):
     def _operand(self, name: str, out: Let) -> tuple[Code, tuple[str, ...]]:
         """An operand of a contraction, with its axes in the order in which it lies."""
         let = self.lets[name]
-        may_round = self.tiled and isinstance(out.op, Dot) and out.op.may_round
+        may_round = self.tile.tiled and isinstance(out.op, Dot) and out.op.may_round
         if isinstance(let.op, Load) and name not in self.variables:
             code, axes = self.raw(let)
             code = code if may_round else self._widened(code, let.op)

@@ -12,17 +12,17 @@ from einc.ir.terms import Size, walk
 
 
 def begin(axis: Axis, body: Writer, scribe: Scribe) -> None:
-    """Before the tiles: nothing is gone through."""
+    """Writes, before the tiles, that nothing is gone through."""
     low, high = (scribe.names.fresh(f"{identifier(axis.name)}{n}") for n in (0, 1))
-    scribe.ranges[axis.name] = (low, high)
+    scribe.tile.ranges[axis.name] = (low, high)
     body(f"{low} = 0" if _on(axis) else f"{high} = {sized(axis.set.extent)}")
 
 
 def go_on(axis: Axis, scribe: Scribe) -> None:
-    """How far this tile goes."""
+    """Writes how far this tile goes."""
     assert axis.bound is not None and scribe.numbers is not None
     (span,) = axis.bound.spans
-    low, high = scribe.ranges[axis.name]
+    low, high = scribe.tile.ranges[axis.name]
     lows, highs = limits(axis, span, scribe.numbers, inline=True)
     if _on(axis):
         ends = ", ".join(highs)
@@ -33,8 +33,8 @@ def go_on(axis: Axis, scribe: Scribe) -> None:
 
 
 def resume(axis: Axis, body: Writer, scribe: Scribe) -> None:
-    """After the tile: the next one goes on there."""
-    low, high = scribe.ranges[axis.name]
+    """Writes, after the tile, that the next one goes on there."""
+    low, high = scribe.tile.ranges[axis.name]
     body(f"{low} = {high}" if _on(axis) else f"{high} = {low}")
 
 

@@ -27,7 +27,7 @@ class ScatterWriter(Reader):
         mine = tuple(a for a in kept if a in number.axes)
         texts = [self._permuted(code, axes, (*front, *op.over)).at(ATOM) + self._flat(len(front), len(op.over))
                  for code, axes, front in ((x, arg.axes, kept), (index, number.axes, mine))]
-        if (low := self.ranges.get(op.axis, ("0", ""))[0]) != "0":  # the elements of a tile count from its first
+        if (low := self.tile.ranges.get(op.axis, ("0", ""))[0]) != "0":  # the elements of a tile count from its first
             texts[1] = f"({texts[1]} - {low})"
         if mine and mine != kept:
             texts[1] += f"[{', '.join(':' if a in mine else 'None' for a in kept)}]"

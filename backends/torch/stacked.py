@@ -25,7 +25,8 @@ class Stacker(Reader):
         set_, rest = self.sets[axis], tuple(a for a in let.axes if a != axis)
         parts = {place - set_.start: one
                  for (_, place), one in zip(sorted(places), self._selected_terms(args, found), strict=True)}
-        whole = axis not in self.ranges and set_.extent.constant == len(args) and parts.keys() == {*range(len(args))}
+        count = len(args)
+        whole = axis not in self.tile.ranges and set_.extent.constant == count and parts.keys() == {*range(count)}
         if not whole or any(set(self.lets[p].axes) != set(rest) for p in parts.values()):
             return None
         texts = ", ".join(self._permuted(self.value(p), self.lets[p].axes, rest).text for p in parts.values())

@@ -12,7 +12,9 @@ from einc.ir.plan import Axis, Kernel, Load, Module, Store
 
 
 def results(module: Module, kernel: Kernel, body: Writer, helpers: set[str]) -> None:
-    """Memory for what a kernel stores; what is merged begins at the neutral element, in the type in which it grows."""
+    """Writes memory for what a kernel stores; what is merged begins at the neutral element, in the type in which it
+    grows.
+    """
     for store in kernel.stores:
         buffer = module.buffers[store.buffer]
         shape = ", ".join(sized(s.extent) for s in buffer.sets)
@@ -24,7 +26,7 @@ def results(module: Module, kernel: Kernel, body: Writer, helpers: set[str]) -> 
 
 
 def merged(module: Module, kernel: Kernel, body: Writer) -> None:
-    """After the last tile: what has grown, in the type of the data."""
+    """Writes, after the last tile, what has grown, in the type of the data."""
     for store in kernel.stores:
         if store.merge and element(module.buffers[store.buffer]) == "dtype":
             body(f"{identifier(store.buffer)} = {identifier(store.buffer)}.to(dtype)")
@@ -48,14 +50,14 @@ def _store_text(store: Store, place: str, text: str, helpers: set[str]) -> str:
 
 
 def write_store(module: Module, kernel: Kernel, store: Store, body: Writer, scribe: Scribe) -> None:
-    """A value into its buffer, its axes in the buffer's order and its composites flat."""
+    """Writes a value into its buffer, its axes in the buffer's order and its composites flat."""
     let = scribe.lets[store.value]
     code = scribe.value(store.value) if store.value in scribe.variables else scribe.statement(let)
     flat = tuple(a for axes in store.axes for a in axes)
     text = code.at(9)
     if let.axes != flat:
         text = f"{text}.permute({', '.join(str(let.axes.index(a)) for a in flat)})"
-    cut = [len(axes) > 1 and scribe.inside and any(a in scribe.ranges for a in axes) for axes in store.axes]
+    cut = [len(axes) > 1 and scribe.tile.inside and any(a in scribe.tile.ranges for a in axes) for axes in store.axes]
     target, dim = identifier(store.buffer), 0
     for axes, apart in zip(store.axes, cut, strict=True):
         if apart:  # a tile of one of its parts: the buffer is split, not the value made flat
@@ -65,10 +67,10 @@ def write_store(module: Module, kernel: Kernel, store: Store, body: Writer, scri
         dim += len(axes) if apart else 1
     buffer = module.buffers[store.buffer]
     scribe.owned.stored(store.buffer)
-    if scribe.inside:
+    if scribe.tile.inside:
         pairs = zip(store.axes, cut, strict=True)
         places = [place for axes, apart in pairs for place in (axes if apart or len(axes) == 1 else ("",))]
-        slices = [":".join(scribe.ranges[p]) if p in scribe.ranges else ":" for p in places]
+        slices = [":".join(scribe.tile.ranges[p]) if p in scribe.tile.ranges else ":" for p in places]
         while slices and slices[-1] == ":":
             slices.pop()
         place = f"{target}[{', '.join(slices) or '...'}]" if slices or (store.axes and not store.merge) else target

@@ -27,7 +27,7 @@ def write_kernel(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -
     grid = kernel.grid
     uses = reads(kernel)
     if grid is None and kernel.stream is None:
-        scribe.widened = _meets_wide(module, kernel)
+        scribe.tile.widened = _meets_wide(module, kernel)
         _lets(module, kernel, body, scribe, uses, {let.name for let in kernel.lets})
         for store in kernel.stores:
             write_store(module, kernel, store, body, scribe)
@@ -42,7 +42,7 @@ def write_kernel(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -
         assert kernel.stream is not None
         _tile_lengths(module, kernel, grid, body, scribe)
         _ranges(kernel, scribe)
-        scribe.inside = True
+        scribe.tile.inside = True
         _streaming(module, kernel, kernel.stream, body, scribe, uses, parts)
         for store in kernel.stores:
             write_store(module, kernel, store, body, scribe)
@@ -51,8 +51,8 @@ def write_kernel(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -
     rows = _tile_lengths(module, kernel, grid, body, scribe)
     scribe.numbers.mark()
     _open_tiles(module, kernel, low, high, rows, body, scribe)
-    scribe.ranges[grid.name] = (low, high)
-    scribe.inside = True
+    scribe.tile.ranges[grid.name] = (low, high)
+    scribe.tile.inside = True
     _ranges(kernel, scribe)
     left = left_over(kernel)  # after the stores: they still read what the tiles before have left
     if kernel.stream is None:
@@ -65,7 +65,7 @@ def write_kernel(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -
     kept = lasting(module, kernel)
     if kernel.resumed is not None:
         if kept:  # one new position may have nothing that it leaves to the next
-            body.open(f"if {' < '.join(scribe.ranges[kernel.resumed.name])}:")
+            body.open(f"if {' < '.join(scribe.tile.ranges[kernel.resumed.name])}:")
         _lets(module, kernel, body, scribe, uses, left)
         if kept:
             body.close()
@@ -85,11 +85,13 @@ def _meets_wide(module: Module, kernel: Kernel) -> bool:
 def _passed(kernel: Kernel, scribe: Scribe) -> list[str]:
     """What one tile leaves to the next: how far it came, and what is carried."""
     assert kernel.resumed is not None
-    return [scribe.ranges[kernel.resumed.name][0], *scribe.carried.values()]
+    return [scribe.tile.ranges[kernel.resumed.name][0], *scribe.passing.carried.values()]
 
 
 def _open_tiles(module: Module, kernel: Kernel, low: str, high: str, rows: str, body: Writer, scribe: Scribe) -> None:
-    """The loop over the tiles of the grid axis, one after the other where values pass from one to the next."""
+    """Writes the head of the loop over the tiles of the grid axis, one after the other where values pass from one to
+    the next.
+    """
     assert kernel.grid is not None
     extent = sized(kernel.grid.set.extent)
     if kernel.resumed is not None:
@@ -111,25 +113,25 @@ def _open_tiles(module: Module, kernel: Kernel, low: str, high: str, rows: str, 
 
 
 def _prepare(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -> None:
-    """Operands that are the same for every tile, in the arithmetic of the kernel; memory for its results."""
-    scribe.tiled = scribe.widened = True
+    """Writes operands that are the same for every tile, in the arithmetic of the kernel; memory for its results."""
+    scribe.tile.tiled = scribe.tile.widened = True
     moving = {a.name for a in (kernel.grid, kernel.stream) if a is not None}
     loads = [let for let in kernel.lets if isinstance(let.op, Load) and not moving & set(let.axes)]
     loads = [] if kernel.resumed is not None else loads
     loaded = [let.op.buffer for let in loads if isinstance(let.op, Load)]
     for name in dict.fromkeys(b for b in loaded if module.buffers[b].element == REAL):
-        scribe.casts[name] = scribe.names.fresh(f"{name}_wide")
-        body(f"{scribe.casts[name]} = {identifier(name)}.to(wide)")
+        scribe.stored.casts[name] = scribe.names.fresh(f"{name}_wide")
+        body(f"{scribe.stored.casts[name]} = {identifier(name)}.to(wide)")
     results(module, kernel, body, scribe.helpers)
 
 
 def _tile_lengths(module: Module, kernel: Kernel, grid: Axis | None, body: Writer, scribe: Scribe) -> str:
-    """Rows (and columns) of a tile, so that its largest value stays near the cache."""
+    """Writes how many rows (and columns) a tile has, so that its largest value stays near the cache."""
     stream = kernel.stream
     if grid is None:
         assert stream is not None
-        scribe.columns = scribe.names.fresh("columns")
-        body(f"{scribe.columns} = max({COLUMNS}, 2**{ELEMENTS - 1} // max(1, "
+        scribe.tile.columns = scribe.names.fresh("columns")
+        body(f"{scribe.tile.columns} = max({COLUMNS}, 2**{ELEMENTS - 1} // max(1, "
              f"{sized(row(kernel, stream), tight=True)}))")
         near(kernel, stream, body, scribe)
         return ""
@@ -149,7 +151,7 @@ def _tile_lengths(module: Module, kernel: Kernel, grid: Axis | None, body: Write
     columns = scribe.names.fresh("columns")
     body(f"{rows} = min({SHORT_ROWS if short(stream, bool(module.past)) else ROWS}, max(1, {extent}))")
     body(f"{columns} = max({least_columns(stream)}, 2**{ELEMENTS - 1} // max(1, {rows} * {outer}))")
-    scribe.columns = columns
+    scribe.tile.columns = columns
     allot(kernel, grid, stream, rows, columns, body, scribe)
     near(kernel, stream, body, scribe)
     return rows
@@ -158,25 +160,25 @@ def _tile_lengths(module: Module, kernel: Kernel, grid: Axis | None, body: Write
 def _streaming(
     module: Module, kernel: Kernel, stream: Axis, body: Writer, scribe: Scribe, uses: dict[str, int], parts: Parts
 ) -> None:
-    """One pass over the streamed axis: what is carried is merged tile by tile, then finished."""
+    """Writes one pass over the streamed axis: what is carried is merged tile by tile, then finished."""
     _lets(module, kernel, body, scribe, uses, parts.row, keep=parts.stream)
-    low, high = scribe.ranges.get(stream.name, ("0", sized(stream.set.extent)))
+    low, high = scribe.tile.ranges.get(stream.name, ("0", sized(stream.set.extent)))
     for let in kernel.lets:
         if let.carry is not None:
             _start(let, body, scribe)
     first, last = (scribe.names.fresh(f"{identifier(stream.name)}_{n}") for n in ("from", "to"))
-    columns, outside = scribe.columns, set(scribe.variables)
-    kept = [let.op.buffer for let in kernel.lets if isinstance(let.op, Load) and let.op.buffer in scribe.laid]
+    columns, outside = scribe.tile.columns, set(scribe.variables)
+    kept = [let.op.buffer for let in kernel.lets if isinstance(let.op, Load) and let.op.buffer in scribe.stored.laid]
     if kept:  # the cache says where its rows lie side by side
-        spans = scribe.pieces.get(stream.name, f"(({low}, {high}),)")
+        spans = scribe.tile.pieces.get(stream.name, f"(({low}, {high}),)")
         body.open(f"for {first}, {last} in {kept[0]}.tiles({spans}, {columns}):")
-    elif stream.name in scribe.pieces:
+    elif stream.name in scribe.tile.pieces:
         scribe.helpers.add("_pieces")
-        body.open(f"for {first}, {last} in _pieces({scribe.pieces[stream.name]}, {columns}):")
+        body.open(f"for {first}, {last} in _pieces({scribe.tile.pieces[stream.name]}, {columns}):")
     else:
         body.open(f"for {first} in range({low}, {high}, {columns}):")
         body(f"{last} = min({first} + {columns}, {high})")
-    scribe.ranges[stream.name] = (first, last)
+    scribe.tile.ranges[stream.name] = (first, last)
     if stream.bound is not None and stream.bound.within is not None:
         assert scribe.numbers is not None
         body(f"if not ({scribe.numbers.meets(stream, stream.bound.within)}):  # no point of the domain in this tile")
@@ -187,18 +189,18 @@ def _streaming(
             write_store(module, kernel, store, body, scribe)
     body.close()
     scribe.leave(outside)
-    del scribe.ranges[stream.name]
-    for name, variable in scribe.carried.items():
+    del scribe.tile.ranges[stream.name]
+    for name, variable in scribe.passing.carried.items():
         scribe.variables[name] = variable
         scribe.owned.made[name] = body.depth
     _lets(module, kernel, body, scribe, uses, parts.after)
 
 
 def _start(let: Let, body: Writer, scribe: Scribe) -> None:
-    """The neutral element, before the first tile."""
+    """Writes the neutral element of what a let carries, before the first tile."""
     assert let.carry is not None
     variable = scribe.names.fresh(let.name)
-    scribe.carried[let.name] = variable
+    scribe.passing.carried[let.name] = variable
     shape = ", ".join(scribe.extent(a) for a in let.axes)
     shape = f"({shape}{',' * (len(let.axes) == 1)})"
     kind = {"exact": "torch.float64", "integer": "torch.int64"}.get(let.kind, "wide")
@@ -208,10 +210,12 @@ def _start(let: Let, body: Writer, scribe: Scribe) -> None:
 
 
 def _merge(let: Let, text: Code, body: Writer, scribe: Scribe) -> None:
-    """One tile's share, merged into what the tiles before gave; a reference that grows rescales what refers to it."""
+    """Writes one tile's share, merged into what the tiles before gave; a reference that grows rescales what refers to
+    it.
+    """
     carry = let.carry
     assert carry is not None
-    variable = scribe.carried[let.name]
+    variable = scribe.passing.carried[let.name]
     before = {name for x in scribe.kernel.lets if isinstance(x.op, PreviousCarry) for name in x.args}
     kept = scribe.kernel.stream is not None and let.name in before
     scribe.variables[let.name] = variable
@@ -219,10 +223,10 @@ def _merge(let: Let, text: Code, body: Writer, scribe: Scribe) -> None:
         _reference(let, variable, text, body, scribe, kept)
         return
     if kept:  # in this tile somebody still asks for what was there before
-        scribe.former[let.name] = scribe.names.fresh(f"{variable}_before")
-        body(f"{scribe.former[let.name]} = {variable}.clone()")
+        scribe.passing.former[let.name] = scribe.names.fresh(f"{variable}_before")
+        body(f"{scribe.passing.former[let.name]} = {variable}.clone()")
     if carry.reference is not None:
-        scale = scribe.scales[carry.reference]
+        scale = scribe.passing.scales[carry.reference]
         marks = scribe.spread_marks(scribe.lets[carry.reference].axes, let.axes)
         body(f"{variable}.mul_({scale}{marks}).add_({text.text})")
     elif carry.fold == "sum":
@@ -234,15 +238,16 @@ def _merge(let: Let, text: Code, body: Writer, scribe: Scribe) -> None:
 
 
 def _reference(let: Let, variable: str, text: Code, body: Writer, scribe: Scribe, kept: bool) -> None:
-    """The running maximum, and the factor by which everything relative to it shrinks when it grows; with `kept` what it
-    was stays."""
+    """Writes the running maximum, and the factor by which everything relative to it shrinks when it grows; with `kept`
+    what it was stays.
+    """
     assert let.carry is not None
     before, scale = scribe.names.fresh(f"{variable}_before"), scribe.names.fresh(f"{variable}_scale")
-    scribe.scales[let.name] = scale
+    scribe.passing.scales[let.name] = scale
     power = "exp2" if let.carry.base2 else "exp"
     body(f"{before}, {variable} = {variable}, torch.maximum({variable}, {text.text})")
     if kept:
-        scribe.former[let.name] = before
+        scribe.passing.former[let.name] = before
     less = "sub" if kept else "sub_"
     if let.carry.full:
         scribe.variables[let.name] = variable
@@ -293,16 +298,16 @@ def _ranges(kernel: Kernel, scribe: Scribe) -> None:
 
 
 def _range(axis: Axis, scribe: Scribe) -> None:
-    """The reach of an axis for this tile, in storage positions."""
+    """Writes the reach of an axis for this tile, in storage positions."""
     assert axis.bound is not None and scribe.numbers is not None
     if axis.bound.resumes:
         go_on(axis, scribe)
         return
     ends = [scribe.numbers.ends(axis, span) for span in axis.bound.spans] or [("0", "0")]
     if len(ends) == 1:
-        scribe.ranges[axis.name] = ends[0]
+        scribe.tile.ranges[axis.name] = ends[0]
     else:
-        scribe.pieces[axis.name] = f"({', '.join(f'({low}, {high})' for low, high in ends)})"
+        scribe.tile.pieces[axis.name] = f"({', '.join(f'({low}, {high})' for low, high in ends)})"
 
 
 def _hoisted(kernel: Kernel, grid: Axis | None) -> set[str]:
@@ -325,36 +330,37 @@ def _lets(
     chosen: set[str],
     keep: Collection[str] = (),
 ) -> None:
-    """A statement for each let that has a name of its own or is used more than once; the
-    others stand where they are used."""
+    """Writes a statement for each let that has a name of its own or is used more than once; the others stand where they
+    are used.
+    """
     stored, merging = {s.value for s in kernel.stores}, {s.value for s in kernel.merged}
-    masking = masks_only(kernel)
+    masking, inside = masks_only(kernel), scribe.tile.inside
     for let in kernel.lets:
         if let.name not in chosen or isinstance(let.op, Scalar | Iota | PreviousCarry) or let.name in scribe.variables:
             continue
         if let.carry is not None and isinstance(let.op, ScatterAdd):
-            body(scribe.tally(let, let.op, scribe.carried[let.name]).text)
-            scribe.variables[let.name] = scribe.carried[let.name]
+            body(scribe.tally(let, let.op, scribe.passing.carried[let.name]).text)
+            scribe.variables[let.name] = scribe.passing.carried[let.name]
             continue
         if let.carry is not None:
             _merge(let, scribe.statement(let), body, scribe)
             continue
         if let.name in masking:
             continue
-        if isinstance(let.op, Load) and not let.args and not let.text and not (scribe.inside and _twice(let, kernel)):
+        if isinstance(let.op, Load) and not let.args and not let.text and not (inside and _twice(let, kernel)):
             continue
-        if isinstance(let.op, Select) and let.op.cut is not None and scribe.inside and scribe.masks(let, let.op, body):
+        if isinstance(let.op, Select) and let.op.cut is not None and inside and scribe.masks(let, let.op, body):
             continue
-        named = bool(let.text) and (let.name not in stored or uses[let.name] > 1 or scribe.inside)
+        named = bool(let.text) and (let.name not in stored or uses[let.name] > 1 or inside)
         moved = any(let.name in x.reads for x in kernel.lets if x.name in keep)
         if not named and not moved and uses.get(let.name, 0) < 2 and not (let.text and let.name in stored):
             continue
-        if uses.get(let.name) == 1 and let.name in (merging if scribe.inside and not _at_once(let, kernel) else stored):
+        if uses.get(let.name) == 1 and let.name in (merging if inside and not _at_once(let, kernel) else stored):
             continue
         wanted = let.name if not let.name.startswith("_") else _wanted(let.op)
-        variable = scribe.names.fresh(f"{wanted}_tile" if wanted in stored and scribe.inside else wanted)
+        variable = scribe.names.fresh(f"{wanted}_tile" if wanted in stored and inside else wanted)
         text = scribe.statement(let).text
-        if let.text and not scribe.inside and kernel.grid is None:
+        if let.text and not inside and kernel.grid is None:
             body(f"# {let.text}")
         body.statement(f"{variable} = ", text)
         scribe.variables[let.name] = variable

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 
 from einc.backends.host.code import ATOM, UNARY, Code
 from einc.backends.host.naming import OWN
@@ -21,58 +22,69 @@ _TRUTH = frozenset({"le", "lt", "eq", "ne", "and", "or", "not"})
 
 
 @dataclass
+class Tensors:
+    """The parameters of buffers and of running lists, which the host derives from buffers."""
+
+    pointers: dict[str, str] = field(default_factory=dict)  # buffer or running list -> parameter
+    strides: dict[tuple[str, int], str] = field(default_factory=dict)  # buffer or list, slot -> parameter
+    prepared: dict[str, str] = field(default_factory=dict)  # parameter of a running list -> what the host computes
+
+
+@dataclass
 class Arguments:
     """The parameters of a kernel, in the order in which its text first needs them, and what the host gives for each."""
 
     module: Module
     kernel: Kernel
     names: Names = field(default_factory=lambda: Names(set(OWN)))
-    pointers: dict[str, str] = field(default_factory=dict)  # buffer or running list -> parameter
-    strides: dict[tuple[str, int], str] = field(default_factory=dict)  # buffer or list, slot -> parameter
+    tensors: Tensors = field(default_factory=Tensors)
     sizes: dict[str, str] = field(default_factory=dict)
     static: dict[str, str] = field(default_factory=dict)  # sizes that the compiled text is made for
     numbers: dict[tuple[str, str], str] = field(default_factory=dict)  # what the host computes, its type -> parameter
     whole: dict[str, str] = field(default_factory=dict)  # parameter of a whole number -> what the host computes
     calls: dict[str, frozenset[str]] = field(default_factory=dict)  # what the host computes -> helpers in it
     blocks: dict[str, str] = field(default_factory=dict)  # dimension -> parameter
-    prepared: dict[str, str] = field(default_factory=dict)  # parameter of a running list -> what the host computes
     # buffer of which positions may lie in pages -> the slot of these
     laid: Mapping[str, int] = field(default_factory=dict)
     paging: tuple[str, str] = ("", "")  # parameters: the pages, in the order of positions, and how many lie in one
 
     def __post_init__(self) -> None:
-        self.lets: Mapping[str, Let] = {let.name: let for let in self.kernel.lets}
         for name in {*self.module.sizes, *self.module.fixed, *self.module.buffers}:
             self.names.taken.add(identifier(name))
+
+    @cached_property
+    def lets(self) -> Mapping[str, Let]:
+        """The lets of the kernel by their names."""
+        return {let.name: let for let in self.kernel.lets}
 
     # tensors
 
     def pointer(self, buffer: str) -> str:
         """The parameter of a buffer, or of what has been registered."""
-        if buffer not in self.pointers:
-            self.pointers[buffer] = identifier(buffer)
+        if buffer not in self.tensors.pointers:
+            self.tensors.pointers[buffer] = identifier(buffer)
             self._strides(buffer, identifier(buffer), self.module.buffers[buffer].axes)
-        return self.pointers[buffer]
+        return self.tensors.pointers[buffer]
 
     def _strides(self, buffer: str, pointer: str, letters: tuple[str, ...]) -> None:
         for slot, letter in enumerate(letters):
-            self.strides[buffer, slot] = self.names.fresh(f"{pointer}_{identifier(letter)}")
+            self.tensors.strides[buffer, slot] = self.names.fresh(f"{pointer}_{identifier(letter)}")
 
     def share(self, buffer: str) -> str:
         """Where each tile leaves its share of a result; the key of that tensor, whose first axis are the tiles."""
         key = f"{buffer} of each tile"
-        if key not in self.pointers:
-            self.pointers[key] = self.names.fresh(f"{identifier(buffer)}_shares")
-            self._strides(key, self.pointers[key], ("tile", *self.module.buffers[buffer].axes))
+        if key not in self.tensors.pointers:
+            self.tensors.pointers[key] = self.names.fresh(f"{identifier(buffer)}_shares")
+            self._strides(key, self.tensors.pointers[key], ("tile", *self.module.buffers[buffer].axes))
         return key
 
     def running(self, key: str, of: str, wanted: str, text: str) -> str:
         """A tensor that the host derives from another."""
-        if key not in self.pointers:
-            self.pointers[key] = self.names.fresh(wanted)
-            self._strides(key, self.pointers[key], self.module.buffers[of].axes)
-            self.prepared[self.pointers[key]] = text
-        return self.pointers[key]
+        if key not in self.tensors.pointers:
+            self.tensors.pointers[key] = self.names.fresh(wanted)
+            self._strides(key, self.tensors.pointers[key], self.module.buffers[of].axes)
+            self.tensors.prepared[self.tensors.pointers[key]] = text
+        return self.tensors.pointers[key]
 
     def pages(self) -> tuple[str, str]:
         """The parameters by which the kernel finds positions in pages."""

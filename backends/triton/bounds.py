@@ -63,7 +63,7 @@ class Numbers:
 
     def place(self, index: Index) -> str:
         """Storage positions of an axis that a fold runs over: those of the program, or of its tile."""
-        return self.scribe.at[index.name]
+        return self.scribe.place.at[index.name]
 
     def element(self, read: Read) -> str:
         """An element under a name."""
@@ -79,7 +79,7 @@ class Numbers:
         made = self._elements(fold.body) if isinstance(fold.body, Read) else text(fold.body, self)
         for dim in {self.scribe.layout.dim(i.name) for i in own}:
             assert dim is not None
-            made = f"tl.{fold.op}(tl.where({self.scribe.inside[dim.name]}, {made}, {_FARTHEST[fold.op]}), 0)"
+            made = f"tl.{fold.op}(tl.where({self.scribe.place.inside[dim.name]}, {made}, {_FARTHEST[fold.op]}), 0)"
         return size(self._named(fold, made))
 
     def _named(self, term: Term, made: str) -> str:
@@ -92,19 +92,19 @@ class Numbers:
 
     def _elements(self, read: Read) -> str:
         dims = {self.scribe.layout.dim(s.index.name) for s in read.subs if isinstance(s, Position)} - {None}
-        (mask,) = [f", mask={self.scribe.inside[d.name]}, other=0" for d in dims if d is not None] or [""]
+        (mask,) = [f", mask={self.scribe.place.inside[d.name]}, other=0" for d in dims if d is not None] or [""]
         pointer = self._pointer(read)
         if pointer in self.scribe.loaded:
             return self.scribe.loaded[pointer].text
         return f"tl.load({pointer}{mask})"
 
     def _pointer(self, read: Read, without: Index | None = None, key: str = "") -> str:
-        parts = [self.scribe.arguments.pointers[key] if key else self.scribe.arguments.pointer(read.tensor)]
+        parts = [self.scribe.arguments.tensors.pointers[key] if key else self.scribe.arguments.pointer(read.tensor)]
         for slot, sub in enumerate(read.subs):
             assert isinstance(sub, Position)
             if sub.index != without:
-                parts.append(f"{self.scribe.at[sub.index.name]} * "
-                             f"{self.scribe.arguments.strides[key or read.tensor, slot]}")
+                parts.append(f"{self.scribe.place.at[sub.index.name]} * "
+                             f"{self.scribe.arguments.tensors.strides[key or read.tensor, slot]}")
         return " + ".join(parts)
 
     def _search(self, fold: Fold, found: Search) -> Extent:
@@ -120,12 +120,13 @@ class Numbers:
         name = f"{read.tensor} {wanted} {slot}"
         arguments.running(name, read.tensor, f"{base}_{wanted}", made)
         key = text(found.limit, self, 0 if found.first else 1)
-        given = [self._pointer(read, axis, name), arguments.strides[name, slot], arguments.size(axis.set.extent), key]
+        given = [self._pointer(read, axis, name), arguments.tensors.strides[name, slot],
+                 arguments.size(axis.set.extent), key]
         dims = {self.scribe.layout.dim(s.index.name) for s in read.subs
                 if isinstance(s, Position) and s.index != axis} - {None}
         helper = "_counts" if dims else "_count"  # one search, or one for each element of a dimension
         self.scribe.helpers.add(helper)
-        count = f"{helper}({', '.join([*given, *(self.scribe.inside[d.name] for d in dims if d is not None)])})"
+        count = f"{helper}({', '.join([*given, *(self.scribe.place.inside[d.name] for d in dims if d is not None)])})"
         return size(self._named(fold, count)) + number(axis.set.start - (not found.first))
 
     # spans

@@ -46,7 +46,7 @@ class _Triton:
         return ["_ready(device, dtype)"] * kernels + [wide] * (kernels or speaks_wide(module))
 
     def kernel(self, kernel: Kernel, page: Page) -> None:
-        """A call; the function itself stands after the entry."""
+        """Writes a call; the function itself stands after the entry."""
         self.lines += launch(legal(kernel, spells), page)
 
     def ahead(self, kernel: Kernel, page: Page) -> str:

@@ -35,7 +35,7 @@ class Folder(Scribe):
         fold = let.op.fold if isinstance(let.op, Reduce) else "sum"
         out: dict[str, Shape] = {}
         for dim in self.folded_dims(let):
-            if dim.role == "passed" and not self.when:
+            if dim.role == "passed" and not self.passed.when:
                 continue
             for name in self.outside(dim.name).masked(fold, args):
                 if not self.arguments.is_number(name):
@@ -43,8 +43,9 @@ class Folder(Scribe):
         return out
 
     def put(self, let: Let, wanted: str) -> None:
-        """A fold of this tile alone under a name. A number that scales a product waits for what uses it: it may be one
-        operation with what follows, and a maximum is scaled once a row."""
+        """Writes a fold of this tile alone under a name. A number that scales a product waits for what uses it: it may
+        be one operation with what follows, and a maximum is scaled once a row.
+        """
         code, _ = self.fold(let)
         if code.factor and code.sign and let.kind == "real":
             raw = code.text
@@ -60,7 +61,7 @@ class Folder(Scribe):
         self.variables[let.name] = Code(text)
 
     def keep(self, name: str, variable: str, factor: str) -> None:
-        """A let that is a variable times a number."""
+        """Notes that a let is a variable times a number."""
         self.scaled[name] = (variable, factor)
         self.variables[name] = Code(f"{variable} * {factor}", PRODUCT)
 
@@ -89,19 +90,19 @@ class Folder(Scribe):
                              self.folded_dims(let)), False
 
     def _neutral(self, let: Let) -> dict[str, Code]:
-        """The masked arguments: under a name, with the mask where it is needed."""
+        """Writes the masked arguments: under a name, with the mask where it is needed."""
         assert isinstance(let.op, Dot | Reduce | ScatterAdd)
         fold = let.op.fold if isinstance(let.op, Reduce) else "sum"
         out: dict[str, Code] = {}
         for name, dims in self.masked(let).items():
             shape, kind = self.shape(name), "exact" if let.kind == "exact" else "real"
             code = self.wide(name, kind)
-            masks = " & ".join(f"{self.inside[d.name]}{self.marks((d,), shape)}" for d in dims)
+            masks = " & ".join(f"{self.place.inside[d.name]}{self.marks((d,), shape)}" for d in dims)
             text = f"tl.where({masks}, {code.text}, {spelling.start(fold)})"
-            if all(d.role == "passed" for d in dims) and self.when not in ("", "True"):
+            if all(d.role == "passed" for d in dims) and self.passed.when not in ("", "True"):
                 variable = self.arguments.names.fresh("x")
                 self.body(f"{variable} = {code.text}")
-                self.body(f"if {self.when}:")
+                self.body(f"if {self.passed.when}:")
                 self.body(f"    {variable} = tl.where({masks}, {variable}, {spelling.start(fold)})")
                 text = variable
             out[name] = Code(text)
@@ -188,7 +189,7 @@ class Folder(Scribe):
                 and sum(not self.arguments.is_number(a) for a in let.args) == 1)
 
     def _deep(self, let: Let, left: str, right: str, depth: Dim) -> Code:
-        """A product whose depth the host may cut: whole where it is short, else in steps."""
+        """Writes a product whose depth the host may cut: whole where it is short, else in steps."""
         self.helpers.add("_deep")
         self.deep.add(depth.name)
         block, extent = self.arguments.block(depth.name), self.extent(depth)
@@ -199,7 +200,7 @@ class Folder(Scribe):
             assert isinstance(load.op, Load)
             shape = self.shape(load.name)
             slot = next(n for n, sub in enumerate(load.op.subs) if self._along_depth(sub, depth))
-            step = self.arguments.strides[load.op.buffer, slot]
+            step = self.arguments.tensors.strides[load.op.buffer, slot]
             others = tuple(d for d in shape if d != depth)
             given += [self._pointer(load.op.buffer, load.op.subs, shape, args=load.args), step,
                       self.mask(others, shape)]
@@ -268,14 +269,14 @@ class Folder(Scribe):
     # running folds
 
     def scan(self, let: Let, op: Scan, carried: str) -> None:
-        """A running fold within the tile, and what came before it; the carry goes on to the next tile."""
+        """Writes a running fold within the tile, and what came before it; the carry goes on to the next tile."""
         (arg,) = let.args
         shape = self.shape(arg)
         dim = next(d for d in shape if d.role == "passed")
         axis = shape.index(dim)
         kind = "exact" if FOLDS[op.fold].rounds else "real"
         target = TYPES[kind]
-        inside = f"{self.inside[op.over]}{self.marks((dim,), shape)}"
+        inside = f"{self.place.inside[op.over]}{self.marks((dim,), shape)}"
         names = self.arguments.names
         x = names.fresh("x")
         self.body(f"{x} = tl.where({inside}, {self.wide(arg, kind).text}, {spelling.start(op.fold)}).to({target})")

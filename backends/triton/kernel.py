@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from einc.backends.host.code import Code
 from einc.backends.host.lets import masks_only, uses
@@ -97,12 +98,13 @@ def _statements(lines: list[str]) -> list[str]:
 
 @dataclass
 class _Kernel(Passer):
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.uses = uses(self.kernel)
+    @cached_property
+    def uses(self) -> Mapping[str, int]:
+        """How often each let is read."""
+        return uses(self.kernel)
 
     def write(self) -> None:
-        """The whole body."""
+        """Writes the whole body."""
         self.place()
         if self.kernel.resumed is not None:
             self._in_order()
@@ -120,7 +122,7 @@ class _Kernel(Passer):
             self.body.close()
 
     def join_parts(self) -> None:
-        """The body of the kernel that joins the parts of a tile."""
+        """Writes the body of the kernel that joins the parts of a tile."""
         self.parts = False
         self.place()
         self.parts = True
@@ -142,7 +144,7 @@ class _Kernel(Passer):
             self.scribe.store(store)
 
     def _in_order(self) -> None:
-        """Tiles one after the other: what is carried goes from each to the next."""
+        """Writes tiles one after the other: what is carried goes from each to the next."""
         grid, passed = self.kernel.grid, self.kernel.resumed
         assert grid is not None and passed is not None and passed.bound is not None
         for let in self.kernel.lets:
@@ -174,9 +176,9 @@ class _Kernel(Passer):
     # lets
 
     def lets(self, lets: tuple[Let, ...], ends: frozenset[str] = frozenset()) -> None:
-        """A statement for each let that is a fold, has a name of its own or is used more than once."""
+        """Writes a statement for each let that is a fold, has a name of its own or is used more than once."""
         names = {let.name for let in lets}
-        masking = masks_only(self.kernel) if self.scribe.when == SPLIT or self.scribe.asked else set()
+        masking = masks_only(self.kernel) if self.scribe.passed.when == SPLIT or self.scribe.passed.asked else set()
         for let in lets:
             if (let.name in self.scribe.variables or self.given.is_number(let.name)
                 or isinstance(let.op, Iota | PreviousCarry)):
@@ -207,8 +209,8 @@ class _Kernel(Passer):
         as it runs keeps its dimensions."""
         if op.cut is None or not self._passes(let):
             return False
-        return (self.scribe.when == SPLIT
-                or (self.scribe.asked and self.scribe.shape(let.args[1]) == self.scribe.shape(let.name)))
+        return (self.scribe.passed.when == SPLIT
+                or (self.scribe.passed.asked and self.scribe.shape(let.args[1]) == self.scribe.shape(let.name)))
 
     def _passes(self, let: Let) -> bool:
         return any(d.role == "passed" for d in self.scribe.shape(let.name))
@@ -236,7 +238,7 @@ class _Kernel(Passer):
         return let.name.removesuffix("_masked") if not let.name.startswith("_") else "x"
 
     def _masked(self, let: Let, op: Select) -> None:
-        """A selection that whole tiles do without."""
+        """Writes a selection that whole tiles do without."""
         scribe, shape, chosen = self.scribe, self.scribe.shape(let.name), let.args[1]
         then, factor = scribe.chosen(let), ""
         if (chosen in scribe.scaled and (op.otherwise == 0 or math.isinf(op.otherwise))
@@ -249,7 +251,7 @@ class _Kernel(Passer):
             name = self.fresh("x" if let.name.startswith("_") else let.name.removesuffix("_masked"))
             self.body(f"{name} = {then.text}")
         kept, loaded = dict(scribe.variables), dict(scribe.loaded)
-        self.body.open(f"if {scribe.when}:  # the domain cuts this tile")
+        self.body.open(f"if {scribe.passed.when}:  # the domain cuts this tile")
         self.body(f"{name} = tl.where({scribe.condition(let, shape).text}, {name}, {scribe.otherwise(let, op)})")
         self.body.close()
         scribe.variables, scribe.loaded = kept, loaded

@@ -44,7 +44,7 @@ def launch(kernel: Kernel, page: Page) -> list[str]:
     for store in kernel.stores:
         if not store.merge:
             body(f"{identifier(store.buffer)} = torch.empty({_memory(store, page)}")
-    for parameter, text in made.arguments.prepared.items():
+    for parameter, text in made.arguments.tensors.prepared.items():
         body(f"{parameter} = {text}")
     # A name that another kernel of the file has too is no name to keep tiles by.
     usual = identifier(kernel.name)
@@ -122,7 +122,7 @@ def _memory(store: Store, page: Page, tiles: str = "", start: str = "") -> str:
 
 
 def _shares(made: Written, store: Store) -> str:
-    return made.arguments.pointers[made.arguments.share(store.buffer)]
+    return made.arguments.tensors.pointers[made.arguments.share(store.buffer)]
 
 
 def _start(name: str, programs: str, values: list[str], page: Page) -> None:
@@ -171,8 +171,9 @@ def _values(
     given = _read(made)
     for text in (*given.whole.values(), *(text for text, _ in given.numbers)):
         page.helpers |= given.calls[text]
-    tensors, pages = list(given.pointers.values()), [paging.pages] if given.paging[0] else []
-    strides = [f"*{pointer}.stride()" for key, pointer in given.pointers.items() if (key, 0) in given.strides]
+    of, pages = given.tensors, [paging.pages] if given.paging[0] else []
+    tensors = list(of.pointers.values())
+    strides = [f"*{pointer}.stride()" for key, pointer in of.pointers.items() if (key, 0) in of.strides]
     sizes = [s for s in given.sizes if s not in given.static]
     numbers = [text if text.startswith("float(") else f"float({text})" for text, _ in given.numbers]
     mine = set(given.blocks.values())
@@ -201,11 +202,12 @@ def _numbers(made: Written) -> list[str]:
 def _read(made: Written) -> Arguments:
     """The arguments, without those that no statement reads: the host asks for the sizes of more than a kernel does."""
     given, words = made.arguments, set(re.findall(r"\w+", "\n".join(made.lines)))
-    for key, pointer in [*given.pointers.items()]:
-        mine = {place: stride for place, stride in given.strides.items() if place[0] == key}
+    tensors = given.tensors
+    for key, pointer in [*tensors.pointers.items()]:
+        mine = {place: stride for place, stride in tensors.strides.items() if place[0] == key}
         if words.isdisjoint({pointer, *mine.values()}):
-            del given.pointers[key]
-            given.strides = {place: stride for place, stride in given.strides.items() if place not in mine}
+            del tensors.pointers[key]
+            tensors.strides = {place: stride for place, stride in tensors.strides.items() if place not in mine}
     given.sizes = {name: text for name, text in given.sizes.items() if text in words}
     given.static = {name: text for name, text in given.static.items() if text in words}
     given.numbers = {key: name for key, name in given.numbers.items() if name in words}
@@ -261,11 +263,11 @@ def _definition(name: str, texts: tuple[str, ...], made: Written) -> list[str]:
     out()
     out("@triton.jit")
     out.open(f"def {name}(")
-    tensors = list(given.pointers.values())
+    tensors = list(given.tensors.pointers.values())
     sizes = [*(s for s in given.sizes if s not in given.static), *given.whole, *["parts"] * bool(made.states)]
     numbers = [f'{p}:{_FIXED}"fp64"' for p in given.numbers.values()]
     pages = [given.paging[0]] if given.paging[0] else []
-    groups = [[*tensors, *pages, *["states"] * bool(made.states)], list(given.strides.values()), sizes, numbers]
+    groups = [[*tensors, *pages, *["states"] * bool(made.states)], list(given.tensors.strides.values()), sizes, numbers]
     constants = [*given.static, *given.blocks.values(), *[given.paging[1]] * len(pages),
                  *["SHARED"] * (made.joined is not None)]
     constants += [*(c for c in ("DTYPE", "WIDE", "OFFSET", "PRECISION") if _uses(made, c)), *["SPLIT"] * made.split]

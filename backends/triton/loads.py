@@ -26,6 +26,29 @@ class Step:
 
 
 @dataclass
+class TilePlace:
+    """Where the tile stands: the positions of its axes, the masks of their places, and what the passed axis adds."""
+
+    at: dict[str, str] = field(default_factory=dict)  # axis -> its storage positions in the tile
+    lanes: dict[str, str] = field(default_factory=dict)  # passed axis -> its places within a tile
+    inside: dict[str, str] = field(default_factory=dict)  # dimension -> the mask of its places
+    start: str = ""  # where the tile of the passed axis begins
+    shift: dict[str, str] = field(default_factory=dict)  # axis -> how far it stands from the passed one
+    which: str = ""  # which tile of the rows the program has
+    moved: str = ""  # how far the positions of the tile lie from where they would in a row
+
+
+@dataclass
+class Passed:
+    """The pass whose loops are being written: which of its tiles are masked, and what stands before its loops."""
+
+    when: str = ""  # the tiles that are masked, as a condition
+    asked: bool = False  # whether that is asked of each tile as the kernel runs, and not known to the compiler
+    mark: tuple[int, int] | None = None  # the line, and its depth, before the loops
+    hoisted: dict[str, str] = field(default_factory=dict)  # text -> its name there
+
+
+@dataclass
 class Reader:
     """What is known while the text of one kernel is written."""
 
@@ -36,17 +59,8 @@ class Reader:
     helpers: set[str]
     body: Writer
     variables: dict[str, Code] = field(default_factory=dict)  # let -> its value in this block
-    at: dict[str, str] = field(default_factory=dict)  # axis -> its storage positions in the tile
-    lanes: dict[str, str] = field(default_factory=dict)  # passed axis -> its places within a tile
-    inside: dict[str, str] = field(default_factory=dict)  # dimension -> the mask of its places
-    start: str = ""  # where the tile of the passed axis begins
-    shift: dict[str, str] = field(default_factory=dict)  # axis -> how far it stands from the passed one
-    when: str = ""  # in a pass: the tiles that are masked, as a condition
-    asked: bool = False  # whether that is asked of each tile as the kernel runs, and not known to the compiler
-    mark: tuple[int, int] | None = None  # the line, and its depth, before the loops of a pass
-    hoisted: dict[str, str] = field(default_factory=dict)  # text -> its name there
-    tile: str = ""  # which tile of the rows the program has
-    moved: str = ""  # how far the positions of the tile lie from where they would in a row
+    place: TilePlace = field(default_factory=TilePlace)
+    passed: Passed = field(default_factory=Passed)
 
     def __post_init__(self) -> None:
         self.lets: Mapping[str, Let] = {let.name: let for let in self.kernel.lets}
@@ -70,20 +84,20 @@ class Reader:
     # addresses
 
     def load(self, let: Let) -> Code:
-        """The tile of a load in the type of its tensor, under a name."""
+        """Writes the tile of a load in the type of its tensor, under a name."""
         assert isinstance(let.op, Load)
         shape = self.layout.shape(let.axes)
         pointer = self._pointer(let.op.buffer, let.op.subs, shape, args=let.args)
         if pointer in self.loaded:
             return self.loaded[pointer]
         name = self.arguments.names.fresh(f"{identifier(let.op.buffer)}_tile")
-        usual = dict(self.inside)
-        for axis in self.shift:  # beside the passed axis a scan folds another, which begins and ends elsewhere
+        usual = dict(self.place.inside)
+        for axis in self.place.shift:  # beside the passed axis a scan folds another, which begins and ends elsewhere
             dim = self.layout.dim(axis)
-            if dim is not None and axis in let.axes and axis in self.inside:
-                self.inside[dim.name] = self.inside[axis]
+            if dim is not None and axis in let.axes and axis in self.place.inside:
+                self.place.inside[dim.name] = self.place.inside[axis]
         self.body(f"{name} = {self._read(pointer, shape)}")
-        self.inside = usual
+        self.place.inside = usual
         self.loaded[pointer] = Code(name)
         return self.loaded[pointer]
 
@@ -96,14 +110,14 @@ class Reader:
         known = [d for d in shape if d.role in ("whole", "columns")]
         if not shape:
             return f"tl.load({pointer})"
-        sure = self.when == "True" or self.asked
+        sure = self.passed.when == "True" or self.passed.asked
         if not moving or (sure and not known):
             return f"tl.load({pointer}, mask={self.mask(shape, shape)}, other=0)"
         self.helpers.add("_read")
         cut = (f"{self.extent(d)} % {self.arguments.block(d.name)} != 0 or {self.extent(d)} == 0" for d in known)
         padded = " or ".join(cut) or "False"
         inside = self.mask(tuple(known), shape) if known else self.mask(shape, shape)
-        asked = "True" if sure or len(near) > 1 else self.when
+        asked = "True" if sure or len(near) > 1 else self.passed.when
         return f"_read({pointer}, {self.mask(tuple(near), shape)}, {inside}, {asked}, {padded})"
 
     def extent(self, dim: Dim) -> str:
@@ -115,24 +129,24 @@ class Reader:
 
     def mask(self, dims: Shape, shape: Shape) -> str:
         """The mask of these dimensions as text, aligned with the shape; empty for none."""
-        return " & ".join(f"{self.inside[d.name]}{self.marks((d,), shape)}" for d in dims)
+        return " & ".join(f"{self.place.inside[d.name]}{self.marks((d,), shape)}" for d in dims)
 
     def _pointer(self, buffer: str, subs: tuple[Subscript, ...], shape: Shape, tile: str = "",
                  args: tuple[str, ...] = ()) -> str:
         """Base, what moves in a pass, and the offsets of the tile; the first and the last stand before the loops."""
         key = buffer if tile else self._some(buffer, subs)
-        pointer = self.arguments.pointer(key)
+        pointer, strides = self.arguments.pointer(key), self.arguments.tensors.strides
         parts: dict[tuple[bool, bool], list[str]] = {}
         if tile:
-            parts[False, False] = [f"{tile} * {self.arguments.strides[buffer, 0]}"]
+            parts[False, False] = [f"{tile} * {strides[buffer, 0]}"]
         for slot, sub in enumerate(subs, bool(tile)):
             for step in [*self.steps(sub, args), *self._moved(buffer, slot)]:
-                factors = [step.text + self.marks(step.shape, shape), step.times, self.arguments.strides[key, slot]]
+                factors = [step.text + self.marks(step.shape, shape), step.times, strides[key, slot]]
                 parts.setdefault((bool(step.shape), step.moves), []).append(" * ".join(f for f in factors if f))
         base = " + ".join([pointer, *parts.get((False, False), [])])
         offsets = " + ".join(parts.get((True, False), []))
         many = len(parts.get((True, False), [])) > 1
-        if self.mark is not None:
+        if self.passed.mark is not None:
             base = self.hoist(base, f"{pointer}_base") if base != pointer else base
             offsets, many = (self.hoist(offsets, f"{pointer}_offsets"), False) if offsets else ("", False)
         moving = [*parts.get((False, True), []), *parts.get((True, True), [])]
@@ -149,17 +163,18 @@ class Reader:
 
     def _moved(self, buffer: str, slot: int) -> list[Step]:
         passed = self.layout.role("passed")
-        return [Step(self.moved, (passed,), moves=True)] if passed and self.arguments.laid.get(buffer) == slot else []
+        paged = self.arguments.laid.get(buffer) == slot
+        return [Step(self.place.moved, (passed,), moves=True)] if passed and paged else []
 
     def hoist(self, text: str, wanted: str) -> str:
         """The text under a name before the loops of the pass."""
-        assert self.mark is not None
-        if text not in self.hoisted:
-            self.hoisted[text] = self.arguments.names.fresh(wanted)
-            line, depth = self.mark
-            self.body.lines.insert(line, f"{'    ' * depth}{self.hoisted[text]} = {text}")
-            self.mark = (line + 1, depth)
-        return self.hoisted[text]
+        assert self.passed.mark is not None
+        if text not in self.passed.hoisted:
+            self.passed.hoisted[text] = self.arguments.names.fresh(wanted)
+            line, depth = self.passed.mark
+            self.body.lines.insert(line, f"{'    ' * depth}{self.passed.hoisted[text]} = {text}")
+            self.passed.mark = (line + 1, depth)
+        return self.passed.hoisted[text]
 
     def steps(self, sub: Subscript, args: tuple[str, ...] = ()) -> list[Step]:
         """The storage position of a subscript as a sum; `args` are the arguments of the load that it stands in."""
@@ -180,21 +195,21 @@ class Reader:
                 text = f"{code.at(SUM)} - {set_.start}" if set_.start else code.text
                 if not safe:
                     text = f"tl.maximum(tl.minimum({text}, {self.arguments.size(set_.extent)} - 1), 0)"
-                return [Step(f"tl.cast({text}, OFFSET)", self.shape(args[arg]), moves=self.mark is not None)]
+                return [Step(f"tl.cast({text}, OFFSET)", self.shape(args[arg]), moves=self.passed.mark is not None)]
 
     def _along(self, axis: str) -> list[Step]:
         dim = self.layout.dim(axis)
         if dim is None or dim.role != "passed":
-            return [Step(self.at[self.layout.same.get(axis, axis)], () if dim is None else (dim,))]
-        first = f"tl.cast({self.start}, OFFSET)"
-        if axis in self.shift:
-            first = f"({first} + {self.shift[axis]})"
-        return [Step(first, moves=True), Step(self.lanes[dim.name], (dim,))]
+            return [Step(self.place.at[self.layout.same.get(axis, axis)], () if dim is None else (dim,))]
+        first = f"tl.cast({self.place.start}, OFFSET)"
+        if axis in self.place.shift:
+            first = f"({first} + {self.place.shift[axis]})"
+        return [Step(first, moves=True), Step(self.place.lanes[dim.name], (dim,))]
 
     # stores
 
     def store(self, store: Store) -> None:
-        """A value into its buffer, composites flat."""
+        """Writes the store of a value into its buffer, composites flat."""
         let = self.lets[store.value]
         flat = tuple(a for axes in store.axes for a in axes)
         shape = self.layout.shape(flat)
@@ -202,7 +217,7 @@ class Reader:
                      else Flatten(tuple(map(AxisRef, axes)), tuple(self.sets[a] for a in axes))
                      for axes in store.axes)
         if store.merge:
-            pointer = self._pointer(self.arguments.share(store.buffer), subs, shape, self.tile)
+            pointer = self._pointer(self.arguments.share(store.buffer), subs, shape, self.place.which)
         else:
             pointer = self._pointer(store.buffer, subs, shape)
         code, storage = self.value(store.value), self.module.buffers[store.buffer].element.storage

@@ -39,18 +39,18 @@ class Passer(Merger):
         variables, loaded = dict(self.scribe.variables), dict(self.scribe.loaded)
         reaches = self._reaches(axis)
         scribe = self.scribe
-        lane = scribe.lanes[dim.name] = self.fresh(f"{dim.name}_lane")
+        lane = scribe.place.lanes[dim.name] = self.fresh(f"{dim.name}_lane")
         self.body(f"{lane} = tl.arange(0, {self.given.block(dim.name)}).to(OFFSET)")
-        scribe.mark, scribe.hoisted = (len(self.body.lines), self.body.depth), {}
+        scribe.passed.mark, scribe.passed.hoisted = (len(self.body.lines), self.body.depth), {}
         with self._each(reaches, dim) as (low, high):
             self._loops(one, dim, axis, *(self._part(axis, dim, low, high) if self.parts else (low, high)))
-        scribe.variables, scribe.loaded, scribe.when, scribe.mark = variables, loaded, "", None
+        scribe.variables, scribe.loaded, scribe.passed.when, scribe.passed.mark = variables, loaded, "", None
         for let in one.folds:
             self.scribe.variables[let.name] = Code(self.states[let.name])
 
     @contextmanager
     def _each(self, reaches: list[tuple[str, str]], dim: Dim) -> Iterator[tuple[str, str]]:
-        """The ends of a piece; of several, one text for all."""
+        """Writes the ends of a piece; of several, one text for all."""
         if len(reaches) == 1:
             yield reaches[0]
             return
@@ -75,7 +75,7 @@ class Passer(Merger):
         extent = extent_text(self.given, self.kernel, (axis.name,))
         if scan is not None:
             shift = self.given.size(scan.shift)
-            self.scribe.shift[scan.over] = shift
+            self.scribe.place.shift[scan.over] = shift
             count = extent_text(self.given, self.kernel, (scan.over,))
             if scan.back:
                 return [(f"tl.minimum(0, {count} - {extent} - ({shift}))",
@@ -93,7 +93,7 @@ class Passer(Merger):
         return names[0], names[1]
 
     def _part(self, axis: Axis, dim: Dim, low: str, high: str) -> tuple[str, str]:
-        """The share of this program in a piece: a whole number of tiles."""
+        """Writes the share of this program in a piece: a whole number of tiles."""
         block = self.given.block(dim.name)
         named = low.isidentifier() and high != extent_text(self.given, self.kernel, (axis.name,))
         first, last = (low, high) if named else self._named(axis, (low, high))
@@ -122,12 +122,13 @@ class Passer(Merger):
     # tile by tile
 
     def _loops(self, one: Pass, dim: Dim, axis: Axis, low: str, high: str) -> None:
-        """One loop over all tiles, each of which is asked whether the domain cuts it; or, where that leaves registers
-        enough, one text for two loops: whole tiles, and those that are cut on the right."""
+        """Writes one loop over all tiles, each of which is asked whether the domain cuts it; or, where that leaves
+        registers enough, one text for two loops: whole tiles, and those that are cut on the right.
+        """
         start = self.fresh(f"{dim.name}_from")
         cuts = self.numbers.cuts(axis) if self.kernel.stream is not None else None
         if cuts is None or (axis.bound is not None and len(axis.bound.spans) > 1):
-            self.scribe.when = "True"
+            self.scribe.passed.when = "True"
             self._loop(one, dim, start, (low, high), high)
             return
         self.split = True
@@ -135,20 +136,20 @@ class Passer(Merger):
         whole, upto = self._whole(dim, begins, ends, low, high)
         if (begins or sum(let.carry is not None and len(self.scribe.shape(let.name)) > 1 for let in self.kernel.lets)
             > 1):
-            self.scribe.when, self.scribe.asked = self.fresh("cut"), True
+            self.scribe.passed.when, self.scribe.passed.asked = self.fresh("cut"), True
             self._loop(one, dim, start, (low, high), high,
-                       f"{self.scribe.when} = ({start} < {whole}) | ({start} >= {upto})")
-            self.scribe.asked = False
+                       f"{self.scribe.passed.when} = ({start} < {whole}) | ({start} >= {upto})")
+            self.scribe.passed.asked = False
             return
         self.body.open("for phase in tl.static_range(1, 3):  # whole tiles, then those that are cut")
         self.body(f"first = {whole} if phase == 1 else {upto}")
         self.body(f"last = {upto} if phase == 1 else {high}")
-        self.scribe.when = SPLIT
+        self.scribe.passed.when = SPLIT
         self._loop(one, dim, start, ("first", "last"), high)
         self.body.close()
 
     def _whole(self, dim: Dim, begins: list[str], ends: list[str], low: str, high: str) -> tuple[str, str]:
-        """Where the tiles begin that the domain does not cut, and where they end."""
+        """Writes where the tiles begin that the domain does not cut, and where they end."""
         block = self.given.block(dim.name)
         whole, upto = (self.fresh(f"{dim.name}_{n}") for n in ("whole", "upto"))
         begin, end = low, high
@@ -169,7 +170,7 @@ class Passer(Merger):
         self.body.close()
 
     def _step(self, one: Pass, dim: Dim, start: str, high: str) -> None:
-        """One tile of the passed axis."""
+        """Writes one tile of the passed axis."""
         block, scribe = self.given.block(dim.name), self.scribe
         scan = next((let.op for let in one.inner if isinstance(let.op, Scan)), None)
         if scan is not None and scan.back:
@@ -177,19 +178,19 @@ class Passer(Merger):
             low, end = (f"({x})" for x in self._reaches(self.kernel.axis(dim.axes[0]))[0])
             self.body(f"{turned} = {low} + (tl.cdiv({end} - {low}, {block}) - 1) * {block} - ({start} - {low})")
             start = turned
-        scribe.start = start
-        at = scribe.at[dim.axes[0]] = self.fresh(f"{dim.name}_at")
+        scribe.place.start = start
+        at = scribe.place.at[dim.axes[0]] = self.fresh(f"{dim.name}_at")
         self.body(f"{at} = {start} + tl.arange(0, {block})")
-        mask = scribe.inside[dim.name] = self.fresh(f"{dim.name}_in")
+        mask = scribe.place.inside[dim.name] = self.fresh(f"{dim.name}_in")
         if scan is not None:
             self._scan_masks(scan, at, mask)
         else:
             self.body(f"{mask} = {at} < {high}")
         if self.given.laid:
             scribe.helpers.add("_moved")
-            scribe.moved = self.fresh(f"{dim.name}_moved")
+            scribe.place.moved = self.fresh(f"{dim.name}_moved")
             pages, page = self.given.pages()
-            self.body(f"{scribe.moved} = _moved({pages}, {at}, {mask}, {page}, OFFSET)")
+            self.body(f"{scribe.place.moved} = _moved({pages}, {at}, {mask}, {page}, OFFSET)")
         kept, loaded = dict(scribe.variables), dict(scribe.loaded)
         if self.kernel.stream is not None:
             for let in one.inner:
@@ -207,10 +208,10 @@ class Passer(Merger):
         extent, count = (extent_text(self.given, self.kernel, (a,)) for a in (scan.axis, scan.over))
         self.body(f"{mask} = ({at} >= 0) & ({at} < {extent})")
         if scan.over == scan.axis:
-            self.scribe.inside[scan.over] = mask
+            self.scribe.place.inside[scan.over] = mask
             return
-        other = self.scribe.at[scan.over] = self.fresh(f"{identifier(scan.over)}_at")
-        shift = self.scribe.shift[scan.over]
+        other = self.scribe.place.at[scan.over] = self.fresh(f"{identifier(scan.over)}_at")
+        shift = self.scribe.place.shift[scan.over]
         self.body(f"{other} = {at}" if shift == "0" else f"{other} = {at} + ({shift})")
-        inside = self.scribe.inside[scan.over] = self.fresh(f"{identifier(scan.over)}_in")
+        inside = self.scribe.place.inside[scan.over] = self.fresh(f"{identifier(scan.over)}_in")
         self.body(f"{inside} = ({other} >= 0) & ({other} < {count})")

@@ -31,7 +31,7 @@ class Merger(Frame):
     scales: dict[str, str] = field(default_factory=dict)  # reference -> the factor of this tile
 
     def start(self, let: Let) -> None:
-        """The neutral element, before the first tile."""
+        """Writes the neutral element of a let, before the first tile."""
         op = let.op
         fold = let.carry.fold if let.carry is not None else op.fold if isinstance(op, Reduce | Scan) else "sum"
         if isinstance(op, Scan):
@@ -46,15 +46,16 @@ class Merger(Frame):
         self.states[let.name] = name
 
     def before(self, let: Let) -> None:
-        """What is merged so far of the let's argument, under a name that stays."""
+        """Writes what is merged so far of the let's argument, under a name that stays."""
         state = self.states[let.args[0]]
         name = self.fresh(f"{state}_before")
         self.body(f"{name} = {state}")
         self.scribe.variables[let.name] = Code(name)
 
     def merge(self, let: Let) -> None:
-        """One tile's share, merged into what the tiles before gave; a reference that
-        grows rescales what refers to it."""
+        """Writes one tile's share, merged into what the tiles before gave; a reference that grows rescales what refers
+        to it.
+        """
         name, carry, scribe = self.states[let.name], let.carry, self.scribe
         if isinstance(let.op, ScatterAdd):
             self.body(f"{name} = {scribe.tally(let, let.op, name)}")
@@ -82,7 +83,7 @@ class Merger(Frame):
             self.body(f"{name} = {spelling.merged(fold, name, share.text, scribe.helpers)}")
 
     def _reference(self, let: Let, name: str, share: str) -> str:
-        """The running maximum, and the factor by which everything relative to it shrinks when it grows."""
+        """Writes the running maximum, and the factor by which everything relative to it shrinks when it grows."""
         assert let.carry is not None
         before, scale = self.fresh(f"{name}_before"), self.fresh(f"{name}_scale")
         self.scales[let.name] = scale
@@ -125,13 +126,13 @@ class Merger(Frame):
         return " + ".join(" * ".join(self.given.block(d.name) for d in shape) or "1" for shape in shapes)
 
     def leave(self) -> None:
-        """The states of this program, for the kernel that joins the parts."""
+        """Writes the states of this program, for the kernel that joins the parts."""
         self.body(f"place = states + tl.program_id(0).to(tl.int64) * ({self.numel()})")
         for let, address in self._addresses("place"):
             self.body(f"tl.store({address}, {self.states[let.name]})")
 
     def join(self) -> None:
-        """The states of all parts, merged by the law of each."""
+        """Writes the states of all parts, merged by the law of each."""
         for let in self.kernel.lets:
             if let.carry is not None:
                 self.start(let)

@@ -163,7 +163,7 @@ def _shapes(inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 
 def _nothing(*_: object) -> None:
-    """For checks that read data or ask for a device."""
+    """Does nothing, for checks that read data or ask for a device."""
 
 
 def _even(names: torch.Tensor, count: int, first: int = 1) -> list[tuple[int, tuple[torch.Tensor, ...]]]:

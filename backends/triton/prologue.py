@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 from einc.backends.host.code import tight
 from einc.backends.triton.bounds import Numbers
-from einc.backends.triton.layout import Dim
+from einc.backends.triton.layout import Dim, Layout
 from einc.backends.triton.loads import extent_text
 from einc.backends.triton.phases import Stages
 from einc.backends.triton.scatters import ScatterWriter
 from einc.backends.writer import identifier
-from einc.ir.plan import Let
+from einc.ir.plan import Kernel, Let
 
 
 @dataclass
@@ -27,24 +27,33 @@ class Frame:
     tiles: dict[str, str] = field(default_factory=dict)  # cut dimension -> which of its tiles the program has
 
     def __post_init__(self) -> None:
-        self.kernel, self.layout, self.given = self.scribe.kernel, self.scribe.layout, self.scribe.arguments
-        self.body = self.scribe.body
+        self.given, self.body = self.scribe.arguments, self.scribe.body
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel that is written."""
+        return self.scribe.kernel
+
+    @property
+    def layout(self) -> Layout:
+        """How the axes of the kernel lie in a tile."""
+        return self.scribe.layout
 
     def fresh(self, wanted: str) -> str:
         """A name that the kernel does not have yet: as wanted, or with a number after it. It is taken from now on."""
         return self.given.names.fresh(wanted)
 
     def lets(self, lets: tuple[Let, ...], ends: frozenset[str] = frozenset()) -> None:
-        """The statements of lets; the kernel knows how."""
+        """Writes the statements of lets; the kernel knows how."""
         raise NotImplementedError(lets, ends)
 
     def place(self) -> None:
-        """Where the program stands along every axis that does not move while it runs."""
+        """Writes where the program stands along every axis that does not move while it runs."""
         self._programs()
         for dim in self.layout.dims:
             if dim.role == "whole":
                 (axis,) = dim.axes
-                at = self.scribe.at[axis] = self.fresh(f"{dim.name}_at")
+                at = self.scribe.place.at[axis] = self.fresh(f"{dim.name}_at")
                 self.body(f"{at} = tl.arange(0, {self.given.block(dim.name)}).to(OFFSET)")
                 self._mask(dim, at, self.scribe.extent(dim))
         for dim in self.layout.dims:
@@ -52,7 +61,9 @@ class Frame:
                 self.pack(dim, f"{self.tiles[dim.name]} * {self.given.block(dim.name)}")
 
     def _programs(self) -> None:
-        """A tile of the rows, the heaviest first, of the columns, and one element of every other axis."""
+        """Writes which element or tile each program has: a tile of the rows, the heaviest first, of the columns, and
+        one element of every other axis.
+        """
         cut = [d for d in self.layout.dims
                if d.role in ("rows", "columns") and not (d.role == "rows" and self.kernel.resumed)]
         digits: list[tuple[str, str, str]] = []
@@ -60,11 +71,11 @@ class Frame:
             total, block = self._total(dim), self.given.block(dim.name)
             self.counts[dim.name] = f"-(-{tight(extent_text(self.given, self.kernel, dim.axes))} // {block})"
             name = self.tiles[dim.name] = self.fresh(f"{dim.name}_tile")
-            self.scribe.tile = name if dim.role == "rows" else self.scribe.tile
+            self.scribe.place.which = name if dim.role == "rows" else self.scribe.place.which
             last = dim.role == "rows" and self.longest_last()
             digits.append((name, f"tl.cdiv({total}, {block})", " - 1 - {}  # the longest first" if last else ""))
         for axis in reversed(self.layout.programs):
-            name = self.scribe.at[axis] = self.fresh(identifier(axis))
+            name = self.scribe.place.at[axis] = self.fresh(identifier(axis))
             self.counts[axis] = extent_text(self.given, self.kernel, (axis,))
             digits.append((name, self.counts[axis], ""))
         if self.parts:
@@ -95,11 +106,11 @@ class Frame:
         return " * ".join([f"tl.cast({first}, OFFSET)", *map(tight, others)]) if others else first
 
     def _mask(self, dim: Dim, at: str, extent: str) -> None:
-        name = self.scribe.inside[dim.name] = self.fresh(f"{dim.name}_in")
+        name = self.scribe.place.inside[dim.name] = self.fresh(f"{dim.name}_in")
         self.body(f"{name} = {at} < {extent}")
 
     def pack(self, dim: Dim, start: str) -> None:
-        """The positions of a cut dimension in this tile, and where the tile ends along its slowest axis."""
+        """Writes the positions of a cut dimension in this tile, and where the tile ends along its slowest axis."""
         total, block = self._total(dim), self.given.block(dim.name)
         first, at = self.fresh(f"{dim.name}0"), self.fresh(f"{dim.name}_at")
         self.body(f"{first} = {start}")
@@ -111,13 +122,13 @@ class Frame:
         last = self.fresh(f"{dim.name}1")
         self.body(f"{last} = tl.minimum({first} + {block}, {total}) - 1")
         if len(dim.axes) == 1:
-            self.scribe.at[dim.axes[0]] = at
+            self.scribe.place.at[dim.axes[0]] = at
             self.numbers.ends[dim.axes[0]] = (first, last)
             return
         rest = at
         for n, axis in reversed(list(enumerate(dim.axes))):
             extent = tight(extent_text(self.given, self.kernel, (axis,)))
-            name = self.scribe.at[axis] = self.fresh(f"{identifier(axis)}_at")
+            name = self.scribe.place.at[axis] = self.fresh(f"{identifier(axis)}_at")
             self.body(f"{name} = {rest} % {extent}" if n else f"{name} = {rest}")
             rest = f"{rest} // {extent}"
         later = tight(extent_text(self.given, self.kernel, dim.axes[1:]))

@@ -26,9 +26,9 @@ class ScatterWriter(Folder):
             self.helpers.add(helper)
             count = self.arguments.size(self.sets[op.axis].extent)
             x = self._operand(arg, neutral, let.kind, shape)
-            return f"{helper}({total}, {self.at[op.axis]}, {count}, {self.aligned(number, shape).text}, {x.text})"
+            return f"{helper}({total}, {self.place.at[op.axis]}, {count}, {self.aligned(number, shape).text}, {x.text})"
         whole: Shape = self.layout.shape((*self.lets[arg].axes, op.axis))
         x = self._operand(arg, neutral, let.kind, whole)
-        at = self.at[op.axis] + (self.marks((named,), whole) if named is not None else "")
+        at = self.place.at[op.axis] + (self.marks((named,), whole) if named is not None else "")
         same = f"{self.aligned(number, whole).at(ATOM)} == {at}"
         return f"{total} + {self._reduced(Code(f'tl.where({same}, {x.text}, 0.0)'), 'sum', whole, folded).text}"

@@ -90,7 +90,7 @@ class Scribe(Reader):
 
     def _place(self, axis: str, start: bool = True) -> Code:
         axis = self.layout.same.get(axis, axis)
-        text, first = self.at[axis], self.sets[axis].start if start else 0
+        text, first = self.place.at[axis], self.sets[axis].start if start else 0
         return Code(f"{text} + {first}", SUM) if first else Code(text)
 
     # points
@@ -236,9 +236,9 @@ class Scribe(Reader):
         """The condition of a selection and, in a pass, that the place lies inside."""
         code = self._condition(let.args[0], shape)
         dim = next((d for d in shape if d.role == "passed"), None)
-        if not self.when or dim is None:
+        if not self.passed.when or dim is None:
             return code
-        return Code(f"{code.at(ATOM)} & {self.inside[dim.name]}{self.marks((dim,), shape)}", LOOSE)
+        return Code(f"{code.at(ATOM)} & {self.place.inside[dim.name]}{self.marks((dim,), shape)}", LOOSE)
 
     def chosen(self, let: Let) -> Code:
         """The value where the condition holds."""

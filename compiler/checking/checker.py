@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from einc.checking.declarations.borrowed import Text
 from einc.checking.declarations.declare import declare
-from einc.checking.declarations.scope import Called, Scope
+from einc.checking.declarations.scope import Called, Foreign, Scope, Texts
 from einc.checking.declarations.sets import check_extents
 from einc.checking.expressions.collect import collect
 from einc.checking.expressions.loops import unfold
@@ -95,17 +95,19 @@ def meant(tree: s.SyntaxTree, specs: Specs) -> Mapping[Place, Reading]:
 
 
 def _worked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str, ...]) -> tuple[Work, list[s.Statement]]:
-    """Every equation of a text read, as far as it can be, and the lines of the text with those that it uses."""
+    """Every equation of a text read, as far as it can be, and the lines of the text with those that it uses. Problems
+    go to the report.
+    """
     found = elaborated(tree, specs.prelude.statements, report)
     tree = found.tree
-    scope = Scope(report, library=_Library(specs, report, chain), infers=tree.own is not None, unknown=tree.unknown,
-                  shaped=tree.shaped, guessed=found.guessed, inlined=found.inlined)
+    foreign = Foreign(tree.own is not None, tree.unknown, tree.shaped, found.inlined, found.guessed)
+    scope = Scope(report, Texts(library=_Library(specs, report, chain)), foreign=foreign)
     # Definitions come first, since a name means an application or a product by them.
     declare(scope, specs.prelude.statements)
-    scope.prelude = frozenset(scope.functions)
+    scope.texts.prelude = frozenset(scope.functions)
     scope.lost |= tree.lost
-    scope.root = Text(tree.source, tree.statements)
-    statements = list(_used(scope, tree, specs, (tree.source.name,), scope.root))
+    scope.texts.root = Text(tree.source, tree.statements)
+    statements = list(_used(scope, tree, specs, (tree.source.name,), scope.texts.root))
     if len(statements) > MAX_STATEMENTS:
         raise too_many(f"with the specs that it uses the text has {len(statements):,} statements",
                        Span(tree.source, 0, 0))
@@ -228,11 +230,11 @@ def _used(scope: Scope, tree: s.SyntaxTree, specs: Specs, chain: tuple[str, ...]
             circle = " → ".join([*chain[chain.index(found.name):], found.name])
             scope.report.add(CannotUse(f"`{word.text}` uses itself: {circle}", word.span,
                                        helps=(Help("remove one of the `use` lines"),)))
-        elif found.name not in scope.texts:
+        elif found.name not in scope.texts.used:
             inner = elaborated(specs.parse(found, scope.report), specs.prelude.statements, scope.report).tree
             scope.lost |= inner.lost
             text.uses.append(Text(found, inner.statements))
-            scope.texts[found.name] = text.uses[-1]
+            scope.texts.used[found.name] = text.uses[-1]
             yield from _used(scope, inner, specs, (*chain, found.name), text.uses[-1])
         else:
-            text.uses.append(scope.texts[found.name])
+            text.uses.append(scope.texts.used[found.name])

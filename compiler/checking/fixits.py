@@ -159,8 +159,9 @@ def _kept(trial: _Trial, problem: Problem, own: list[Help]) -> bool:
 
 
 def _offered(trial: _Trial, problem: Problem) -> None:
-    """The edits of the text near the error that mend it: certain where what was meant is
-    evident, and no other meaning left."""
+    """Adds to a problem the edits of the text near the error that mend it: certain where what was meant is evident, and
+    no other meaning left.
+    """
     found: list[tuple[Edit, bool, TypedProgram | None]] = []
     most = min(MOST_TRIES, MOST_READ // max(1, len(trial.text.source.text)))
     edits = dict.fromkeys(islice(_edits(trial.text, problem), 2 * MOST_TRIES))
@@ -182,7 +183,7 @@ def _offered(trial: _Trial, problem: Problem) -> None:
 
 
 def _shown(problem: Problem, place: Span) -> None:
-    """The error with the one place where it can be mended."""
+    """Shows the error at the one place where it can be mended."""
     if problem.code in _OF_BRACKETS and problem.span is not None:
         # Where a bracket has no partner a reader of brackets finds it; where the partner belongs, it is missing.
         problem.labels = (Label(problem.span, problem.label or "without a partner"), *problem.labels)

@@ -42,7 +42,7 @@ class Row:
 
 
 def _cache(line: s.PlanLine, words: list[s.PlanWord], tensors: Tensors, report: Report) -> Cache:
-    """The tensors that are kept, and the size of a page."""
+    """The tensors that are kept, and the size of a page. Problems go to the report."""
     names = [word for word in words if word.kind == "NAME"]
     for name in names:
         if tensors is not None and name.text not in tensors:

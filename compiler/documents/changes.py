@@ -35,6 +35,7 @@ def changes(module: ast.Module) -> Changes:
 
 
 def _changed(module: ast.Module) -> Iterator[str]:
+    """Yields the names whose values the statements change in place, or may change; one name may come twice."""
     for node in module.body:
         match node:
             case ast.FunctionDef() | ast.ClassDef() | ast.Import() | ast.ImportFrom() | ast.Assert():

@@ -145,7 +145,7 @@ class _Text:
 
 
 def _prose(draft: Draft, text: _Text) -> None:
-    """The formulas of a paragraph, a heading or a cell."""
+    """Adds the formulas of a paragraph, a heading or a cell."""
     joined, starts = text.joined(), text.starts()
 
     def place(at: int) -> int:
@@ -192,7 +192,7 @@ def _fence(draft: Draft, token: Token, lines: Lines) -> None:
 
 
 def _html(draft: Draft, text: _Text) -> None:
-    """A block of HTML: its headings, and formulas in its text."""
+    """Reads a block of HTML: its headings, and formulas in its text."""
     joined, starts = text.joined(), text.starts()
     at = 0
     for found in _HTML_HEADING.finditer(joined):

@@ -127,7 +127,7 @@ def _settle(element: Element) -> None:
 
 
 def _signed(element: Element) -> None:
-    """A sign after an operator is the sign of what follows it, not between two things."""
+    """Marks a sign after an operator as the sign of what follows it, not between two things."""
     before: Element | None = None
     for child in element:
         if child.tag == "mo" and child.text in ("−", "-", "+") and before is not None and before.tag == "mo":
@@ -138,7 +138,7 @@ def _signed(element: Element) -> None:
 
 
 def _strut(base: Element) -> None:
-    """A script of `{}` stands as high as beside a letter."""
+    """Makes a script of `{}` stand as high as beside a letter."""
     base.tag = "mpadded"
     base.set("width", "0")
     SubElement(SubElement(base, "mphantom"), "mi").text = "X"

@@ -91,7 +91,7 @@ class _Counter:
         return f"{self._prefix()}{self.value}{_letters(self.letter)}"
 
     def step(self, kind: Step, number: int) -> None:
-        """What a command of the text does to the counter."""
+        """Does to the counter what a command of the text does."""
         match kind:
             case "sub":
                 self.value, self.letter = self.value + 1, 0

@@ -102,7 +102,9 @@ class _Join:
         self._stretch(source, kept, end)
 
     def _inside(self, taken: _Taken, stack: tuple[str, ...], text: str, found: re.Match[str]) -> None:
-        """The body of a file in place of the command that names it. A line of its own ends it, but no empty one."""
+        """Adds to the text so far the body of a file in place of the command that names it. A line of its own ends it,
+        but no empty one.
+        """
         own = taken.source
         self.total += len(own.text)
         if text[text.rfind("\n", 0, found.start()) + 1 : found.start()].strip():

@@ -52,7 +52,7 @@ class Draft:
         self.headings.append(Heading(" ".join(title.split()), level, self._span(start, end)))
 
     def formula(self, start: int, end: int, display: bool, holes: Holes = ()) -> None:
-        """A formula, unless it is empty or all of it defines macros."""
+        """Adds a formula, unless it is empty or all of it defines macros."""
         text = self.source.text
         defined = self.scopes.formula(self.source, start, end, self.local)
         layout = [(start + m.start(), start + m.end()) for m in _LAYOUT.finditer(text[start:end])]
@@ -79,7 +79,7 @@ class Draft:
         self.fences.append(Fence(self._span(start, end), len(self.headings) - 1, holes))
 
     def unclosed(self, opener: str, start: int, closer: str) -> None:
-        """A formula without an end is one that cannot be read; the rest of the document can."""
+        """Adds a formula without an end as one that cannot be read; the rest of the document can."""
         where = self._span(start, start + len(opener))
         problem = Unclosed(f"`{opener}` is not closed", where, "opened here",
                            notes=("a formula ends before the next empty line",),

@@ -144,6 +144,7 @@ def as_json(account: Account) -> dict[str, Any]:
 
 
 def _entry(account: Account, entry: Entry, named: tuple[Named, ...]) -> dict[str, Any]:
+    """What became of one equation, as data for programs."""
     document = account.document
     place = entry.span.source.place(entry.span.start)
     return {

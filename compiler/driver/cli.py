@@ -49,7 +49,7 @@ class _LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list of subcommands, without importing one."""
+        """Writes the list of subcommands, without importing one."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 

@@ -42,7 +42,8 @@ def read_source(path_or_text: str | Path, report: Report, sources: Sources = DIS
 
 
 def find(source: Source, name: str, report: Report, sources: Sources = DISK) -> Source | None:
-    """A used spec: beside the file that uses it, else one of einc's."""
+    """Finds a used spec: beside the file that uses it, else one of einc's. None where there is none, which is reported.
+    """
     found = sources.used(source, name)
     if isinstance(found, Problem):
         report.add(found)
@@ -115,7 +116,7 @@ def formatted(source: Source, spelling: Spelling, report: Report, sources: Sourc
 
 
 def indexed(source: Source, spelling: Spelling, report: Report) -> str | None:
-    """The text with its matrix notation as index notation; None where it cannot be read."""
+    """The text with its matrix notation as index notation; None where it cannot be read. Problems go to the report."""
     tree = elaborated(syntax(source, report), _prelude().statements, report).tree
     return None if report.errors else printed(tree, spelling, known([tree]))
 
@@ -136,7 +137,7 @@ def _meant(source: Source, sources: Sources) -> str | None:
 def check_spec(source: Source, report: Report, *, strict: bool = False, proved: bool = True,
                sources: Sources = DISK) -> TypedProgram | None:
     """What a spec means; None where there are errors. `strict` makes every warning an error. Rounds mean something
-    where their result is `proved` not to depend on how their domain is cut.
+    where their result is `proved` not to depend on how their domain is cut. Problems go to the report.
     """
     if report.errors:
         return None
@@ -149,7 +150,9 @@ def check_spec(source: Source, report: Report, *, strict: bool = False, proved: 
 
 def check_tree(tree: SyntaxTree, report: Report, *, strict: bool = False, proved: bool = True,
                sources: Sources = DISK) -> tuple[TypedProgram | None, Account]:
-    """The same for a text that is parsed, and what became of its equations where it is a paper's."""
+    """The same for a text that is parsed, and what became of its equations where it is a paper's. Problems go to the
+    report.
+    """
     found = checked(tree, _specs(sources), report, linted=tree.own is None)
     program = None if found is None else found.program
     if program is not None and proved:
@@ -160,7 +163,7 @@ def check_tree(tree: SyntaxTree, report: Report, *, strict: bool = False, proved
 
 
 def claims(source: Source, report: Report, sources: Sources = DISK) -> tuple[Claim, ...]:
-    """What a text claims; none where it has errors."""
+    """What a text claims; none where it has errors. Problems go to the report."""
     found = checked(syntax(source, report), _specs(sources), report) if not report.errors else None
     if found is None:
         return ()

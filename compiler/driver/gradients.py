@@ -10,7 +10,7 @@ from typing import Any
 from einc.driver import pipeline
 from einc.driver.library import made_row, plain_row, program, rows_as_written
 from einc.errors.report import EincError, Help, Problem
-from einc.ir.choices import PLAIN, Choices, Row
+from einc.ir.choices import PLAIN, Choices, LibraryKernel
 from einc.ir.plan import Gradient, SegmentedModule
 from einc.ir.programs import Program, TypedProgram
 from einc.planning import halves, plan
@@ -36,7 +36,7 @@ def constant(of: Program) -> EincError:
 
 
 @cache
-def library_with_halves() -> tuple[Row, ...]:
+def library_with_halves() -> tuple[LibraryKernel, ...]:
     """The kernels of the library, with those that compute a spec and what its gradient needs, or that gradient."""
     return tuple(_half(one) if "half" in one else plain_row(one["spec"], n) for n, one in enumerate(rows_as_written()))
 
@@ -47,7 +47,7 @@ def _derived(spec: str) -> tuple[Derived, Program]:
     return halves.derived(program(spec))
 
 
-def _half(told: Mapping[str, Any]) -> Row:
+def _half(told: Mapping[str, Any]) -> LibraryKernel:
     """One row as it is written: of a gradient d before a name is what belongs to it, and `saved` is what is no
     output.
     """

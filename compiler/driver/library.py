@@ -10,13 +10,13 @@ from typing import Any
 
 from einc.driver import pipeline
 from einc.driver.checking import typed
-from einc.ir.choices import Row
+from einc.ir.choices import LibraryKernel
 from einc.ir.programs import Program, TypedProgram
 from einc.planning import row
 
 
 @cache
-def library() -> tuple[Row, ...]:
+def library() -> tuple[LibraryKernel, ...]:
     """The kernels that compute a spec, each with what it computes."""
     return tuple(plain_row(one["spec"], n) for n, one in enumerate(rows_as_written()) if "half" not in one)
 
@@ -28,7 +28,7 @@ def program(spec: str) -> TypedProgram:
 
 
 @cache
-def plain_row(spec: str, number: int) -> Row:
+def plain_row(spec: str, number: int) -> LibraryKernel:
     """The row with this number in `rows_as_written()`, which computes `spec` without a gradient."""
     return made_row(rows_as_written()[number], program(spec))
 
@@ -41,7 +41,7 @@ def rows_as_written() -> tuple[Mapping[str, Any], ...]:
 
 
 def made_row(told: Mapping[str, Any], program: Program, words: Mapping[str, str] | None = None,
-             results: tuple[str, ...] | None = None) -> Row:
+             results: tuple[str, ...] | None = None) -> LibraryKernel:
     """A row for plans: `words` are those of the call for the keys of the program, `results` the keys that the call
     gives, in order.
     """

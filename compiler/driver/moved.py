@@ -234,6 +234,9 @@ CLASSES = {
            for name in ("Slot", "Tensor", "Equation", "Program", "TypedProgram", "NormalProgram")},
         "slot_of": "ir.programs.slot_of", "Recur": "ir.programs.BlockLoop", "Repeat": "ir.programs.IndexLoop",
     },
+    "planning.fusing.fuse": {"Group": "planning.fusing.fuse.FusedGroup"},
+    "planning.streaming.passes": {"Carry": "planning.streaming.passes.CarriedFold"},
+    "ir.choices": {"Row": "ir.choices.LibraryKernel"},
     "driver.decoding.sampling": {"Taking": "driver.decoding.sampling.Sampler"},
 }
 

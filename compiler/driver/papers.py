@@ -26,7 +26,7 @@ from einc.syntax.texts import MAX_STATEMENTS, too_many
 def check_section(source: Source, report: Report, *, strict: bool = False, proved: bool = True, section: str = "",
                   equation: str = "", side: Source | None = None, sources: Sources = DISK) -> TypedProgram | None:
     """What one section of a document means, or one `equation` of it; None where there are errors. `side` is a file with
-    the declarations that it lacks.
+    the declarations that it lacks. Problems go to the report.
     """
     if report.errors:
         return None
@@ -45,7 +45,7 @@ def check_section(source: Source, report: Report, *, strict: bool = False, prove
 
 def paper(source: Source, report: Report, side: Source | None = None, sources: Sources = DISK) -> Paper:
     """A document with what declares its names: its own `ein` fences, and a side file. One without anything where its
-    text could not be read.
+    text could not be read. Problems go to the report.
     """
     if report.errors:
         return Paper(Document(source, (), ()), ())
@@ -83,7 +83,9 @@ def unread(report: Report) -> list[Problem]:
 
 
 def _meant(found: Paper, section: str, equation: str, report: Report) -> tuple[int, tuple[Said, ...]] | None:
-    """The section that is meant, the one named or the only one, and its equations that are, none where it is all."""
+    """The section that is meant, the one named or the only one, and its equations that are, none where it is all.
+    Problems go to the report.
+    """
     try:
         if equation:
             return find(found, equation)

@@ -36,7 +36,7 @@ __all__ = ["advise", "check", "check_tree", "claims", "examine", "find", "format
 def check(source: Source, report: Report, *, strict: bool = False, proved: bool = True, section: str = "",
           equation: str = "", side: Source | None = None, sources: Sources = DISK) -> TypedProgram | None:
     """What a spec means, or one `section` or `equation` of a document; None where there are errors. `strict` makes
-    every warning an error.
+    every warning an error. Problems go to the report.
 
     Rounds mean something where their result is `proved` not to depend on how their domain is cut. `side` is a file
     with the declarations that a document lacks, `sources` has the specs that are used.
@@ -72,6 +72,6 @@ def is_document(name: str) -> bool:
 
 
 def paper(source: Source, report: Report, side: Source | None = None) -> Paper:
-    """A document with what declares its names: its own `ein` fences, and a side file."""
+    """A document with what declares its names: its own `ein` fences, and a side file. Problems go to the report."""
     made: Paper = import_module("einc.driver.papers").paper(source, report, side)
     return made

@@ -1,6 +1,6 @@
 """Where a text comes from, what is wrong with it, and how that is shown.
 
-A `Problem` is one error of one kind; a kind is a class in `problems.py` that owns the example which triggers it.
+A `Problem` is one error of one kind; a kind is a class in `problems` that owns the example which triggers it.
 Problems are collected, not fatal: a pass reports what it finds and goes on.
 """
 

@@ -6,33 +6,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from einc.ir.elements import Element
+from einc.ir.plan import LibraryCall
 from einc.ir.programs import Equation
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """A kernel of a library: the equations it computes, its call with operands by their
-    names, and where it is the faster.
+class LibraryKernel:
+    """A kernel of a library: the equations it computes, and its call with operands by their names.
 
-    `shared` is its call where all the operands `shares` have one element for a run of the last batch;
-    with `repeats` such elements may be repeated for it. `flat`: it takes all batches as one. `inputs`
-    have the words of the call; `beside` are equations outside the kernel, of what it alone reads.
-    `pieces`: what it takes of a past may come in pieces.
+    `shared` is its call where all the operands `shares` have one element for a run of the last batch; with `repeats`
+    such elements may be repeated for it. `inputs` have the words of the call; `beside` are equations outside the
+    kernel, of what it alone reads.
     """
 
-    name: str
-    call: str
-    where: str
-    shared: str
-    shares: tuple[str, ...]
-    flat: bool
-    repeats: bool
+    library: LibraryCall
     equations: tuple[Equation, ...]
     beside: tuple[Equation, ...]
     inputs: tuple[tuple[str, str], ...]
     results: tuple[str, ...]
     elements: Mapping[str, Element]
-    pieces: bool = False
+    shared: str = ""
+    shares: tuple[str, ...] = ()
+    repeats: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +38,7 @@ class Choices:
     """
 
     narrow: bool = False
-    rows: tuple[Row, ...] = ()
+    rows: tuple[LibraryKernel, ...] = ()
     ordered: bool = False
 
 

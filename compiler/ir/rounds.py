@@ -267,7 +267,8 @@ def needs(step: Equation | BlockLoop | Turns) -> Set[str]:
 
 def run(recur: BlockLoop, values: Values, solve: Callable[[Equation], Any], blocks: Sequence[Sequence[int]],
         mark: Callable[[Sequence[int]], Any]) -> None:
-    """The states after the last round, the updates of each taking effect together; what a round makes is gone.
+    """Puts into `values` the states after the last round, the updates of each taking effect together; what a round
+    makes is gone.
 
     `solve` evaluates an equation with what is in `values`; `mark` is 1 on a block of places and 0 elsewhere.
     """

@@ -65,7 +65,9 @@ def verify(plan: Module | Gradient | SegmentedModule) -> None:
 
 
 def _module(module: Module) -> None:
-    """Each step reads what is given or has been made; buffers are made once; every output is there in the end."""
+    """Checks that each step reads what is given or has been made; buffers are made once; every output is there in the
+    end.
+    """
     known = {t.key for t in module.inputs} | {b.name for b in module.buffers.values()
                                               if b.role in ("place", "derived", "cache")}
     known |= {name for one in module.lengths for name in (one.piece, one.offset, one.start)}
@@ -115,7 +117,8 @@ def _needed(step: Step) -> frozenset[str]:
 
 
 def _operation(step: Operation, module: Module) -> None:
-    """Places in the fields of an operation are places of its operands and results; axes have a slot each."""
+    """Checks that places in the fields of an operation are places of its operands and results; axes have a slot each.
+    """
     buffers = module.buffers
     match step:
         case Contract():
@@ -144,9 +147,9 @@ def _operation(step: Operation, module: Module) -> None:
         case SegmentSum():
             _require(len(step.named) + len(step.letters) == len(step.reads), "an operand without letters")
         case Recurrence():
-            count = 2 + 2 * step.known + 3 * step.unknown + len(step.after)
+            count = 2 + step.vectors.operands
             _require(len(step.reads) - step.ragged == len(step.letters) == count, "an operand without letters")
-            _require(len(step.writes) == len(step.made) == len(step.after) + 1, "a result without letters")
+            _require(len(step.writes) == len(step.made) == len(step.vectors.after) + 1, "a result without letters")
             for buffer, axes in zip((*step.reads[:count], *step.writes), (*step.letters, *step.made), strict=True):
                 _require(len(axes) == len(buffers[buffer].sets), f"`{buffer}` has other axes than its buffer")
         case StateScan():
@@ -194,7 +197,7 @@ def _kernel(kernel: Kernel, buffers: Mapping[str, Buffer]) -> None:
 
 def _let(let: Let, kernel: Kernel, axes: Iterable[str], before: Mapping[str, Let],
          buffers: Mapping[str, Buffer]) -> None:
-    """One value of a kernel."""
+    """Checks one value of a kernel."""
     where = f"`{let.name}` in `{kernel.name}`"
     _require(set(let.axes) <= {*axes}, f"{where} has an axis that the kernel has not")
     _require(all(a in before for a in let.reads), f"{where} is made of what is not made yet")
@@ -214,7 +217,8 @@ def _let(let: Let, kernel: Kernel, axes: Iterable[str], before: Mapping[str, Let
 
 
 def _reference(let: Let, found: Let | None, where: str) -> None:
-    """The value that a carry is relative to is carried itself, by no reference, and has no axis of its own."""
+    """Checks that the value that a carry is relative to is carried itself, by no reference, and has no axis of its own.
+    """
     carry = None if found is None else found.carry
     _require(carry is not None, f"{where} is relative to what nothing carries")
     _require(carry is None or carry.reference is None, f"{where} has a reference that has one itself")

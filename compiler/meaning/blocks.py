@@ -55,7 +55,9 @@ class Rounding:
         return np.asarray(x)
 
     def total(self, x: Array, sizes: Callable[[int], Array]) -> Array:
-        """The same of a sum: `sizes` makes that of a power of the sizes of what was added."""
+        """What becomes of a sum once it is made, by default the sum itself; `sizes` gives the sums of powers of the
+        sizes of what was added.
+        """
         return self(x)
 
 

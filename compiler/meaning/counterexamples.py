@@ -112,7 +112,7 @@ def _extents(program: Program) -> Iterator[Extent]:
 
 
 def _agreed(program: Program, sizes: dict[str, int]) -> None:
-    """A size that is all of a composite is what its parts make."""
+    """Sets sizes that are all of a composite to what its parts make."""
     for into, parts in program.splits.items():
         match into.extent.terms:
             case ((((str(name), 1),), coefficient),) if (

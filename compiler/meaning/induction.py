@@ -175,6 +175,7 @@ class _Rounds:
     twin: str = field(init=False)  # a state that is the same value, before its round
 
     def __post_init__(self) -> None:
+        """Finds which tensors are unfolded, which of them the claim keeps, and the state that is the same value."""
         named = {x for x in self.loop.inside if Position(self.loop.index) not in self.program.by_target[x].axes}
         self.kept = frozenset(read.tensor for read in reads(self.claimed))
         self.inside = (_open(self.program) | named) - self.kept
@@ -202,6 +203,7 @@ class _Rounds:
         return transform(term, change)
 
     def _value(self, tensor: str, subs: tuple[Term, ...], at: Term) -> Term:
+        """A value of the round of a position; raises Unknown for a state of an earlier round."""
         now = at == Position(self.here)
         if tensor == self.told.tensor:
             return self._told(subs)

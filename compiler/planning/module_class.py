@@ -66,7 +66,7 @@ def _uses(term: Term, key: str, bound: frozenset[Index], op: str) -> Iterator[_U
 
 
 def _compared(program: Program) -> Iterator[str]:
-    """What stands beside a value of chance in a comparison, and what that is made of."""
+    """Yields the names of tensors that are compared with a value of chance, and of what those are made of."""
     by = {e.target: e.body for e in program.equations}
     random = {e.target for e in program.equations
               if any(isinstance(t, Apply) and t.op == "chance" for t in walk(e.body))}

@@ -44,7 +44,8 @@ from einc.planning.contractions.grouped import grouped, pick, with_matrices
 from einc.planning.contractions.materialise import peeled
 from einc.planning.contractions.nested import with_rows
 from einc.planning.contractions.segments import segment, with_segments
-from einc.planning.fusing.fuse import Group, groups
+from einc.planning.fusing.fuse import FusedGroup, groups
+from einc.planning.fusing.given import LoweringInput, Passing
 from einc.planning.fusing.grouped_axes import Run, paired, shared
 from einc.planning.fusing.library import called, gathered
 from einc.planning.fusing.onepass import one_pass, tiled
@@ -143,7 +144,8 @@ def _cut_up(candidate: Candidate, choices: Choices, taken: dict[str, Tensor]) ->
     return Cut(tuple(left), {k: v for k, v in buffers.items() if k in stored}, tuple(keys))
 
 
-def _alone(program: NormalProgram, group: Group, buffers: dict[str, Buffer], sizes: Mapping[str, int]) -> Leaf | None:
+def _alone(program: NormalProgram, group: FusedGroup, buffers: dict[str, Buffer],
+           sizes: Mapping[str, int]) -> Leaf | None:
     """The step that is no kernel of the plan's own, of a group of one equation."""
     if len(group.equations) > 1:
         return None
@@ -164,15 +166,15 @@ class _Whole:
     choices: Choices
 
 
-def _step(whole: _Whole, group: Group, kept: frozenset[str]) -> Leaf:
-    buffers, runs = whole.buffers, whole.runs
+def _step(whole: _Whole, group: FusedGroup, kept: frozenset[str]) -> Leaf:
     only = group.equations[0]
     if len(group.equations) == 1 and isinstance(only.body, Join):
         return _side_by_side(whole, only, only.body)
-    kernel = _kernel(whole, group, kept)
-    if only.target in runs:
-        return _view(kernel, runs[only.target], only)
-    return called(whole.choices, kernel, group, kept, whole.program, buffers, runs)
+    passed = one_pass(whole.program, group, kept, whole.choices.ordered)
+    kernel = _kernel(whole, group, kept, passed)
+    if only.target in whole.runs:
+        return _view(kernel, whole.runs[only.target], only)
+    return called(whole.choices, kernel, passed, group, whole.program, whole.buffers, whole.runs)
 
 
 def _side_by_side(whole: _Whole, equation: Equation, join: Join) -> Concat | Append:
@@ -200,10 +202,12 @@ def _along_runs(buffer: Buffer, run: Run) -> Buffer:
     return replace(buffer, sets=tuple(each.set if n == run.axis else s for n, s in enumerate(buffer.sets)))
 
 
-def _kernel(whole: _Whole, group: Group, kept: frozenset[str]) -> Kernel:
-    """The kernel of a group, which stores the values in `kept`; `whole.keys` grows by the index tensors it reads."""
+def _kernel(whole: _Whole, group: FusedGroup, kept: frozenset[str], found: Streamed) -> Kernel:
+    """The kernel of a group by the pass `found`, which stores the values in `kept`; `whole.keys` grows by the index
+    tensors that it reads.
+    """
     buffers, runs, cut = whole.buffers, whole.runs, tiled(group)
-    passed, texts, said = _passed(whole, group, kept)
+    passed, texts, said = _passed(whole, group, kept, found)
     made = frozenset([*(e.target for e in passed.equations), *passed.before]) - {e.target for e in group.equations}
     prefixes, chunks = alone(group.equations) if not cut else {}, passed.chunks
     group = replace(group, equations=passed.equations if chunks else early(passed.equations))
@@ -215,22 +219,18 @@ def _kernel(whole: _Whole, group: Group, kept: frozenset[str]) -> Kernel:
     streamed = passed.index if passed.carries else None
     stored = _searchable(whole, group)
     work = Scanning(
-        inner,
-        buffers,
-        group.virtual | made,
-        order,
-        inside=frozenset(e.target for e in group.equations),
-        carries={c.target: c for c in passed.carries},
-        stream=passed.index,
-        tile=Tile(streamed, grid, stored) if streamed is not None else None,
-        base2=passed.base2,
-        uniform=len(_domains(group, passed.index, buffers)) < 2,
-        resumed=chunks.found.over if chunks else None,
+        LoweringInput(inner, buffers, group.virtual | made, order, frozenset(e.target for e in group.equations), said),
+        Passing(
+            stream=passed.index,
+            tile=Tile(streamed, grid, stored) if streamed is not None else None,
+            carries={c.target: c for c in passed.carries},
+            before=passed.before,
+            resumed=chunks.found.over if chunks else None,
+            uniform=len(_domains(group, passed.index, buffers)) < 2,
+            base2=passed.base2,
+            late=chunks is not None and chunks.late, tiled=grid is not None,
+        ),
         prefixes=prefixes,
-        before=passed.before,
-        late=chunks is not None and chunks.late,
-        tiled=grid is not None,
-        said=said,
     )
     work.sets.update((i.name, i.set) for i in indices)
     for equation in group.equations:
@@ -257,7 +257,7 @@ def _kernel(whole: _Whole, group: Group, kept: frozenset[str]) -> Kernel:
                   (*notes, *left_whole(whole.program, group.equations)), cost, _largest(lets, work) if cut else ())
 
 
-def _searchable(whole: _Whole, group: Group) -> dict[str, tuple[IndexSet, ...]]:
+def _searchable(whole: _Whole, group: FusedGroup) -> dict[str, tuple[IndexSet, ...]]:
     """The stored whole numbers in which bounds of tiles may search for positions, with their sets.
 
     What is picked comes in the order of ranks, in which a search for positions finds nothing.
@@ -276,24 +276,24 @@ def _axes(work: Scanning, order: tuple[str, ...], passed: Streamed, grid: Index 
                  if a in work.sets)
 
 
-def _merged(group: Group, store: Store, grid: Index | None) -> str:
+def _merged(group: FusedGroup, store: Store, grid: Index | None) -> str:
     """The fold that merges what each tile stores: that of a result without the tiles' axis."""
     body = next(e.body for e in group.equations if e.target == store.buffer)
     apart = grid is not None and all(grid.name not in axes for axes in store.axes)
     return body.op if apart and isinstance(body, Fold) else ""
 
 
-def _kept(program: NormalProgram, group: Group, made: list[Group]) -> frozenset[str]:
+def _kept(program: NormalProgram, group: FusedGroup, made: list[FusedGroup]) -> frozenset[str]:
     """What other groups read: values that are not stored stand in each group that needs them."""
     outside = {r.tensor for g in made if g is not group for e in g.equations for r in e.elements}
     return frozenset(outside | {key for _, key in program.outputs}) - group.virtual
 
 
-def _passed(whole: _Whole, group: Group, kept: frozenset[str]) -> tuple[Streamed, dict[str, str], dict[Read, str]]:
-    """The equations of the pass that the group makes, their texts, and those of reads at what is computed."""
+def _passed(whole: _Whole, group: FusedGroup, kept: frozenset[str],
+            found: Streamed) -> tuple[Streamed, dict[str, str], dict[Read, str]]:
+    """The equations of the pass as the kernel computes them, their texts, and those of reads at what is computed."""
     program, runs = whole.program, whole.runs
-    passed = one_pass(program, group, kept, whole.choices.ordered)
-    passed = replace(passed, equations=tuple(map(_without_signs, passed.equations)))
+    passed = replace(found, equations=tuple(map(_without_signs, found.equations)))
     texts, said = _texts(program, passed)
     passed = exactly(passed) if passed.chunks else in_base_two(passed, group.virtual, kept)
     new = frozenset([*(e.target for e in passed.equations), *passed.before])
@@ -322,7 +322,7 @@ def _texts(program: NormalProgram, passed: Streamed) -> tuple[dict[str, str], di
     return {e.target: equation_text(shown, e) for e in passed.equations}, {r: text(shown, r) for r in found}
 
 
-def _grid(group: Group, indices: list[Index], stored: frozenset[str]) -> Index | None:
+def _grid(group: FusedGroup, indices: list[Index], stored: frozenset[str]) -> Index | None:
     """The open index that every stored result keeps and that is longest: its tiles bound what is held at once.
 
     Of equal ones it is the one that is first in the last result, so that its tiles are written in one piece.
@@ -333,7 +333,7 @@ def _grid(group: Group, indices: list[Index], stored: frozenset[str]) -> Index |
     return max(times, key=lambda i: nominal(i.set)) if times else None
 
 
-def _axis_order(group: Group, indices: list[Index], grid: Index | None, folded: list[Index],
+def _axis_order(group: FusedGroup, indices: list[Index], grid: Index | None, folded: list[Index],
                 cut: bool) -> tuple[str, ...]:
     """Batches and heads outside, then the tiled axis, what is folded, the features; alone, as the target has it."""
     if not cut:
@@ -350,13 +350,13 @@ def _axis_order(group: Group, indices: list[Index], grid: Index | None, folded: 
     return tuple(i.name for i in sorted(indices, key=rank))
 
 
-def _bound(group: Group, tile: Tile, single: bool) -> Bound | None:
+def _bound(group: FusedGroup, tile: Tile, single: bool) -> Bound | None:
     """Where the folds over an axis have points; only where every virtual read of it is inside them."""
     domains = [e.body.domain for e in group.equations if isinstance(e.body, Fold) and tile.axis in e.body.bound]
     return reach(domains, tile, single) if domains else None
 
 
-def _domains(group: Group, index: Index | None, buffers: Mapping[str, Buffer]) -> set[Term]:
+def _domains(group: FusedGroup, index: Index | None, buffers: Mapping[str, Buffer]) -> set[Term]:
     """Where the folds that meet the points of a tile have theirs."""
     folds = [(e, e.body) for e in group.equations
              if isinstance(e.body, Fold) and (index is None or index in (*e.body.bound, *e.indices))]
@@ -369,7 +369,7 @@ def _placed(fold: Fold) -> bool:
     return any(b.set.cls in PLACES for b in fold.bound)
 
 
-def _common(group: Group, index: Index) -> Term:
+def _common(group: FusedGroup, index: Index) -> Term:
     """What the domains of all folds over the index agree on."""
     domains = [e.body.domain for e in group.equations if isinstance(e.body, Fold) and index in e.body.bound]
     return both(*(c for c in conjuncts(domains[0]) if all(c in conjuncts(d) for d in domains[1:])))

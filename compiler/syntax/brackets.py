@@ -38,7 +38,9 @@ class _Level:
 
 
 def bracketed(found: list[Word], source: Source, report: Report) -> list[Word]:
-    """The words with each pair of bars or halves as an application; what has no partner can stand nowhere."""
+    """The words with each pair of bars or halves as an application; what has no partner can stand nowhere. Problems go
+    to the report.
+    """
     if not any(w.type in ("BAR", "OPEN", "CLOSE") for w in found):
         return found
     pairs: dict[int, int] = {}
@@ -59,7 +61,9 @@ def bracketed(found: list[Word], source: Source, report: Report) -> list[Word]:
 
 def _half(found: list[Word], kinds: list[str], at: int, level: _Level, pairs: dict[int, int], source: Source,
           report: Report) -> None:
-    """Opens or closes a bracket; two bars between numbers, or two that are one bracket, are read in two ways."""
+    """Opens or closes a bracket; two bars between numbers, or two that are one bracket, are read in two ways. Problems
+    go to the report.
+    """
     before, after = (kinds[n] if 0 <= n < len(kinds) else "" for n in (at - 1, at + 1))
     first = level.open[-1] if level.open else None
     partner = first is not None and (found[first].value, found[first].type == "BAR") == (

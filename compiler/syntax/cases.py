@@ -35,7 +35,7 @@ def chosen(found: list[Word], source: Source, report: Report) -> list[Word]:
     out: list[Word] = []
     at = 0
     while at < len(found):
-        if found[at].type == "CASES" and (end := _end(found, at)) is not None:
+        if found[at].type == "CASES" and (end := partner(found, at, "CASES", "ENDCASES")) is not None:
             inner = chosen(found[at + 1 : end], source, report)
             out += _sum(list(_rows(inner)), found[at], found[end], source, report)
             at = end + 1
@@ -45,11 +45,11 @@ def chosen(found: list[Word], source: Source, report: Report) -> list[Word]:
     return out
 
 
-def _end(found: list[Word], at: int) -> int | None:
-    """The place of the word that closes the cases that begin at a place."""
+def partner(found: list[Word], at: int, opening: str, closing: str) -> int | None:
+    """The place of the word of the type `closing` that closes what begins at a place; None where nothing does."""
     depth = 0
     for n in range(at, len(found)):
-        depth += (found[n].type == "CASES") - (found[n].type == "ENDCASES")
+        depth += (found[n].type == opening) - (found[n].type == closing)
         if depth == 0:
             return n
     return None
@@ -92,7 +92,9 @@ def closed(words: list[Word]) -> list[Word]:
 
 
 def _sum(rows: list[_Row], first: Word, last: Word, source: Source, report: Report) -> list[Word]:
-    """The sum over the rows, of each the indicators of its conditions and of what the rows before it leave."""
+    """The sum over the rows, of each the indicators of its conditions and of what the rows before it leave. Problems go
+    to the report.
+    """
     place = first.start
     conditions = [row.conditions for row in rows]
     for row in rows[:-1]:

@@ -49,7 +49,7 @@ class Line:
 
 def lines(source: Source, report: Report, functions: frozenset[str] = frozenset(),
           skip: tuple[tuple[int, int], ...] = (), within: tuple[int, int] | None = None) -> list[Line]:
-    """Every statement of the text, none where they are too many; see `tokens.words`."""
+    """Every statement of the text, none where they are too many; see `tokens.words`. Problems go to the report."""
     before = len(report.problems)
     found = words(source, report, functions, skip, within)
     bad = sorted(p.span.start for p in report.problems[before:] if p.span is not None)
@@ -66,7 +66,9 @@ def lines(source: Source, report: Report, functions: frozenset[str] = frozenset(
 
 def formula(source: Source, report: Report, functions: frozenset[str], within: tuple[int, int],
             skip: tuple[tuple[int, int], ...] = (), macros: Macros = NONE) -> list[Line]:
-    """The statements of a formula, which is a part of the text; a line end inside carries no meaning, `\\\\` does."""
+    """The statements of a formula, which is a part of the text; a line end inside carries no meaning, `\\\\` does.
+    Problems go to the report.
+    """
     before = len(report.problems)
     # `\text{and}` between equations is a comma.
     found = (replace(w, type="COMMA") if w.type == "TEXT" and w.value in ("and", "where") else w
@@ -217,7 +219,9 @@ def _joined(piece: list[Word], following: Word, depth: int) -> bool:
 
 
 def _balanced(source: Source, piece: list[Word], report: Report) -> bool:
-    """Whether every bracket of the statement has its partner; `(` may close with `]`, as an interval does."""
+    """Whether every bracket of the statement has its partner; `(` may close with `]`, as an interval does. Problems go
+    to the report.
+    """
     stack: list[Word] = []
     prefixes = 0
     for word in piece:
@@ -258,8 +262,9 @@ def _stray(source: Source, stack: list[Word], word: Word, report: Report) -> Non
 
 
 def headed(source: Source, line: Line, report: Report) -> Line:
-    """A line that begins with a word that is almost one of the language, read as if it
-    were; an equation has a name there."""
+    """A line that begins with a word that is almost one of the language, read as if it were; an equation has a name
+    there. Problems go to the report.
+    """
     first, after = line.words[0], line.words[1] if len(line.words) > 1 else None
     near = nearest(first.value, HEADS) if first.type == "WORD" and first.value not in HEADS else None
     if near is None or after is None or after.type not in _NO_EQUATION or len(first.value) < _SHORTEST:

@@ -23,11 +23,16 @@ class Meaning(Protocol):
     """
 
     @property
-    def arguments(self) -> int: ...
+    def arguments(self) -> int:
+        """How many arguments it takes."""
+
     @property
-    def body(self) -> str: ...
+    def body(self) -> str:
+        """Its text, with #1 … #9 in it."""
+
     @property
-    def default(self) -> str | None: ...
+    def default(self) -> str | None:
+        """The default of its first argument; None where that is not optional."""
 
 
 # Of a name the places at which its meaning changes, in their order, and what it means from each of them on.
@@ -50,10 +55,6 @@ class Macros:
     def seen(self, place: int) -> Mapping[str, Meaning]:
         """The macros that hold at a place."""
         return _Seen(self, place)
-
-    def renewed(self) -> Macros:
-        """The same macros, of which nothing is spent."""
-        return Macros(self.lines)
 
 
 NONE = Macros({})

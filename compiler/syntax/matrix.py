@@ -13,7 +13,7 @@ from dataclasses import replace
 from einc.errors.problems import Unexpected
 from einc.errors.report import Help, Report, Source, Span
 from einc.syntax.brackets import Word
-from einc.syntax.cases import closed, cut
+from einc.syntax.cases import closed, cut, partner
 
 _KINDS = r"\s*\{(?:[bp]?matrix|smallmatrix|array)\}"
 BEGIN = re.compile(rf"\\begin{_KINDS}(?:(?<=array}})\s*\{{[lcr|\s]*\}})?")
@@ -31,11 +31,11 @@ def marked(found: list[Word], source: Source, report: Report) -> list[Word]:
 
 
 def _environments(found: list[Word], source: Source, report: Report) -> list[Word]:
-    """The words with every environment of a matrix in square brackets."""
+    """The words with every environment of a matrix in square brackets. Problems go to the report."""
     out: list[Word] = []
     at = 0
     while at < len(found):
-        end = _end(found, at) if found[at].type == "MATRIX_" else None
+        end = partner(found, at, "MATRIX_", "ENDMATRIX") if found[at].type == "MATRIX_" else None
         if end is None:
             out.append(found[at])
             at += 1
@@ -69,16 +69,6 @@ def _shape(words: list[Word]) -> bool:
     """Whether the words of a cell are a shape: names with a cross between two of them."""
     return [w.value for w in words].count("*") == 1 and all(
         w.type in ("OP", "WORD", "TEXT", "LOW", "NUMBER", "LBRACE", "RBRACE") for w in words)
-
-
-def _end(found: list[Word], at: int) -> int | None:
-    """The place of the word that closes the matrix that begins at a place."""
-    depth = 0
-    for n in range(at, len(found)):
-        depth += (found[n].type == "MATRIX_") - (found[n].type == "ENDMATRIX")
-        if depth == 0:
-            return n
-    return None
 
 
 def _cells(row: list[Word]) -> list[list[Word]]:

@@ -282,7 +282,9 @@ def _unexpected(source: Source, words: tuple[Word, ...], error: UnexpectedInput)
 
 
 def _parse_line(source: Source, line: Line, report: Report) -> Parsed | None:
-    """What a line is; of a broken one if it can be read all the same, without a further word."""
+    """What a line is; of a broken one if it can be read all the same, without a further word. Problems go to the
+    report.
+    """
     if line.unread:
         return None
     parser, build = _parser()
@@ -314,7 +316,7 @@ def parse(source: Source, report: Report, functions: frozenset[str] = frozenset(
 
 def parse_part(source: Source, report: Report, functions: frozenset[str], within: tuple[int, int],
                holes: tuple[tuple[int, int], ...] = ()) -> s.SyntaxTree:
-    """The statements of a part of a text; `holes` are ranges inside that are none of it."""
+    """The statements of a part of a text; `holes` are ranges inside that are none of it. Problems go to the report."""
     own = frozenset(_DEFINED.findall(source.text, *within))
     found: list[tuple[int, Parsed | None]] = []
     lost: list[str] = []
@@ -343,7 +345,7 @@ def _plans(found: list[tuple[int, Parsed | None]]) -> Iterator[s.Plan]:
 
 def parse_formula(source: Source, report: Report, functions: frozenset[str], within: tuple[int, int],
                   skip: tuple[tuple[int, int], ...] = (), macros: Macros = NONE) -> list[s.Statement]:
-    """The statements of a formula in a larger text, with their places in it.
+    """The statements of a formula in a larger text, with their places in it. Problems go to the report.
 
     `skip` are ranges inside that are none of it, `macros` the author's own.
     """
@@ -368,7 +370,8 @@ def _names(line: Line) -> list[str]:
 
 
 def _nest(found: list[tuple[int, s.Statement | None]], report: Report, inside: bool = False) -> list[s.Statement]:
-    """Lines deeper than a `for` or `section` belong to it; those that cannot be read only hold its place.
+    """Lines deeper than a `for` or `section` belong to it; those that cannot be read only hold its place. Problems go
+    to the report.
 
     Inside of a section a `for` may be empty: its lines are the document's.
     """

@@ -46,7 +46,7 @@ MAX_EXPANSIONS, MAX_EXPANDED = 20, 100_000
 def words(source: Source, report: Report, functions: frozenset[str] = frozenset(),
           skip: tuple[tuple[int, int], ...] = (), within: tuple[int, int] | None = None,
           macros: Macros = NONE) -> list[Word]:
-    """Every word of the text, or of a part of it.
+    """Every word of the text, or of a part of it. Problems go to the report.
 
     `functions` are names that a macro may spell, `skip` ranges that are no equations, `macros` the author's own.
     """
@@ -178,7 +178,7 @@ class _Lexer:
         return self.out[-1].end
 
     def _letter(self, kind: str, text: str, start: int, end: int) -> None:
-        """A character that stands for a word."""
+        """Puts the token of a character that stands for a word."""
         match kind:
             case "greek":
                 self.put("GREEK", sp.CANONICAL.get(text, text), start, end)
@@ -196,6 +196,7 @@ class _Lexer:
                 self.put("STRING", text[1:-1], start, end)
 
     def _quoted(self, macro: str, label: str, start: int, end: int) -> None:
+        """Puts the tokens of a label in braces: a keyword, a number, a name with its subscript, or a text."""
         if label == "with" and macro.startswith("text"):
             self.put("WITH", "with", start, end)
         elif macro in ("mathbb", "mathbf") and label in ("0", "1"):
@@ -305,7 +306,7 @@ class _Lexer:
         self.put("NUMBER", text, start, end)
 
     def _label(self, text: str, kind: str, start: int, end: int) -> None:
-        """`_hat` is a label; the name of a Greek letter is that letter, and so a script."""
+        """Puts the tokens of `_hat`, which is a label; the name of a Greek letter is that letter, and so a script."""
         if text in sp.GREEK:
             self.put("LOW" if kind == "low" else "UP", "_" if kind == "low" else "^", start, start + 1)
             self.put("GREEK", sp.GREEK[text], start + 1, end)
@@ -327,7 +328,9 @@ class _Lexer:
             self.put("WORD", "log" if text == "ln" else text, start, end)
 
     def _prime(self, marks: str, start: int, end: int) -> None:
-        """A prime before scripts is the name's, in braces the index's; after a bare script it could be either's."""
+        """Puts the tokens of primes. A prime before scripts is the name's, in braces the index's; after a bare script
+        it could be either's.
+        """
         bare = len(self.out) > 1 and self.out[-1].type in UNITS and self.out[-2].type in ("LOW", "UP")
         if not bare:
             self.put("PRIME", marks, start, end)
@@ -339,7 +342,7 @@ class _Lexer:
         self.report.add(two_primes(self.source, self.out, marks, Span(self.source, start, end)))
 
     def _mark(self, accent: str, start: int, end: int) -> None:
-        """A combining mark belongs to the last letter: K̂ is \\widehat K."""
+        """Puts a combining mark, which belongs to the last letter: K̂ is \\widehat K."""
         if not self.out or self.out[-1].type not in _NAMES or self.out[-1].end != start:
             self._unreadable(self.source.text[start:end], start, end)
             return
@@ -361,7 +364,7 @@ class _Lexer:
             self.put(sp.OPERATORS.get(text, "BAD"), sp.CANONICAL.get(text, text), start, end)
 
     def _other(self, text: str, start: int, end: int) -> None:
-        """A letter with its accent in one character is the letter and the accent."""
+        """Puts the tokens of a character: a letter with its accent in one is the letter and the accent."""
         parts = unicodedata.normalize("NFD", text)
         if len(parts) == 2 and parts[1] in sp.MARKS and (parts[0].isascii() or parts[0] in sp.GREEK.values()):
             self.put("ACCENT", sp.MARKS[parts[1]], start, start)

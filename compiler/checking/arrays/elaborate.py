@@ -67,7 +67,7 @@ class _Work:
         self._slots()
 
     def _slots(self) -> None:
-        """The axes of what lines declare, and of what equations with letters define."""
+        """Notes the axes of what lines declare, and of what equations with letters define."""
         for line in self.tree.statements:
             if line.keyword in ("matrix", "vector"):
                 with suppress(Problem):  # what is wrong with such a line is told where matrices are read
@@ -79,7 +79,7 @@ class _Work:
                     self._slot(left_of(clause.body), line)
 
     def _sides(self, symbols: Iterable[Symbol]) -> None:
-        """The axes of matrices and vectors: the letters that they carry, then their sides."""
+        """Notes the axes of matrices and vectors: the letters that they carry, then their sides."""
         sets = self.naming.sets
         for symbol in symbols:
             sides = tuple(sets.composite(tuple(sets.sized(x, symbol.span) for x in side), symbol.span)
@@ -88,7 +88,7 @@ class _Work:
             self.reader.slots.setdefault(symbol.key.name, {})[len(own) + len(sides)] = (*own, *sides)
 
     def _tensor(self, line: s.Statement) -> None:
-        """The axes of `tensor x : B × L × d`, by their sizes."""
+        """Notes the axes of `tensor x : B × L × d`, by their sizes."""
         try:
             if len(line.tail) != 1:
                 raise BadDeclaration("nothing says which sizes these arrays have", line.span, helps=(
@@ -210,7 +210,7 @@ class _Work:
         return True
 
     def _agrees(self, name: Name, value: Value, body: s.Relation) -> None:
-        """Holds the axes of an array against those that its line declares. Raises ShapesDiffer."""
+        """Raises ShapesDiffer where the axes of an array are not those that its line declares."""
         if name not in self.arrays:
             return
         axes = self.arrays[name][1]

@@ -65,7 +65,9 @@ class Reader:
             Help("write the letters of every array of this equation"),))
 
     def _around(self, node: s.Expression, inner: tuple[s.Expression, ...]) -> Value:
+        """The value of a node that is entry by entry what it is of its inner expressions."""
         def build(nodes: tuple[s.Expression, ...]) -> s.Expression:
+            """The node with other inner expressions."""
             match node:
                 case s.Group():
                     return replace(node, items=nodes)
@@ -184,6 +186,7 @@ class Reader:
         return (size_name(node) or "") in self.numbers or node.span.text in BUILT_IN or node.span.text in ("e", "π")
 
     def _read(self, node: s.Expression, axes: tuple[int, ...], letters: Sequence[str]) -> Value:
+        """A read of an array along these axes; of a view what it is a view of, which then counts as read."""
         use = split(node, self.naming.supply.known.letters)
         if use is not None and use.name in self.views:
             self.viewed.add(use.name)

@@ -52,7 +52,7 @@ class Sets:
         return axis
 
     def join(self, first: int, second: int) -> None:
-        """Two axes run over one set. Raises ShapesDiffer."""
+        """Notes that two axes run over one set. Raises ShapesDiffer."""
         one, two = self.root(first), self.root(second)
         if one == two:
             return

@@ -147,7 +147,7 @@ def _factors(node: s.Expression) -> tuple[s.Expression, ...]:
 
 def _unread(statements: Iterable[s.Statement]) -> list[s.Statement]:
     """The equations whose names no other line has."""
-    lines = [x for x in _flat(statements) if x.keyword == ""]
+    lines = [x for x in flat(statements) if x.keyword == ""]
     words = {id(x): frozenset(_words(x)) for x in lines}
     return [x for x in lines if (found := head(left_of(x.clauses[0].body))) is not None
             and not any(found[0].base in words[id(y)] for y in lines if y is not x)]
@@ -156,10 +156,11 @@ def _unread(statements: Iterable[s.Statement]) -> list[s.Statement]:
 # what a text writes
 
 
-def _flat(statements: Iterable[s.Statement]) -> Iterator[s.Statement]:
+def flat(statements: Iterable[s.Statement]) -> Iterator[s.Statement]:
+    """The lines, each before those that stand in its block."""
     for statement in statements:
         yield statement
-        yield from _flat(statement.block)
+        yield from flat(statement.block)
 
 
 def _scripts(node: s.Expression) -> tuple[s.Script, ...]:
@@ -168,7 +169,7 @@ def _scripts(node: s.Expression) -> tuple[s.Script, ...]:
 
 def _declares(statements: Iterable[s.Statement]) -> Iterator[s.Expression]:
     """The left sides that declare or define a tensor or a size."""
-    for line in _flat(statements):
+    for line in flat(statements):
         if line.keyword in ("input", "weight", "dim"):
             yield from (left_of(clause.body) for clause in line.clauses)
         elif line.keyword in ("", "output") and not line.override and isinstance(line.clauses[0].body, s.Relation):

@@ -18,7 +18,7 @@ from einc.syntax.printing.layout import alike
 
 
 def declare(scope: Scope, statements: Iterable[s.Statement]) -> None:
-    """Everything that equations need to know first; a bad declaration is reported and left out."""
+    """Fills the scope with everything that equations need to know first; a bad declaration is reported and left out."""
     ordered = list(statements)
     late: list[Structure] = []
     for statement in ordered:
@@ -110,25 +110,25 @@ def _index(scope: Scope, statement: s.Statement, at: int) -> list[Structure]:
 
 
 def _settle(scope: Scope) -> None:
-    """Each index of the program gets one letter, and each text those that its lines see."""
-    texts = [scope.root, *scope.texts.values()]
-    aside = stood_aside(texts, scope.reserved | scope.sizes.keys())
-    for index in [x for x in aside if x.set in {of.of.set for of in scope.lengths.values()}]:
+    """Gives each index of the program one letter, and each text those that its lines see."""
+    texts = [scope.texts.root, *scope.texts.used.values()]
+    aside = stood_aside(texts, scope.reserved | scope.numbers.sizes.keys())
+    for index in [x for x in aside if x.set in {of.of.set for of in scope.sets.lengths.values()}]:
         one, two = (text.spans[index.name] for text in texts if index.name in text.indices)
         scope.report.add(DefinedTwice(f"index `{index}` is declared twice, over different sets", one, "",
                                       Label(two, "declared here"),
                                       helps=(Help("give the one of this text another name"),)))
-    for text in scope.root.whole():
+    for text in scope.texts.root.whole():
         text.indices = {name: aside.get(index, index) for name, index in text.indices.items()}
         for name, index in text.indices.items():
-            scope.indices.setdefault(index.name, index)
-            scope.index_spans.setdefault(index.name, text.spans[name])
-    scope.sums = {over: tuple(aside.get(x, x) for x in parts) for over, parts in scope.sums.items()}
-    see(scope.root, scope.splits, scope.report)
+            scope.alphabet.indices.setdefault(index.name, index)
+            scope.alphabet.spans.setdefault(index.name, text.spans[name])
+    scope.sets.sums = {over: tuple(aside.get(x, x) for x in parts) for over, parts in scope.sets.sums.items()}
+    see(scope.texts.root, scope.sets.splits, scope.report)
 
 
 def _same_sum(scope: Scope, index: Index, structure: s.DirectSum) -> bool:
-    parts = scope.sums.get(index.set, ())
+    parts = scope.sets.sums.get(index.set, ())
     return [p.name for p in parts] == [index_name(p) for p in structure.parts]
 
 
@@ -146,16 +146,16 @@ def _dim(scope: Scope, statement: s.Statement) -> None:
             raise BadDeclaration(f"`{body.span.text}` is no name for an extent", body.span,
                                  helps=(Help("write `dim W`, or `dim d_k = 64`"),))
         free_name(scope, name, body.span)
-        scope.sizes.setdefault(name, body.span)
-        scope.dims.add(name)
+        scope.numbers.sizes.setdefault(name, body.span)
+        scope.numbers.dims.add(name)
         if value is not None:
             fixed = extent_of(value).constant
             if fixed is None or fixed.denominator != 1 or fixed < 0:
                 raise BadDeclaration(f"`{value.span.text}` is no whole number", value.span,
                                      helps=(Help(f"write `dim {name} = 64`"),))
-            if scope.fixed.setdefault(name, int(fixed)) != fixed:
-                raise DefinedTwice(f"`{name}` is fixed twice, at {scope.fixed[name]} and at {fixed}", clause.span,
-                                   helps=(Help("remove one of the two"),))
+            if scope.numbers.fixed.setdefault(name, int(fixed)) != fixed:
+                raise DefinedTwice(f"`{name}` is fixed twice, at {scope.numbers.fixed[name]} and at {fixed}",
+                                   clause.span, helps=(Help("remove one of the two"),))
 
 
 def _map(scope: Scope, statement: s.Statement) -> None:

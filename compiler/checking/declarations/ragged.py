@@ -32,8 +32,10 @@ def place_of(slots: tuple[Slot, ...], at: int) -> int | None:
 
 
 def counted(scope: Scope) -> None:
-    """The lengths are inputs, declared or not."""
-    for lengths in scope.lengths.values():
+    """Adds the tensors of lengths to the scope as inputs, where no line declares them; reports one that is declared
+    otherwise.
+    """
+    for lengths in scope.sets.lengths.values():
         found = scope.find(lengths.name, (lengths.of.set,))
         if found is None:
             slot = Slot(lengths.of.set, "lower", lengths.of.name)
@@ -45,17 +47,18 @@ def counted(scope: Scope) -> None:
 
 def counts(scope: Scope, signature: Signature) -> bool:
     """Whether the tensor holds the lengths of requests."""
-    return any(scope.find(lengths.name, (lengths.of.set,)) is signature for lengths in scope.lengths.values())
+    return any(scope.find(lengths.name, (lengths.of.set,)) is signature for lengths in scope.sets.lengths.values())
 
 
 def settled(scope: Scope) -> None:
-    """Every position in a tensor has its request before it, and what is given has the two
-    side by side: they are one axis."""
-    for signature in scope.signatures if scope.lengths else ():
+    """Reports tensors in which not every position has its request before it, and what is given has the two side by
+    side: they are one axis.
+    """
+    for signature in scope.signatures if scope.sets.lengths else ():
         for at, slot in enumerate(signature.slots):
             if not slot.set.by:
                 continue
-            by, own = place_of(signature.slots, at), scope.lengths[slot.set].of
+            by, own = place_of(signature.slots, at), scope.sets.lengths[slot.set].of
             if by is None or signature.slots[by].set != own.set:
                 scope.lost.add(signature.name.base)
                 scope.report.add(NoRequest(f"`{slot.name}` is a position of a request, and `{signature.text}` has none "
@@ -86,7 +89,7 @@ class Owners:
     known: dict[Index, Index]
 
     def told(self, slots: tuple[Slot, ...], subs: tuple[Term, ...], span: Span) -> None:
-        """What a read, or a left side, says."""
+        """Notes what a read, or a left side, says of the requests of positions. Raises NoRequest."""
         for at, slot in enumerate(slots):
             if not slot.set.by:
                 continue
@@ -100,21 +103,21 @@ class Owners:
                 self.one(index, request.index, span)
 
     def one(self, index: Index, request: Index, span: Span) -> None:
-        """One position, and its request."""
+        """Notes the request of one position. Raises NoRequest where it had another one."""
         before = self.known.setdefault(index, request)
         if before != request:
             raise NoRequest(f"`{index}` is a position of request `{before}`, and here of `{request}`", span,
                             helps=(Help(f"write `{index}'` for one of the two"),))
 
     def bound(self, indices: tuple[Index, ...], span: Span) -> None:
-        """In what a big operator runs over, a position belongs to the request nearest before it, too."""
+        """Notes that in what a big operator runs over a position belongs to the request nearest before it, too."""
         for at, index in enumerate(indices):
             before = next((i for i in reversed(indices[:at]) if i.set.cls == "request"), None)
             if index.set.by and before is not None:
                 self.one(index, before, span)
 
     def moved(self, by: Mapping[Index, Term], span: Span) -> None:
-        """What stands at the places of positions belongs to what stands at the places of their requests."""
+        """Notes that what stands at the places of positions belongs to what stands at the places of their requests."""
         for place, sub in by.items():
             owner = self.known.get(place)
             for index in dict.fromkeys(_bare(sub)) if owner is not None else ():
@@ -123,7 +126,7 @@ class Owners:
                     self.one(index, request.index, span)
 
     def rest(self, indices: Iterable[Index], seen: Iterable[Index], span: Span | None) -> None:
-        """Positions of which no tensor says it belong to the only request that there is."""
+        """Notes that positions of which no tensor says it belong to the only request that there is."""
         requests = {i for i in seen if i.set.cls == "request"} | set(self.known.values())
         for index in indices:
             if index.set.by and index not in self.known:
@@ -171,7 +174,7 @@ class Ragged:
     owners: Mapping[str, Mapping[Index, Index]]
 
     def refused(self, outputs: Iterable[Signature], recurs: Iterable[BlockLoop], report: Report) -> None:
-        """What is given back has one axis for a request and its position, as what is given."""
+        """Reports outputs that have not one axis for a request and its position, as what is given."""
         for signature in outputs:
             for at, slot in enumerate(signature.slots):
                 if slot.set.by and (problem := one_axis(signature, at)) is not None:
@@ -219,7 +222,7 @@ def over_requests(scope: Scope, found: frozenset[Index], conditions: list[Term],
     places, owners = [i for i in found if i.set.by], [i for i in found if i.set.cls == "request"]
     if len(places) != 1 or len(owners) != 1:
         return found, conditions
-    lengths = scope.find(scope.lengths[places[0].set].name, (owners[0].set,))
+    lengths = scope.find(scope.sets.lengths[places[0].set].name, (owners[0].set,))
     assert lengths is not None
     place, last = Position(places[0]), Read(lengths.key, (Position(owners[0]),))
     said = [c for condition in conditions for c in conjuncts(condition)]
@@ -237,5 +240,5 @@ def lengths_of(scope: Scope, equations: Iterable[Equation], keys: Container[str]
     """The tensors of the lengths of all that the equations, and the tensors of the keys, speak of, and of others."""
     used = {x.set for signature in scope.signatures if signature.key in keys for x in signature.slots}
     used |= {*others} | {i.set for e in equations for i in mentioned(*e.axes, e.domain, e.body)}
-    found = {over: scope.find(lengths.name, (lengths.of.set,)) for over, lengths in scope.lengths.items()}
+    found = {over: scope.find(lengths.name, (lengths.of.set,)) for over, lengths in scope.sets.lengths.items()}
     return {over: x.key for over, x in found.items() if x is not None and (over in used or x.key in keys)}

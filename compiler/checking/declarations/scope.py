@@ -24,6 +24,26 @@ CALLABLE = frozenset({UNIFORM, *(row.name for row in PRIMITIVES.values() if row.
 
 
 @dataclass(eq=False)
+class LinesSaid:
+    """What lines say of where a tensor exists: `: all`, masks, and the slots of which they speak."""
+
+    total: bool = False  # declared `: all`
+    stated: frozenset[int] = frozenset()  # slots about whose domain something was said
+    whole_lines: frozenset[int] = frozenset()  # slots of which it was said that all positions are meant
+    masks: list[Mask] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Points:
+    """The points at which a tensor exists, in the letters of its equation."""
+
+    domain: Term | None = None
+    letters: tuple[Index, ...] = ()
+    axes: tuple[tuple[Index, ...], ...] = ()  # the same, with the parts of composites; `domain` is over these
+    lines: dict[int, Term] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
 class Signature:
     """A name with its labels and the sets of its slots; grows its equation and its masks while a file is read."""
 
@@ -34,14 +54,8 @@ class Signature:
     key: str = ""
     element: Element = REAL
     alias: str | None = None
-    total: bool = False  # declared `: all`
-    stated: frozenset[int] = frozenset()  # slots about whose domain something was said
-    whole_lines: frozenset[int] = frozenset()  # slots of which it was said that all positions are meant
-    masks: list[Mask] = field(default_factory=list)
-    domain: Term | None = None
-    letters: tuple[Index, ...] = ()
-    axes: tuple[tuple[Index, ...], ...] = ()  # the same, with the parts of composites; `domain` is over these
-    lines: dict[int, Term] = field(default_factory=dict)
+    said: LinesSaid = field(default_factory=LinesSaid)
+    points: Points = field(default_factory=Points)
     carried: frozenset[Index] = frozenset()  # indices that a `for` around its equation gives it, written or not
     members: Members | None = None  # of a set
     inferred: bool = False  # an input that nothing declares
@@ -54,8 +68,8 @@ class Signature:
     def named(self, key: str) -> None:
         """Gives the tensor its key, and its slots a letter each."""
         self.key = key
-        self.letters = tuple(Index(x.name, x.set) for x in self.slots)
-        self.axes = tuple((x,) for x in self.letters)
+        self.points.letters = tuple(Index(x.name, x.set) for x in self.slots)
+        self.points.axes = tuple((x,) for x in self.points.letters)
 
     @property
     def text(self) -> str:
@@ -213,6 +227,64 @@ class Library(Protocol):
     def __call__(self, name: str, span: Span) -> Called: ...
 
 
+@dataclass(eq=False)
+class Texts:
+    """The texts of a program: its own, those that it uses, by their names, and what all of them may call."""
+
+    root: Text = field(default_factory=lambda: Text(Source("", "")))
+    used: dict[str, Text] = field(default_factory=dict)
+    library: Library | None = None
+    prelude: frozenset[str] = frozenset()
+
+
+@dataclass(eq=False)
+class Alphabet:
+    """Every index of a program with the place of its line, and the letters that called specs brought along."""
+
+    indices: dict[str, Index] = field(default_factory=dict)
+    spans: dict[str, Span] = field(default_factory=dict)
+    letters: dict[str, IndexSet] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class SetTable:
+    """Sets that are made of others: the parts of a product and of a direct sum, and the lengths of each ragged set."""
+
+    splits: dict[IndexSet, tuple[IndexSet, ...]] = field(default_factory=dict)
+    sums: dict[IndexSet, tuple[Index, ...]] = field(default_factory=dict)
+    lengths: dict[IndexSet, Lengths] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class SizeTable:
+    """The sizes of a program, with their first places, and the whole numbers that it names."""
+
+    sizes: dict[str, Span] = field(default_factory=dict)
+    fixed: dict[str, int] = field(default_factory=dict)
+    dims: set[str] = field(default_factory=set)  # sizes that have a line of their own
+    scalars: set[str] = field(default_factory=set)  # whole numbers without slots, which may stand in a slot
+
+
+@dataclass(eq=False)
+class Stems:
+    """The signatures by their names, by names without labels, and the labels that stand on these."""
+
+    by_name: dict[Name, list[Signature]] = field(default_factory=dict)
+    by_stem: dict[Name, list[Signature]] = field(default_factory=dict)
+    labels: dict[Name, frozenset[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Foreign:
+    """What is known of a text that is not written for einc alone: of a paper, or of a function of Python."""
+
+    infers: bool = False  # whether what nothing declares is an input
+    unknown: frozenset[str] = frozenset()  # what a paper defines in a way that cannot be read, as written
+    shaped: frozenset[str] = frozenset()  # heads of names that words of a paper say are vectors and matrices
+    inlined: frozenset[Span] = frozenset()  # definitions of functions that are read where they are applied
+    guessed: Mapping[Span, str] = field(default_factory=dict)  # of equations, what they are read as and do not say
+
+
 @dataclass
 class Scope:
     """All that is declared. Filled by `declare` and `collect`, then only read.
@@ -221,45 +293,29 @@ class Scope:
     """
 
     report: Report
-    root: Text = field(default_factory=lambda: Text(Source("", "")))
-    texts: dict[str, Text] = field(default_factory=dict)  # those that are used, by their names
-    indices: dict[str, Index] = field(default_factory=dict)  # every one of the program
-    index_spans: dict[str, Span] = field(default_factory=dict)
-    splits: dict[IndexSet, tuple[IndexSet, ...]] = field(default_factory=dict)
-    sums: dict[IndexSet, tuple[Index, ...]] = field(default_factory=dict)
-    lengths: dict[IndexSet, Lengths] = field(default_factory=dict)  # of each ragged set
-    sizes: dict[str, Span] = field(default_factory=dict)
-    fixed: dict[str, int] = field(default_factory=dict)
-    dims: set[str] = field(default_factory=set)  # sizes that have a line of their own
+    texts: Texts = field(default_factory=Texts)
+    alphabet: Alphabet = field(default_factory=Alphabet)
+    sets: SetTable = field(default_factory=SetTable)
+    numbers: SizeTable = field(default_factory=SizeTable)
     maps: dict[str, Map] = field(default_factory=dict)
     functions: dict[str, Function] = field(default_factory=dict)
     signatures: list[Signature] = field(default_factory=list)
-    prelude: frozenset[str] = frozenset()
+    stems: Stems = field(default_factory=Stems)
     lost: set[str] = field(default_factory=set)
-    scalars: set[str] = field(default_factory=set)  # whole numbers without slots, which may stand in a slot
-    by_name: dict[Name, list[Signature]] = field(default_factory=dict)
-    by_stem: dict[Name, list[Signature]] = field(default_factory=dict)
-    stem_labels: dict[Name, frozenset[str]] = field(default_factory=dict)
-    library: Library | None = None
-    letters: dict[str, IndexSet] = field(default_factory=dict)  # the letters that called specs brought along
-    infers: bool = False  # whether what nothing declares is an input
-    unknown: frozenset[str] = frozenset()  # what a paper defines in a way that cannot be read, as written
-    shaped: frozenset[str] = frozenset()  # heads of names that words of a paper say are vectors and matrices
-    inlined: frozenset[Span] = frozenset()  # definitions of functions that are read where they are applied
-    guessed: Mapping[Span, str] = field(default_factory=dict)  # of equations, what they are read as and do not say
+    foreign: Foreign = Foreign()
 
     def add(self, signature: Signature) -> None:
         """Adds a signature to the scope, and to its tables by name and by stem with the labels of the stem."""
         stem = signature.name.stem
         self.signatures.append(signature)
-        self.by_name.setdefault(signature.name, []).append(signature)
-        self.by_stem.setdefault(stem, []).append(signature)
+        self.stems.by_name.setdefault(signature.name, []).append(signature)
+        self.stems.by_stem.setdefault(stem, []).append(signature)
         if not signature.name.labels <= self.labels(stem):
-            self.stem_labels[stem] = self.labels(stem) | signature.name.labels
+            self.stems.labels[stem] = self.labels(stem) | signature.name.labels
 
     def text(self, span: Span) -> Text:
         """The text that a place is in; of a paper and the files beside it, all are one."""
-        return self.texts.get(span.source.name, self.root)
+        return self.texts.used.get(span.source.name, self.texts.root)
 
     def seen(self, span: Span) -> Mapping[str, Index]:
         """The indices that the lines of the text around a place may speak of."""
@@ -268,15 +324,15 @@ class Scope:
 
     def named(self, stem: Name) -> list[Signature]:
         """Every signature of the name, whatever its labels."""
-        return self.by_stem.get(stem.stem, [])
+        return self.stems.by_stem.get(stem.stem, [])
 
     def exactly(self, name: Name) -> list[Signature]:
         """Every signature of the name with its labels."""
-        return self.by_name.get(name, [])
+        return self.stems.by_name.get(name, [])
 
     def labels(self, stem: Name) -> frozenset[str]:
         """Returns the labels that some signature with this stem has."""
-        return self.stem_labels.get(stem.stem, frozenset())
+        return self.stems.labels.get(stem.stem, frozenset())
 
     def find(self, name: Name, sets: tuple[IndexSet, ...]) -> Signature | None:
         """Returns the signature of this name over exactly these sets, in this order; None if there is none."""
@@ -290,12 +346,12 @@ class Scope:
     @property
     def reserved(self) -> frozenset[str]:
         """The names that a program may not give to its own functions."""
-        return self.prelude | CALLABLE | frozenset(FOLDS)
+        return self.texts.prelude | CALLABLE | frozenset(FOLDS)
 
     def add_extent_sizes(self, extent: Extent, span: Span) -> None:
         """Adds every size in an extent to the known sizes, with this span as its first place."""
         for name in extent.sizes:
-            self.sizes.setdefault(name, span)
+            self.numbers.sizes.setdefault(name, span)
 
     @contextmanager
     def telling(self, statement: s.Statement | None = None, lost: Iterable[str] = ()) -> Iterator[None]:

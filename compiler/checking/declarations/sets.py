@@ -64,11 +64,11 @@ def _ragged(scope: Scope, node: s.Expression) -> IndexSet | None:
         return None
     free_name(scope, found[0].python, node.span)
     request = scope.seen(node.span)[letter]
-    same = (x for x, of in scope.lengths.items() if of.name == found[0] and of.of.set == request.set)
+    same = (x for x, of in scope.sets.lengths.items() if of.name == found[0] and of.of.set == request.set)
     if (known := next(same, None)) is not None:
         return known
     made = IndexSet("time", size(f"{found[0].python}_{letter}"), by=letter)
-    scope.lengths[made] = Lengths(found[0], request, node.span)
+    scope.sets.lengths[made] = Lengths(found[0], request, node.span)
     return made
 
 
@@ -113,7 +113,7 @@ def extent(scope: Scope, node: s.Expression) -> Extent:
                 "an extent is made of names, whole numbers, + - * /, ⌈ ⌉ and ⌊ ⌋",), helps=(
                 Help("give the number a name of its own, which the caller gives, as `J` of `index j : head(J)`"),))
         free_name(scope, name, node.span)
-        if any(name == str(of.extent) for of in scope.lengths):
+        if any(name == str(of.extent) for of in scope.sets.lengths):
             raise BadDeclaration(f"`{name}` are lengths, one for each request: an extent is made of single numbers",
                                  node.span,
                                  helps=(Help("the positions of the requests are `time(" + name + ")`, nothing more"),))
@@ -176,7 +176,9 @@ def _quotient(above: Extent, below: Extent, span: Span) -> Extent:
 
 
 def structures(scope: Scope, late: list[Structure]) -> None:
-    """Direct sums first, those of known parts before those of them, then composites."""
+    """Reads the lines of sets that are made of others: direct sums first, those of known parts before those of them,
+    then composites.
+    """
     sums = [x for x in late if isinstance(x.body, s.DirectSum)]
     while sums:
         ready = [x for x in sums if not any(index_name(p) in {y.name for y in sums} for p in _parts(x))] or sums
@@ -198,7 +200,7 @@ def _parts(one: Structure) -> tuple[s.Expression, ...]:
 
 
 def _direct_sum(scope: Scope, one: Structure) -> None:
-    """`= c ⊕ ρ`: all of the one, then all of the other."""
+    """Notes `= c ⊕ ρ`: all of the one, then all of the other."""
     indices = scope.text(one.body.span).indices
     index = indices[one.name]
     parts = tuple(declared(scope, p) for p in _parts(one))
@@ -213,15 +215,15 @@ def _direct_sum(scope: Scope, one: Structure) -> None:
     if index.set.extent.terms and index.set != whole:
         raise BadPart(f"the extent `{index.set.extent}` is not the sum of the parts, `{total}`", one.body.span,
                       helps=(Help(f"leave it out: `{one.name} : {index.set.cls} = …`"),))
-    if scope.sums.get(whole, parts) != parts:
+    if scope.sets.sums.get(whole, parts) != parts:
         raise DefinedTwice(f"the set of `{one.name}` is another direct sum already", one.body.span,
-                           notes=(f"`{whole}` is {' ⊕ '.join(p.name for p in scope.sums[whole])}",))
-    scope.sums[whole] = parts
+                           notes=(f"`{whole}` is {' ⊕ '.join(p.name for p in scope.sets.sums[whole])}",))
+    scope.sets.sums[whole] = parts
     indices[one.name] = Index(one.name, whole)
 
 
 def _composite(scope: Scope, one: Structure) -> None:
-    """`= (i a)`: any index of the set may be written as that pair."""
+    """Notes `= (i a)`: any index of the set may be written as that pair."""
     node = one.body
     index = scope.text(node.span).indices[one.name]
     inner = node.items[0] if isinstance(node, s.Group) and len(node.items) == 1 else node
@@ -235,9 +237,10 @@ def _composite(scope: Scope, one: Structure) -> None:
                              helps=(Help("a composite is written `= (i a)`, a direct sum `= c ⊕ ρ`"),))
     parts = tuple(i.index.set for i in found[0] if i.index is not None)
     _even((*parts, index.set), node.span)
-    if scope.splits.get(index.set, parts) != parts:
+    known = scope.sets.splits.get(index.set, parts)
+    if known != parts:
         raise DefinedTwice(f"the set of `{one.name}` is split in two ways", node.span,
-                           notes=(f"`{index.set}` is split into {' and '.join(map(str, scope.splits[index.set]))}",))
+                           notes=(f"`{index.set}` is split into {' and '.join(map(str, known))}",))
     made = number(1)
     for part in parts:
         made = made * part.extent
@@ -245,7 +248,7 @@ def _composite(scope: Scope, one: Structure) -> None:
     if ratio is not None and ratio.constant not in (None, Fraction(1)):
         raise WrongData(f"`{index.set.extent}` is not the product of its parts, `{made}`", node.span,
                         helps=(Help(f"parts of extents whose product is `{index.set.extent}` make a composite"),))
-    scope.splits[index.set] = parts
+    scope.sets.splits[index.set] = parts
 
 
 def _even(sets: tuple[IndexSet, ...], span: Span) -> None:
@@ -279,21 +282,24 @@ def declared(scope: Scope, node: s.Expression) -> Index:
 
 
 def check_extents(scope: Scope) -> None:
-    """With the sizes that the text fixes, extents are numbers of elements, and composites are what their parts make."""
-    for name, index in scope.indices.items():
-        value = _value(index.set.extent, scope.fixed)
-        notes = tuple(f"`{n}` is fixed at {scope.fixed[n]}" for n in sorted(index.set.extent.sizes) if n in scope.fixed)
+    """Reports extents that are no numbers of elements with the sizes that the text fixes, and composites that are not
+    what their parts make.
+    """
+    for name, index in scope.alphabet.indices.items():
+        fixed = scope.numbers.fixed
+        value = _value(index.set.extent, fixed)
+        notes = tuple(f"`{n}` is fixed at {fixed[n]}" for n in sorted(index.set.extent.sizes) if n in fixed)
         if value is not None and (value.denominator != 1 or value < 0):
             scope.report.add(WrongData(f"the extent `{index.set.extent}` is {value}, which is no number of elements",
-                                       scope.index_spans[name], notes=notes))
+                                       scope.alphabet.spans[name], notes=notes))
             return
         made = number(1)
-        for part in scope.splits.get(index.set, ()):
+        for part in scope.sets.splits.get(index.set, ()):
             made = made * part.extent
-        parts = _value(made, scope.fixed)
-        if index.set in scope.splits and value is not None and parts is not None and value != parts:
+        parts = _value(made, scope.numbers.fixed)
+        if index.set in scope.sets.splits and value is not None and parts is not None and value != parts:
             scope.report.add(WrongData(f"the extent `{index.set.extent}` is {value}, but its parts make {parts}",
-                                       scope.index_spans[name],
+                                       scope.alphabet.spans[name],
                                        notes=(*notes, "the product of a composite's parts is its extent")))
             return
 

@@ -143,7 +143,8 @@ def _ambiguous(node: s.Expression, found: list[Reading], words: Vocabulary) -> A
 
 
 def _bare_label(scope: Scope, node: s.Expression) -> None:
-    """`x_th` is a name with a label; where its letters are indices that is unlikely to be meant."""
+    """Raises the problem of `x_th`, a name with a label, where its letters are indices: that is unlikely to be meant.
+    """
     for script in node.scripts if isinstance(node, s.Scripted) else ():
         if script.kind.startswith("label") and reads_as_indices(scope, script):
             raise bare_label(node.base.span.text if isinstance(node, s.Scripted) else "", script)
@@ -175,7 +176,7 @@ def _slot(scope: Scope, item: Item) -> Slot:
 
 
 def _composite(scope: Scope, sets: tuple[IndexSet, ...]) -> IndexSet | None:
-    return next((into for into, parts in scope.splits.items() if parts == sets), None)
+    return next((into for into, parts in scope.sets.splits.items() if parts == sets), None)
 
 
 def _axis(item: Item) -> tuple[Index, ...]:
@@ -209,9 +210,9 @@ def declared(scope: Scope, statement: s.Statement, clause: s.Clause, role: Liter
         match tail.body:
             case s.Word(word) if word in DECLARED:
                 signature.element = DECLARED[word]
-                scope.scalars.update([signature.name.base] if not signature.slots else [])
+                scope.numbers.scalars.update([signature.name.base] if not signature.slots else [])
             case s.Word("all"):
-                signature.total = True
+                signature.said.total = True
             case _:
                 raise BadDeclaration(f"`{tail.span.text}` says nothing about a tensor", tail.span,
                                      notes=(f"after the colon stands {', '.join(f'`{word}`' for word in DECLARED)} or "

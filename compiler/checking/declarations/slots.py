@@ -30,7 +30,7 @@ def fits(scope: Scope, slot: Slot, item: Item) -> bool:
     """Whether the item may stand in the slot."""
     match item.kind:
         case "index" if item.index is not None:
-            parts = scope.sums.get(slot.set, ())
+            parts = scope.sets.sums.get(slot.set, ())
             return item.index.set == slot.set or any(p.set == item.index.set for p in parts)
         case "pack":
             return packed_set(scope, slot.set, item) is not None
@@ -43,11 +43,11 @@ def fits(scope: Scope, slot: Slot, item: Item) -> bool:
 def packed_set(scope: Scope, over: IndexSet, item: Item) -> IndexSet | None:
     """The composite that indices in parentheses are an element of: the slot's set, or the one part of a direct sum."""
     def made(into: IndexSet) -> bool:
-        sets = scope.splits.get(into, ())
+        sets = scope.sets.splits.get(into, ())
         pairs = zip(item.parts, sets, strict=False)
         return len(sets) == len(item.parts) and all(p.index is None or p.index.set == x for p, x in pairs)
 
-    found = [x for x in (over, *(p.set for p in scope.sums.get(over, ()))) if made(x)]
+    found = [x for x in (over, *(p.set for p in scope.sets.sums.get(over, ()))) if made(x)]
     return found[0] if len(found) == 1 else None
 
 
@@ -93,7 +93,7 @@ def item_set(scope: Scope, item: Item) -> IndexSet | None:
         return item.index.set
     if item.kind == "pack":
         sets = tuple(p.index.set for p in item.parts if p.index is not None)
-        return next((into for into, parts in scope.splits.items() if parts == sets), None)
+        return next((into for into, parts in scope.sets.splits.items() if parts == sets), None)
     called = called_map(item) if item.kind == "expression" else None
     target = scope.maps[called].target if called in scope.maps else None
     return None if target is None else target.set

@@ -10,7 +10,7 @@ from einc.checking.expressions.chances import counted, uniform
 from einc.checking.expressions.predicates import binder
 from einc.checking.expressions.rules import refuse_indicator
 from einc.checking.expressions.tensors import left_out
-from einc.checking.expressions.values import Context, Occurrence, Parameter, Value, gather, merged, once
+from einc.checking.expressions.values import Context, Inside, Occurrence, Parameter, Value, gather, merged, once
 from einc.checking.expressions.wider import over_several
 from einc.errors.problems import Circular, NoDomain, TooDeep, WrongArguments
 from einc.errors.report import Help, Problem, Silent, Span
@@ -33,7 +33,7 @@ def call(context: Context, name: Name, scripts: tuple[s.Script, ...], group: s.G
     if name.python in CALLABLE and name.python not in context.scope.functions:
         return _primitive(context, name.python, group, span)
     function = context.scope.functions[name.python]
-    if function.name in context.calling:
+    if function.name in context.inside.calling:
         raise Circular(f"`{function.name}` is defined by itself", span,
                        notes=(f"it is defined as `{function.span.text}`",))
     nodes = _nodes(function, group, span)
@@ -41,7 +41,7 @@ def call(context: Context, name: Name, scripts: tuple[s.Script, ...], group: s.G
         raise WrongArguments(f"`{function.name}` has no index of its own", scripts[0].span,
                              notes=(f"it is defined as `{function.span.text}`",))
     context.made.calls.append(None)
-    if len(context.made.calls) > MAX_CALLS or len(context.calling) > MAX_CALLING:
+    if len(context.made.calls) > MAX_CALLS or len(context.inside.calling) > MAX_CALLING:
         raise TooDeep("the definitions unfold to too many applications", span,
                       helps=(Help("name a part that stands twice, with `with` or in an equation of its own"),))
     found = _Call(context, function, nodes, span).value(scripts)
@@ -140,7 +140,7 @@ class _Call:
         return self._passed_through(self._body(letters, tuple(params)), values, params)
 
     def _script(self, scripts: tuple[s.Script, ...]) -> None:
-        """The indices that the call's script gives to the definition's letters, and their domain."""
+        """Finds the indices that the call's script gives to the definition's letters, and their domain."""
         found = binder(self.context, scripts, self.span, own=True)
         if len(found.bound) > 1 and (wider := over_several(self.function, len(found.bound))) is not None:
             self.function = wider
@@ -158,7 +158,7 @@ class _Call:
     def _composite(self, named: tuple[Index, ...]) -> tuple[Help, ...]:
         """The index to name where the script names the parts of a composite."""
         scope, sets = self.context.scope, tuple(i.set for i in named)
-        over = next((x for x, parts in scope.splits.items() if parts == sets), None)
+        over = next((x for x, parts in scope.sets.splits.items() if parts == sets), None)
         letters = [name for name, i in self.context.indices.items() if i.set == over]
         said = "name the composite whose parts they are, here and in the argument: "
         return (Help(f"{said}`{self.function.name}_{{{letters[-1]}}}(…)`"),) if letters else ()
@@ -233,9 +233,10 @@ class _Call:
         """
         context, function = self.context, self.function
         own = frozenset(letters[x] for x in {y for p in function.params for y, _ in p.letters})
-        inner = replace(context, left=own, held=frozenset(), restrictions=(), params=params, letters=letters,
-                        owner=f"{context.owner}_{function.name}", calling=(*context.calling, function.name),
-                        site=context.site or self.span)
+        around = context.inside
+        inside = Inside(params, letters, (*around.calling, function.name), around.site or self.span)
+        inner = replace(context, left=own, held=frozenset(), restrictions=(), inside=inside,
+                        owner=f"{context.owner}_{function.name}")
         for parameter, node in zip(function.params, self.nodes, strict=True):
             if node is None and parameter.default is not None:
                 inner = _knowing(inner, parameter.name, parameter.default)
@@ -253,9 +254,9 @@ class _Call:
         levels = gather(values)
         free = {}
         present = free_indices(result.term) | free_indices(result.domain)
-        if self.context.letters is not None:
+        if self.context.inside.letters is not None:
             # In a definition only its own letters are subject to the rules; what passes through is the caller's.
-            present &= frozenset(self.context.letters.values())
+            present &= frozenset(self.context.inside.letters.values())
         for index in sorted(present, key=lambda i: i.name):
             found = levels.get(index)
             free[index] = found[:1] if found else (Occurrence("label", self.span),)
@@ -273,4 +274,4 @@ class _Call:
 def _knowing(context: Context, name: Name, body: s.Expression) -> Context:
     """The context in which a name without indices stands for an expression, which is computed once."""
     value = context.let(name.python, context.value(body), body.span.text)
-    return replace(context, params=(*context.params, Parameter(name, (), replace(value, free={}))))
+    return context.knowing(name, (), value)

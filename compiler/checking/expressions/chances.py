@@ -39,8 +39,8 @@ def uniform(context: Context, group: s.Group, span: Span) -> Value:
 def counted(context: Context, node: s.Expression) -> Value:
     """An argument that is a whole number, or an index of any class."""
     name = index_name(node)
-    index = (context.indices.get(name) if name is not None and not any(p.name.text == name for p in context.params)
-             else None)
+    bound = {p.name.text for p in context.inside.params}
+    index = context.indices.get(name) if name is not None and name not in bound else None
     if index is not None:
         return Value(Position(index), free={index: (Occurrence("label", node.span),)}, integer=True)
     found = once(context.value(node))

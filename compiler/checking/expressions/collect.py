@@ -95,7 +95,9 @@ def _stems(statement: s.Statement) -> tuple[str, ...]:
 
 
 def _defined(scope: Scope, found: Collected, statement: s.Statement, loop: Loop, kept: bool) -> None:
-    """An equation or an output line; where several files have outputs, those of the last one count."""
+    """Adds an equation or an output line to what was found; where several files have outputs, those of the last one
+    count.
+    """
     signatures: list[Signature] = []
     clauses = list(statement.clauses)
     while statement.keyword == "output" and clauses and not isinstance(clauses[0].body, s.Relation):
@@ -111,7 +113,7 @@ def _defined(scope: Scope, found: Collected, statement: s.Statement, loop: Loop,
         signatures.append(entry.left.signature)
     whole = any(isinstance(t.body, s.Word) and t.body.text == "all" for t in statement.tail)
     for signature in signatures:
-        signature.total = signature.total or whole
+        signature.said.total = signature.said.total or whole
         if statement.keyword == "output":
             if kept and signature not in found.outputs:
                 found.outputs.append(signature)
@@ -213,7 +215,7 @@ def _define(scope: Scope, found: Collected, entry: Entry, override: bool) -> Non
 
 
 def _rank(found: Collected, entry: Entry) -> None:
-    """An equation of a paper: it holds where no other of a higher rank, and no declaration, says otherwise."""
+    """Adds an equation of a paper: it holds where no other of a higher rank, and no declaration, says otherwise."""
     signature = entry.left.signature
     if signature.role != "local":
         found.passed.append(entry)
@@ -232,7 +234,9 @@ def _rank(found: Collected, entry: Entry) -> None:
 
 
 def _replaced(scope: Scope, entry: Entry, override: bool) -> None:
-    """`override X_t^f = …` for what a used spec is given: it is made here, and the caller is not asked for it."""
+    """Makes what a used spec is given a value of this text, by `override X_t^f = …`: it is made here, and the caller is
+    not asked for it.
+    """
     signature = entry.left.signature
     used = signature.span.source != entry.span.source and not entry.update and not counts(scope, signature)
     if not (override and used):
@@ -244,7 +248,7 @@ def _replaced(scope: Scope, entry: Entry, override: bool) -> None:
 
 
 def _update(scope: Scope, found: Collected, entry: Entry) -> None:
-    """`X ← …`: one for each state and its rounds."""
+    """Adds `X ← …` to what was found. Raises DefinedTwice for a second one of a state in its rounds."""
     signature, rounds = entry.left.signature, entry.loop.rounds
     before = next((x for x in found.updates if x.left.signature is signature), None)
     if before is not None and before.loop.rounds is rounds:

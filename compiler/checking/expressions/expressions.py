@@ -165,7 +165,7 @@ def _product(context: Context, factors: tuple[s.Expression, ...], operators: tup
 
 
 def _quotient(context: Context, factors: tuple[s.Expression, ...], operators: tuple[str, ...], at: int) -> None:
-    """`a / b c` has two readings to people; a number on either side of the stroke settles it."""
+    """Raises AmbiguousQuotient for `a / b c`, which people read in two ways; a number beside the stroke settles it."""
     end = at + 1
     if end < len(factors) and operators[end] == "" and _applies(context, factors[at], factors[end]):
         end += 1
@@ -225,7 +225,7 @@ def _folded(context: Context, fold: str, operator: s.Expression, rest: tuple[s.E
     _not_cut(inner, bound, full, under.said, operator.span)
     idle(context, bound, inner, operator.span, rest[0].span.to(rest[-1].span))
     term = Fold(fold, under.bound, full, inner.term)
-    context.made.places.setdefault(term, context.site or operator.span)
+    context.made.places.setdefault(term, context.inside.site or operator.span)
     context.made.runs_over(term, under.whole | inner.whole_lines)
     free = {i: o for i, o in inner.free.items() if i not in bound}
     return Value(term, TRUE, free, inner.stated - bound, {i: d for i, d in inner.lines.items() if i not in bound},
@@ -233,7 +233,7 @@ def _folded(context: Context, fold: str, operator: s.Expression, rest: tuple[s.E
 
 
 def _not_cut(inner: Value, bound: frozenset[Index], domain: Term, said: bool, span: Span) -> None:
-    """A sum over fewer points than its body was normalised over no longer adds up to what the body promises."""
+    """Raises CutDomain for a sum over fewer points than its body was normalised over."""
     for index, line in inner.lines.items():
         if said and index in bound and not proves(line, domain):
             raise CutDomain(f"the sum over `{index}` cuts the domain over which its body was normalised", span,
@@ -306,7 +306,7 @@ def _spec(context: Context, factor: s.Expression, group: s.Group, span: Span) ->
 
 def _is_parameter(context: Context, node: s.Expression) -> bool:
     found = head(node)
-    return found is not None and any(p.name == found[0] for p in context.params)
+    return found is not None and any(p.name == found[0] for p in context.inside.params)
 
 
 def _arguments(node: s.Expression | None) -> tuple[s.Group | None, tuple[s.Script, ...]]:
@@ -380,7 +380,7 @@ def _named(context: Context, node: s.Expression) -> Value:
     name = index_name(node)
     index = context.vocabulary(frozenset()).index(name) if name is not None else None
     size = size_name(node)
-    known_size = size if context.letters is None and size is not None and size in context.scope.sizes else None
+    known_size = size if context.inside.letters is None and size in context.scope.numbers.sizes else None
     own = index is not None and name is not None and context.own_letter(name.rstrip("'"), known_size)
     known_size = None if own else known_size
     tensor = None if own else read(context, node, ask=index is not None or known_size is not None)

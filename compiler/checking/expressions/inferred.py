@@ -29,15 +29,16 @@ def inferred(context: Context, stem: Name, scripts: tuple[s.Script, ...],
     problem = unmatched(context, stem, scripts, node)
     source, at = node.span.source, node.span.end
     applied = not scripts and _APPLIED.match(source.text, at, at + 40)
-    if context.scope.infers and context.letters is None and _whole(node, scripts, context):
+    infers = context.scope.foreign.infers and context.inside.letters is None
+    if infers and _whole(node, scripts, context):
         raise Undeclared(f"`{node.span.text}` has no indices, and nothing says what it is", node.span,
                          notes=("words and whole matrices are no tensors of an equation with indices",),
                          helps=(Help("write the tensor with its indices, or declare the number in a side file"),))
-    if not context.scope.infers or context.letters is not None or applied or stem.base in context.scope.lost:
+    if not infers or applied or stem.base in context.scope.lost:
         raise problem
     if stem.python in context.scope.applied and not stem.labels:
         raise problem
-    if _head_of(node.span.text) in {_head_of(x) for x in context.scope.unknown}:
+    if _head_of(node.span.text) in {_head_of(x) for x in context.scope.foreign.unknown}:
         raise Undeclared(f"what defines `{node.span.text}` cannot be read", node.span, helps=(
             Help("mend its equation, or declare it in a side file"),))
     _one_reading(context, stem, scripts, node)
@@ -73,7 +74,7 @@ def _one_reading(context: Context, stem: Name, scripts: tuple[s.Script, ...], no
     """
     word = node.base if isinstance(node, s.Scripted) else node
     text = stem.base
-    if _BOLD.match(word.span.text) or _head_of(node.span.text) in context.scope.shaped:
+    if _BOLD.match(word.span.text) or _head_of(node.span.text) in context.scope.foreign.shaped:
         why = "is in bold, as vectors and matrices are" if _BOLD.match(word.span.text) else "has a shape in the text"
         raise Undeclared(f"`{node.span.text}` {why}, and no index says what its entries are", node.span, helps=(
             Help("declare it in a side file: `matrix NAME : ROWS × COLUMNS`, `vector NAME : SIZE`"),))

@@ -76,7 +76,7 @@ def _loop(scope: Scope, statement: s.Statement, around: Loop) -> Loop:
     match clauses:
         case (s.Relation((name, domain), ("subset",)), *more) if index_name(name) is not None:
             block = index_name(name) or ""
-            if _index(scope, name) is not None or block in scope.sizes:
+            if _index(scope, name) is not None or block in scope.numbers.sizes:
                 raise BadLoop(f"`{block}` has a meaning already, so it cannot name the blocks", name.span,
                               helps=(Help("choose another letter"),))
             return Loop(around.fixed, Rounds(block, (*_conditions(domain), *more), statement.span))
@@ -103,13 +103,13 @@ def _counted(scope: Scope, clauses: list[s.Expression]) -> Index | None:
             pass
         case _:
             return None
-    if size_name(high) is not None and _index(scope, high) is not None and size_name(high) not in scope.sizes:
+    if size_name(high) is not None and _index(scope, high) is not None and size_name(high) not in scope.numbers.sizes:
         return None
     first, last = extent_of(low).constant, extent_of(high)
     letter = index_name(name) or ""
-    if first not in (0, 1) or any(i.set.extent == last for i in scope.indices.values()):
+    if first not in (0, 1) or any(i.set.extent == last for i in scope.alphabet.indices.values()):
         return None
-    if letter in scope.sizes.keys() | last.sizes or letter in scope.reserved:
+    if letter in scope.numbers.sizes.keys() | last.sizes or letter in scope.reserved:
         raise BadLoop(f"`{letter}` has a meaning already, so it cannot count the rounds", name.span,
                       helps=(Help("choose another letter"),))
     scope.add_extent_sizes(last, high.span)

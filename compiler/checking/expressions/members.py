@@ -17,7 +17,7 @@ from einc.syntax.printing.layout import alike
 
 
 def declare_sets(scope: Scope, found: Collected, statements: Iterable[tuple[s.Statement, Loop]]) -> None:
-    """Every set of the program; a line that is wrong is reported and left out."""
+    """Declares every set of the program; a line that is wrong is reported and left out."""
     for statement, loop in statements:
         if statement.keyword == "set":
             with scope.telling(statement, tuple(defined_in(statement))):
@@ -25,7 +25,7 @@ def declare_sets(scope: Scope, found: Collected, statements: Iterable[tuple[s.St
 
 
 def declare_masks(scope: Scope, statements: Iterable[tuple[s.Statement, Loop]]) -> None:
-    """Every mask, told to the tensor that it restricts."""
+    """Adds every mask to the tensor that it restricts."""
     for statement, loop in statements:
         if statement.keyword == "mask":
             with scope.telling(statement, (x for c in statement.clauses for x in stem_of(c.body))):
@@ -33,7 +33,7 @@ def declare_masks(scope: Scope, statements: Iterable[tuple[s.Statement, Loop]]) 
 
 
 def _set(scope: Scope, found: Collected, statement: s.Statement, loop: Loop) -> None:
-    """`set S_t = topk_{s ≤ t}(I_{t s}, n)`: a name that stands after `∈`."""
+    """Declares `set S_t = topk_{s ≤ t}(I_{t s}, n)`: a name that stands after `∈`."""
     match statement.clauses:
         case (s.Clause(s.Relation((left, s.Product((_, s.Group("(", ")", (_, count))), ("", "")) as written),
                                   ("=" | ":=",))),):
@@ -79,7 +79,7 @@ def _mask(scope: Scope, statement: s.Statement, loop: Loop) -> None:
         total = (len(statement.tail) == 1 and isinstance(statement.tail[0].body, s.Word)
                  and statement.tail[0].body.text == "all")
         if statement.override:
-            signature.masks.clear()
-            signature.total = False
-        signature.total = signature.total or total
-        signature.masks.append(Mask(left.axes, None if total else statement.tail, statement.span))
+            signature.said.masks.clear()
+            signature.said.total = False
+        signature.said.total = signature.said.total or total
+        signature.said.masks.append(Mask(left.axes, None if total else statement.tail, statement.span))

@@ -29,11 +29,11 @@ def unmatched(context: Context, stem: Name, scripts: tuple[s.Script, ...], node:
     """The problem of a name that no tensor and no parameter has."""
     if stem.base in context.scope.lost or stem.python in context.scope.lost:
         return Silent("told with its declaration")
-    for script in node.scripts if isinstance(node, s.Scripted) else ():
-        if script.kind.startswith("label") and context.letters is None and reads_as_indices(context.scope, script):
+    for script in node.scripts if isinstance(node, s.Scripted) and context.inside.letters is None else ():
+        if script.kind.startswith("label") and reads_as_indices(context.scope, script):
             return bare_label(node.base.span.text if isinstance(node, s.Scripted) else "", script)
-    signatures = [] if context.letters is not None else context.scope.named(stem)
-    params = [p for p in context.params if p.name.stem == stem.stem]
+    signatures = [] if context.inside.letters is not None else context.scope.named(stem)
+    params = [p for p in context.inside.params if p.name.stem == stem.stem]
     if not signatures and not params:
         return _undeclared(context, stem, scripts, node)
     if scripts and signatures and (mark := _transposing(context, scripts[-1])) is not None:
@@ -131,20 +131,20 @@ def _undeclared(context: Context, stem: Name, scripts: tuple[s.Script, ...], nod
                               helps=(Help(f"write `{stem.base}(…)`"),))
     signatures = context.scope.signatures if len(context.scope.signatures) <= _MANY else []
     bases = {x.name.base for x in signatures}
-    if (not scripts and len(stem.base) > 1 and not stem.labels and context.letters is None
+    if (not scripts and len(stem.base) > 1 and not stem.labels and context.inside.letters is None
         and all(c in bases for c in stem.base)):
         return Undeclared(f"`{text}` is one name, and nothing declares it", node.span,
                           helps=(Help(f"for a product write `{' '.join(stem.base)}`", node.span, " ".join(stem.base)),))
-    known = {p.name.text for p in context.params}
-    if context.letters is None:
-        known |= {x.name.stem.text for x in signatures} | set(context.scope.sizes)
+    known = {p.name.text for p in context.inside.params}
+    if context.inside.letters is None:
+        known |= {x.name.stem.text for x in signatures} | set(context.scope.numbers.sizes)
     near = nearest(stem.text, sorted(k for k in known if k[0] == stem.text[0]))
     word = node.base.span if isinstance(node, s.Scripted) else node.span
     plain = near is not None and word.text == stem.text
     helps: tuple[Help, ...] = (Help(f"there is a name that is similar: `{near}`", word if plain else None, near
                                     if plain else None,
                                     False),) if near else ()
-    if context.letters is None:
+    if context.inside.letters is None:
         if _powered(scripts) and isinstance(node, s.Scripted):
             power = f"({text[: scripts[-1].span.start - node.span.start]}){scripts[-1].span.text}"
             helps += (Help(f"for a power write `{power}`", node.span, power, False),)

@@ -71,7 +71,7 @@ def _in_time(context: Context, index: Index, domain: Term, meant: bool, span: Sp
 
 
 def choose(context: Context, signature: Signature, members: Members) -> None:
-    """The two tensors of a set: its elements by rank, and what is 1 on them."""
+    """Makes the two tensors of a set: its elements by rank, and what is 1 on them."""
     operator, group = members.written.factors if isinstance(members.written, s.Product) else (members.written, None)
     found = head(operator)
     if found is None or found[0].text != "topk" or not isinstance(group, s.Group):
@@ -79,12 +79,12 @@ def choose(context: Context, signature: Signature, members: Members) -> None:
                              helps=(Help("write `set S_t = topk_{s ≤ t}(I_{t s}, n)`"),))
     ordered = _ordered(context, found[1], group.items[0], members.written.span)
     for index in ordered.free:
-        if index not in signature.letters:
+        if index not in signature.points.letters:
             raise BadDeclaration(f"index `{index}` stands on the right, but the set `{signature.text}` does not have "
                                  f"it",
                                  members.span, helps=(Help(f"give the set the index, or sum over `{index}`"),))
     assert isinstance(ordered.term, Fold)
-    for index in signature.letters:
+    for index in signature.points.letters:
         if index not in free_indices(ordered.term):
             raise BadDeclaration(f"the set `{signature.text}` does not depend on `{index}`", members.span,
                                  helps=(Help(f"remove `{index}` from it"),))
@@ -98,8 +98,8 @@ def _stored(context: Context, signature: Signature, members: Members, ordered: F
     set_ = IndexSet(element.set.cls, members.count)
     rank = Index(_letter(context, set_), set_)
     chosen, has = context.made.fresh(f"{signature.key}_chosen"), context.made.fresh(f"{signature.key}_has")
-    axes = tuple(map(Position, signature.letters))
-    slots = tuple(replace(x, name=i.name) for x, i in zip(signature.slots, signature.letters, strict=True))
+    axes = tuple(map(Position, signature.points.letters))
+    slots = tuple(replace(x, name=i.name) for x, i in zip(signature.slots, signature.points.letters, strict=True))
     place, here = Position(rank), Position(element)
     same = Fold("sum", (rank,), TRUE, Where(Apply("eq", (Read(chosen, (*axes, place)), here)), ONE))
     source = " ".join(members.span.text.split())

@@ -254,7 +254,9 @@ def _from_to(context: Context, items: tuple[s.Expression, ...], upper: s.Script)
 
 
 def _within(index: Index, low: Term, high: Term, span: Span) -> None:
-    """Bounds do not certainly leave the values of the index: what is not there would be left out without a word."""
+    """Raises OutOfRange where bounds surely leave the values of the index: what is not there would be left out without
+    a word.
+    """
     over = index.set
     first, last = const(over.start), Size(over.extent + number(over.start - 1))
     before = proves(TRUE, Apply("lt", (low, first)))

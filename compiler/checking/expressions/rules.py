@@ -59,7 +59,7 @@ def closed(context: Context, value: Value, span: Span) -> Value:
     inside = [c for c in conjuncts(value.domain) if free_indices(c) & set(contracted)]
     outside = [c for c in conjuncts(value.domain) if not free_indices(c) & set(contracted)]
     term = Fold("sum", tuple(contracted), both(*inside), value.term)
-    context.made.places.setdefault(term, context.site or span)
+    context.made.places.setdefault(term, context.inside.site or span)
     return replace(out, term=term, domain=both(*outside), summed=value.summed.union(contracted), integer=False)
 
 
@@ -124,10 +124,11 @@ def _sum(text: str, first: Occurrence, binder: str, certain: bool = True) -> Hel
 
 
 def idle(context: Context, bound: frozenset[Index], inner: Value, operator: Span, body: Span) -> None:
-    """What a big operator runs over has its index, unless it counts: `Σ_{s ≤ t} 1`. A
-    definition is not blamed for its argument."""
+    """Reports a big operator over an index that nothing has, unless it counts: `Σ_{s ≤ t} 1`. A definition is not
+    blamed for its argument.
+    """
     present = free_indices(inner.term) | free_indices(inner.domain)
-    if context.letters is not None or not (present or any(True for _ in reads(inner.term))):
+    if context.inside.letters is not None or not (present or any(True for _ in reads(inner.term))):
         return
     for index in sorted(bound - present, key=lambda i: i.name):
         context.report.add(IdleBinder(
@@ -173,7 +174,7 @@ def show_domain(term: Term) -> str:
 
 
 def refuse_indicator(term: Term, own: frozenset[Index], span: Span, place: str) -> None:
-    """IndicatorFactor where a 0 meant as an absence takes part in a line; a restriction may stand at `place`."""
+    """Raises IndicatorFactor where a 0 meant as an absence takes part in a line; a restriction may stand at `place`."""
     stack = [term]
     while stack:
         inside = stack.pop()

@@ -35,11 +35,11 @@ def spec_name(node: s.Expression) -> str | None:
 
 def spec_call(context: Context, name: str, group: s.Group, span: Span) -> Value:
     """The value of the only output of a called spec."""
-    if context.letters is not None or context.scope.library is None:
+    if context.inside.letters is not None or context.scope.texts.library is None:
         raise CannotCall(f"`{span.text}` stands in a definition, which sees its parameters and other definitions "
                          f"alone", span,
                          helps=(Help("call the spec in an equation"),))
-    called = context.scope.library(name, span)
+    called = context.scope.texts.library(name, span)
     outputs = called.program.outputs
     if len(outputs) != 1:
         listed = ", ".join(f"`{o}`" for o, _ in outputs)
@@ -193,7 +193,7 @@ class _Call:
                               helps=(Help(way),))
 
     def _tie(self) -> None:
-        """The extents of the spec that the arguments fix, plain names before expressions."""
+        """Finds the extents of the spec that the arguments fix, plain names before expressions."""
         pairs = [(slot, index, node) for tensor, _, slots, node in self.values.values()
                  for slot, index in zip(tensor.slots, slots, strict=True)]
         pairs.sort(key=lambda pair: pair[0].set.extent not in map(size, pair[0].set.extent.sizes))
@@ -229,14 +229,14 @@ class _Call:
         self.given[key] = Given(named.term, slots, extra)
 
     def _fix(self) -> None:
-        """A size that the called spec fixes is fixed for the caller, too."""
+        """Fixes for the caller the sizes that the called spec fixes. Raises WrongSet where they are others."""
         scope = self.context.scope
         for name, fixed in self.called.program.sizes.items():
             extent = self.sizes.get(name, size(name))
             plain = next(iter(extent.sizes)) if extent in map(size, extent.sizes) else ""
             if plain:
-                extent = number(scope.fixed.setdefault(plain, fixed))
-                scope.sizes.setdefault(plain, self.span)
+                extent = number(scope.numbers.fixed.setdefault(plain, fixed))
+                scope.numbers.sizes.setdefault(plain, self.span)
             if extent != number(fixed):
                 raise WrongSet(f"`{self.name}` fixes `{name}` to {fixed}, which is {extent} here", self.span,
                                helps=(Help("give a value over the same set"),))

@@ -66,7 +66,7 @@ class Copy:
         return self.called.program
 
     def spliced(self) -> None:
-        """Everything of the copy stands among what is made; what the call does not give is asked for."""
+        """Adds everything of the copy to what is made; what the call does not give is asked for."""
         program = self.program
         self._choose_letters()
         self._pass_through()
@@ -90,9 +90,9 @@ class Copy:
         for fold in map(self.term, self.called.meant):
             self.made.meant.setdefault(fold, True)
         for into, parts in program.splits.items():
-            self.scope.splits.setdefault(self.over(into), tuple(map(self.over, parts)))
+            self.scope.sets.splits.setdefault(self.over(into), tuple(map(self.over, parts)))
         for into, letters in program.sums.items():
-            self.scope.sums.setdefault(self.over(into), tuple(map(self.index, letters)))
+            self.scope.sets.sums.setdefault(self.over(into), tuple(map(self.index, letters)))
 
     def over(self, old: IndexSet) -> IndexSet:
         """Returns an index set of the called program with its extent in the caller's sizes."""
@@ -166,8 +166,9 @@ class Copy:
                         equation.source)
 
     def _pass_through(self) -> None:
-        """Each tensor carries the indices that pass through what it is made of; chance,
-        all that pass through the call."""
+        """Finds for each tensor the indices that pass through what it is made of; chance, all that pass through the
+        call.
+        """
         program = self.program
         into: dict[str, set[str]] = {e.target: {*e.reads} for e in program.equations}
         for repeat in program.repeats:
@@ -190,14 +191,17 @@ class Copy:
         self.extra = {key: tuple(indices) for key, indices in found.items()}
 
     def _choose_letters(self) -> None:
-        """One letter is over one set in a program: the spec's own letters where they are free or over the same set."""
-        known = {**{name: index.set for name, index in self.scope.indices.items()}, **self.scope.letters}
+        """Chooses letters for the copy, since one letter is over one set in a program: the spec's own letters where
+        they are free or over the same set.
+        """
+        alphabet = self.scope.alphabet
+        known = {**{name: index.set for name, index in alphabet.indices.items()}, **alphabet.letters}
         used = {i.name.rstrip("'") for given in self.given.values() for i in given.extra} | {i.name for i in self.layer}
         wanted = dict.fromkeys((base, set_) for base, set_ in self._bases())
         for base, set_ in wanted:
             if base not in self.letters and base not in used and known.get(base, self.over(set_)) == self.over(set_):
                 self._take(base, base, set_, known, used)
-        avoided = self.scope.reserved | self.scope.sizes.keys() | {x.name.base for x in self.scope.signatures}
+        avoided = self.scope.reserved | self.scope.numbers.sizes.keys() | {x.name.base for x in self.scope.signatures}
         for base, set_ in wanted:
             if base not in self.letters:
                 same = (x for x, mine in known.items() if mine == self.over(set_) and x not in used)
@@ -208,7 +212,7 @@ class Copy:
     def _take(self, base: str, letter: str, set_: IndexSet, known: dict[str, IndexSet], used: set[str]) -> None:
         self.letters[base] = letter
         used.add(letter)
-        known[letter] = self.scope.letters[letter] = self.over(set_)
+        known[letter] = self.scope.alphabet.letters[letter] = self.over(set_)
 
     def _bases(self) -> Iterator[tuple[str, IndexSet]]:
         """Every letter of the called program, without its primes, and its set."""

@@ -74,9 +74,9 @@ def read(context: Context, node: s.Expression, ask: bool = False) -> Value | Non
 
 def _masked(signature: Signature) -> str:
     """The tensor and the place of its mask, for messages; empty where it has none."""
-    if not signature.masks:
+    if not signature.said.masks:
         return ""
-    span = signature.masks[-1].span
+    span = signature.said.masks[-1].span
     return f"`{signature.name.text}` (declared at {span.source.name}:{span.source.position(span.start)[0]})"
 
 
@@ -93,7 +93,7 @@ def _matches(context: Context, stem: Name, scripts: tuple[s.Script, ...], span: 
     Parameters come first; signatures are searched only where no parameter fits and no definition is being expanded.
     """
     out: list[_Match] = []
-    for param in context.params:
+    for param in context.inside.params:
         if param.name.stem == stem.stem:
             for reading in readings(scripts, context.vocabulary(param.name.labels)):
                 name, items = labelled(stem, reading)
@@ -101,7 +101,7 @@ def _matches(context: Context, stem: Name, scripts: tuple[s.Script, ...], span: 
                     ordered = match_slots(context.scope, tuple(Slot(i.set, level, i.name) for i, level in param.slots),
                                           items)
                     out += [(param, ordered)] if ordered is not None else []
-    if out or context.letters is not None:
+    if out or context.inside.letters is not None:
         return out
     if not context.scope.named(stem):
         return out
@@ -136,9 +136,9 @@ def _carried(context: Context, signature: Signature, items: tuple[Item, ...], sp
     missing = {i: Item("index", i.name, slot_of(i).level, span, i) for i in (*context.loop.layer, *context.loop.fixed)
                if i in signature.carried and i not in written}
     ordered = match_slots(context.scope, signature.slots, carrying(items, missing, span))
-    if ordered is not None or not missing.keys() <= set(signature.letters):
+    if ordered is not None or not missing.keys() <= set(signature.points.letters):
         return ordered
-    places = list(zip(signature.letters, signature.slots, strict=True))
+    places = list(zip(signature.points.letters, signature.slots, strict=True))
     # What is raised or lowered stands in the order of the slots that are written.
     rest = match_slots(context.scope, tuple(slot for letter, slot in places if letter not in missing), items)
     if rest is None:
@@ -208,7 +208,7 @@ def _parameter(context: Context, param: Parameter, items: tuple[Item, ...]) -> V
 def member(context: Context, item: Value, of: Span, node: s.Expression) -> Term | None:
     """`s ∈ S_t`; None where nothing of the name is a set."""
     found = head(node)
-    if found is None or context.letters is not None or not any(x.members for x in context.scope.named(found[0])):
+    if found is None or context.inside.letters is not None or not any(x.members for x in context.scope.named(found[0])):
         return None
     sets = [(x, items) for x, items in _matches(context, *found, node.span) if isinstance(x, Signature) and x.members]
     if len(sets) != 1:
@@ -226,7 +226,7 @@ def member(context: Context, item: Value, of: Span, node: s.Expression) -> Term 
         raise WrongSet(f"`{of.text}` runs over {item.term.index.set}", of,
                        notes=(f"the elements of `{node.span.text}` are of {members.index.set}",))
     subs = tuple(subscript(context, slot, x).term for slot, x in zip(signature.slots, items, strict=True))
-    by = {**dict(zip(signature.letters, subs, strict=True)), members.index: item.term}
+    by = {**dict(zip(signature.points.letters, subs, strict=True)), members.index: item.term}
     chosen = Read(members.key, (*subs, item.term))
     context.made.places.setdefault(chosen, of)
     return both(Apply("eq", (ONE, chosen)), substitute(members.domain, by))
@@ -244,16 +244,17 @@ def _tensor(context: Context, signature: Signature, items: tuple[Item, ...], spa
     values = [subscript(context, slot, item) for slot, item in zip(signature.slots, items, strict=True)]
     subs = tuple(v.term for v in values)
     context.made.owners.told(signature.slots, subs, span)
-    by = standing(signature.axes, subs, context.scope.splits, tuple(x.set for x in signature.slots))
-    domain = TRUE if signature.domain is None else substitute(signature.domain, by)
+    by = standing(signature.points.axes, subs, context.scope.sets.splits, tuple(x.set for x in signature.slots))
+    domain = TRUE if signature.points.domain is None else substitute(signature.points.domain, by)
     term = Read(signature.key, subs)
     context.made.places.setdefault(term, span)
-    slots = range(len(subs)) if signature.total else signature.stated
+    slots = range(len(subs)) if signature.said.total else signature.said.stated
     stated = free_indices(domain).union(*(free_indices(subs[n]) for n in slots))
-    lines = {sub.index: substitute(signature.lines[n], by) for n,
-             sub in enumerate(subs) if n in signature.lines and isinstance(sub, Position)}
+    lines = {sub.index: substitute(signature.points.lines[n], by) for n,
+             sub in enumerate(subs) if n in signature.points.lines and isinstance(sub, Position)}
     out = merged(values, term, both(*(c for c in conjuncts(domain) if not same(c))))
-    meant = range(len(subs)) if any(mask.predicate is None for mask in signature.masks) else signature.whole_lines
+    said = signature.said
+    meant = range(len(subs)) if any(mask.predicate is None for mask in said.masks) else said.whole_lines
     whole = frozenset().union(*(free_indices(subs[n]) for n in meant))
     return replace(out, stated=frozenset(stated), lines=lines, integer=signature.integer, whole_lines=whole)
 
@@ -272,7 +273,7 @@ def subscript(context: Context, slot: Slot, item: Item) -> Value:
         case "pack":
             into = packed_set(context.scope, slot.set, item)
             assert into is not None
-            sets = context.scope.splits[into]
+            sets = context.scope.sets.splits[into]
             inner = [subscript(context, Slot(x, slot.level, ""), part)
                      for x, part in zip(sets, item.parts, strict=True)]
             return merged(inner, _within(context, slot.set, into, Pack(tuple(v.term for v in inner), sets, into)), TRUE)
@@ -296,7 +297,7 @@ def _within(context: Context, into: IndexSet, over: IndexSet, item: Term) -> Ter
     if over == into:
         return item
     before = number(0)
-    for part in context.scope.sums[into]:
+    for part in context.scope.sets.sums[into]:
         if part.set == over:
             return Part(item, part.set, before, into)
         before = before + part.set.extent
@@ -317,7 +318,8 @@ def map_value(context: Context, name: str, args: tuple[s.Expression, ...], span:
                            f"{value.term.index.set}",
                            arg.span,
                            notes=(f"it is defined as `{found.span.text}`",))
-    inner = replace(context, params=(), letters=None, held=frozenset(found.params), restrictions=(),
+    inside = replace(context.inside, params=(), letters=None)
+    inner = replace(context, inside=inside, held=frozenset(found.params), restrictions=(),
                     text=context.scope.text(found.span)).value(found.body)
     term = substitute(inner.term, dict(zip(found.params, (v.term for v in values), strict=True)))
     return replace(merged(values, term, TRUE), integer=True)
@@ -359,7 +361,7 @@ def _kronecker(context: Context, stem: Name, scripts: tuple[s.Script, ...], span
 def left_out(context: Context, node: s.Expression) -> tuple[Value, Index] | None:
     """`O_t^{(j)}` for a tensor with one more upper slot: the value with that slot free, and its index."""
     found = head(node) if isinstance(node, s.Word | s.Scripted) else None
-    if found is None or context.letters is not None:
+    if found is None or context.inside.letters is not None:
         return None
     stem, scripts = found
     for reading in readings(scripts, context.vocabulary(context.scope.labels(stem))):

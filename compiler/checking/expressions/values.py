@@ -9,7 +9,7 @@ from fractions import Fraction
 from einc.checking.declarations.borrowed import Text
 from einc.checking.declarations.names import Name
 from einc.checking.declarations.ragged import Owners
-from einc.checking.declarations.scope import OPEN, Loop, Scope, Signature
+from einc.checking.declarations.scope import OPEN, Loop, Rounds, Scope, Signature
 from einc.checking.declarations.scripts import Level, Vocabulary
 from einc.errors.report import Report, Span
 from einc.ir.domains import negation, proves
@@ -155,10 +155,31 @@ class Made:
         self.taken.difference_update(self.keys)
 
 
+@dataclass
+class Blocks:
+    """What stands in blocks of rounds: their equations, their updates, and one round over the whole domain, by target.
+    """
+
+    inner: dict[Rounds, list[Equation]] = field(default_factory=dict)
+    updates: dict[Rounds, list[Equation]] = field(default_factory=dict)
+    closed: dict[str, Equation] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """Names that stand for values, and what is so inside a definition alone: `letters` replace the declared indices,
+    `calling` are the definitions around, `site` is the application in the text that it stands for.
+    """
+
+    params: tuple[Parameter, ...] = ()
+    letters: Mapping[str, Index] | None = None
+    calling: tuple[str, ...] = ()
+    site: Span | None = None
+
+
 @dataclass(frozen=True)
 class Context:
-    """What an expression sees. `left` is None in a claim; `letters` replaces the declared
-    indices inside a definition."""
+    """What an expression sees. `left` is None in a claim."""
 
     scope: Scope
     report: Report
@@ -170,11 +191,8 @@ class Context:
     text: Text  # whose lines are read
     held: frozenset[Index] = frozenset()
     restrictions: tuple[Term, ...] = ()
-    params: tuple[Parameter, ...] = ()
-    letters: Mapping[str, Index] | None = None
-    calling: tuple[str, ...] = ()
+    inside: Inside = Inside()
     loop: Loop = OPEN
-    site: Span | None = None  # inside a definition, the application in the text that it stands for
 
     def value(self, node: s.Expression) -> Value:
         """What the expression means here."""
@@ -187,26 +205,32 @@ class Context:
     @property
     def indices(self) -> Mapping[str, Index]:
         """The indices by name: those of the definition that is expanded, else those of the program and its loop."""
-        if self.letters is not None:
-            return self.letters
+        if self.inside.letters is not None:
+            return self.inside.letters
         seen = self.text.seen
         return {**seen, **{i.name: i for i in self.loop.layer}} if self.loop.layer else seen
 
     def vocabulary(self, labels: frozenset[str] | None) -> Vocabulary:
         """Returns the words that scripts are made of here; `labels` are the known labels, None where any may stand."""
         scalars: Set[str]
-        if self.letters is not None:
-            scalars = {p.name.base for p in self.params if not p.slots and p.value.integer}
+        if self.inside.letters is not None:
+            scalars = {p.name.base for p in self.inside.params if not p.slots and p.value.integer}
         else:
-            scalars = self.scope.scalars | self.scope.sizes.keys()
+            scalars = self.scope.numbers.scalars | self.scope.numbers.sizes.keys()
         return Vocabulary(self.indices, labels, self.scope.applied, scalars)
 
     def own_letter(self, name: str, size: str | None) -> bool:
         """Whether an index is of this text, and what else has its name is of others, which mean it in their lines."""
         spans = [x.span for x in self.scope.named(Name(name)) if not x.slots]
-        spans += [] if size is None else [self.scope.sizes[size]]
-        return (name in self.text.indices and self.letters is None and all(p.name != Name(name) for p in self.params)
+        spans += [] if size is None else [self.scope.numbers.sizes[size]]
+        bound = {p.name for p in self.inside.params}
+        return (name in self.text.indices and self.inside.letters is None and Name(name) not in bound
                 and all(self.scope.text(span) is not self.text for span in spans))
+
+    def knowing(self, name: Name, slots: tuple[tuple[Index, Level], ...], value: Value) -> Context:
+        """Returns the context in which a name with these slots stands for a value, besides what it knows."""
+        params = (*self.inside.params, Parameter(name, slots, replace(value, free={})))
+        return replace(self, inside=replace(self.inside, params=params))
 
     def holding(self, *indices: Index) -> Context:
         """Returns the context inside a binder of these indices."""
@@ -227,7 +251,7 @@ class Context:
         owners, span = self.made.owners, next((o[0].span for o in value.free.values()), None)
         owners.rest(indices, {*indices, *(self.left or ()), *self.held}, span)
         indices = owners.arranged(indices)
-        letters = self.indices if self.letters is not None else {**self.scope.indices, **self.indices}
+        letters = self.indices if self.inside.letters is not None else {**self.scope.alphabet.indices, **self.indices}
         key = self.made.fresh(with_label(stem.upper() if stem in letters else stem, self.owner))
         slots = tuple(Slot(i.set, "lower", i.name) for i in indices)
         self.made.tensors.append(Tensor(key, key, slots, "local", INTEGER if value.whole else REAL))

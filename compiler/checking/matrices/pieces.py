@@ -29,9 +29,7 @@ def pieced(statements: Iterable[s.Statement], known: Known) -> tuple[s.Statement
 
 
 def _pieced(line: s.Statement, known: Known, others: Sequence[object]) -> s.Statement:
-    """The line of a listing on a left side as the equation of its general term, or as it is; `others` are the left
-    sides of the other equations.
-    """
+    """The line, where it lists its left side as the equation of the general term; `others` are other left sides."""
     body = line.clauses[0].body if line.keyword in ("", "output") else None
     if not isinstance(body, s.Relation) or len(body.operands) != 2 or body.operators[0] not in ("=", ":="):
         return line

@@ -22,6 +22,7 @@ def label(level: Literal["lower", "upper"], text: str, span: Span) -> s.Script:
 
 
 def braced(*items: s.Expression) -> s.Expression:
+    """The items in braces, as the argument of a macro; several in one row are a product without a sign."""
     span = items[0].span
     if not all(isinstance(x, s.Word | s.Scripted | s.Group) for x in items):
         return s.Group("{", "}", items, span)

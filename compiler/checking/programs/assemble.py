@@ -34,7 +34,9 @@ def stem(source: Source) -> str:
 
 def outputs(work: Work, recurs: list[BlockLoop], repeats: list[IndexLoop],
             ranks: tuple[int, ...] | None = None) -> list[Signature]:
-    """The declared outputs, else what is defined and never read; what a round makes anew is none."""
+    """The declared outputs, else what is defined and never read; what a round makes anew is none. With `ranks`, of
+    documents, only equations of these ranks count. Reports outputs that nothing defines.
+    """
     chosen = work.collected.outputs
     if not chosen:
         updates = (e for recur in recurs for e in recur.updates)
@@ -59,7 +61,8 @@ def outputs(work: Work, recurs: list[BlockLoop], repeats: list[IndexLoop],
 def assemble(work: Work, source: Source, chosen: list[Signature], recurs: list[BlockLoop], repeats: list[IndexLoop],
              name: str = "") -> tuple[TypedProgram, Text] | None:
     """The program, and what the audit needs to know of its text; None where two tensors want one name."""
-    everything = {e.target: work.closed.get(e.target, e) for e in [*work.made.equations, *work.equations.values()]}
+    closed = work.blocks.closed
+    everything = {e.target: closed.get(e.target, e) for e in [*work.made.equations, *work.equations.values()]}
     live = _live(everything, recurs, repeats, [x.key for x in chosen])
     live |= dict.fromkeys(lengths_of(work.scope, (e for key, e in everything.items() if key in live), live,
                                      (r.index.set for r in repeats if _needed(r, live) is not None)).values())
@@ -75,12 +78,12 @@ def assemble(work: Work, source: Source, chosen: list[Signature], recurs: list[B
     speaks = {name for extent in (*(over.extent for over in used), *numbers) for name in extent.sizes}
     program = TypedProgram(
         name or stem(source), tensors, equations, tuple((names[x.key], names[x.key]) for x in chosen),
-        dict(work.scope.fixed),
-        {into: parts for into, parts in work.scope.splits.items() if {into, *parts} <= used},
-        {into: parts for into, parts in work.scope.sums.items() if into in used}, source.name,
+        dict(work.scope.numbers.fixed),
+        {into: parts for into, parts in work.scope.sets.splits.items() if {into, *parts} <= used},
+        {into: parts for into, parts in work.scope.sets.sums.items() if into in used}, source.name,
         (*(_living(recur, live, names) for recur in recurs if any(e.target in live for e in recur.updates)),
          *(_named(key, names) for key in order if isinstance(key, IndexLoop))),
-        frozenset(work.scope.dims - work.scope.fixed.keys() - speaks))
+        frozenset(work.scope.numbers.dims - work.scope.numbers.fixed.keys() - speaks))
     text = Text(work, names, chosen)
     text.ragged.refused([x for x in chosen if x.role == "local"], program.recurs, work.report)
     for problem in refused(program, text.ragged, text.spans, text.places):
@@ -91,7 +94,7 @@ def assemble(work: Work, source: Source, chosen: list[Signature], recurs: list[B
 def _tensors(work: Work, live: dict[str, None], names: dict[str, str]) -> Iterator[Tensor]:
     for x in work.scope.signatures:
         if x.key in live:
-            yield Tensor(names[x.key], x.name.written(work.scope.indices), x.slots, x.role, x.element, x.span)
+            yield Tensor(names[x.key], x.name.written(work.scope.alphabet.indices), x.slots, x.role, x.element, x.span)
     for made in work.made.tensors:
         if made.key in live:
             yield replace(made, key=names[made.key], text=names[made.key] if made.text == made.key else made.text)
@@ -253,7 +256,7 @@ def account(work: Work, names: Mapping[str, str]) -> Account:
     passed = {x.span: found.entries[id(y)].span if id(y) in found.entries else y.span for x in found.passed
               for y in [x.left.signature]}
     inferred = {names[x.key]: x.text for x in work.scope.signatures if x.inferred and x.key in names}
-    return Account(kept, passed, found.failed, inferred, work.scope.guessed, work.scope.inlined)
+    return Account(kept, passed, found.failed, inferred, work.scope.foreign.guessed, work.scope.foreign.inlined)
 
 
 @dataclass(frozen=True)
@@ -267,7 +270,7 @@ class Text:
     @cached_property
     def meant(self) -> frozenset[str]:
         """Outputs declared `: all`."""
-        return frozenset(self.names[x.key] for x in self.signatures if x.total)
+        return frozenset(self.names[x.key] for x in self.signatures if x.said.total)
 
     @cached_property
     def ragged(self) -> Ragged:
@@ -295,5 +298,5 @@ class Text:
     @cached_property
     def masks(self) -> dict[str, Span]:
         """The span of the last mask of each tensor that has a mask with a condition."""
-        return {self.names[x.key]: x.masks[-1].span for x in self.work.scope.signatures
-                if x.key in self.names and any(m.predicate is not None for m in x.masks)}
+        return {self.names[x.key]: x.said.masks[-1].span for x in self.work.scope.signatures
+                if x.key in self.names and any(m.predicate is not None for m in x.said.masks)}

@@ -82,7 +82,7 @@ class Text(Protocol):
 
 
 def audit(program: TypedProgram, text: Text, report: Report) -> None:
-    """Every problem that needs the whole program."""
+    """Reports every problem that needs the whole program."""
     places, spans = text.places, text.spans
     ranges(program, text, report)
     _flows(program, text, report)
@@ -98,7 +98,7 @@ def audit(program: TypedProgram, text: Text, report: Report) -> None:
 
 
 def ranges(program: TypedProgram, text: Text, report: Report) -> None:
-    """Every read that may leave the range of a slot."""
+    """Reports every read that may leave the range of a slot."""
     ragged, places, spans = text.ragged, text.places, text.spans
     for equation in program.equations:
         if (stray := ragged.stray(equation)) is not None:
@@ -179,8 +179,9 @@ def _beyond(sub: Term, into: IndexSet, last: Term, given: Term, sizes: Mapping[s
 
 
 def _flows(program: TypedProgram, text: Text, report: Report) -> None:
-    """Every output that is not proved to read up to its own positions alone, and what
-    belongs to its own requests alone."""
+    """Reports every output that is not proved to read up to its own positions alone, and what belongs to its own
+    requests alone.
+    """
     debts = owed(program, Told(text.folds, text.places, text.spans))
     for _, key in program.outputs:
         carried = {i.set: i for i in (_made_by(program, key) or Equation("", (), TRUE, Const(0.0))).indices}
@@ -220,7 +221,7 @@ def _leaking(key: str, index: Index, leak: Owed, masks: list[Span]) -> ReadsFutu
 
 
 def _masks(program: TypedProgram, text: Text, report: Report) -> None:
-    """A mask does something only where a reduction runs over its domain."""
+    """Reports masks that do nothing: no reduction runs over their domain."""
     readers: dict[str, list[tuple[str, Seen]]] = {}
     for equation in program.equations if text.masks else ():
         for at in everything(equation):
@@ -239,7 +240,9 @@ def _reduced(readers: Mapping[str, list[tuple[str, Seen]]], key: str) -> bool:
 
 
 def _keywords(program: TypedProgram, text: Text, report: Report) -> None:
-    """A size that no tensor fixes is asked of the caller by its name, which then is no tensor's."""
+    """Reports names of two things: a size that no tensor fixes is asked of the caller by its name, which then is no
+    tensor's.
+    """
     given = {name for tensor in program.inputs() for slot in tensor.slots for name in slot.set.extent.told}
     asked = {n for t in program.tensors.values() for slot in t.slots for n in slot.set.extent.sizes}
     for equation in program.equations:

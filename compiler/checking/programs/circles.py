@@ -42,8 +42,9 @@ def circles(work: Work, recurs: list[BlockLoop], ordered: list[IndexLoop]) -> li
     by = {e.target: e for e in (*work.made.equations, *work.equations.values())}
     out = list[IndexLoop]()
     # What stands in rounds of elements and needs no state of theirs is no more than its equations.
-    layered = [e for rounds, found in work.inner.items() if rounds.block or rounds.layers for e in found]
-    inner = {e.target for found in (layered, *work.updates.values(), *(x.equations for x in recurs)) for e in found}
+    blocks = work.blocks
+    layered = [e for rounds, found in blocks.inner.items() if rounds.block or rounds.layers for e in found]
+    inner = {e.target for found in (layered, *blocks.updates.values(), *(x.equations for x in recurs)) for e in found}
     inner |= {key for loop in ordered for key in loop.inside}
     for members in components(by, lambda key: sorted(by[key].reads & by.keys())):
         if len(members) == 1 and members[0] not in by[members[0]].reads:
@@ -52,7 +53,7 @@ def circles(work: Work, recurs: list[BlockLoop], ordered: list[IndexLoop]) -> li
         if told or any({*members} <= {*loop.inside} for loop in ordered):
             continue
         found = None if inner & {*members} else _loop(work, {key: by[key] for key in members})
-        within = next((rounds for rounds, made in work.inner.items()
+        within = next((rounds for rounds, made in work.blocks.inner.items()
                        if rounds.layers and {*members} <= {e.target for e in made}), None)
         if within is not None and _loop(work, {key: by[key] for key in members}) is not None:
             work.report.add(_inside(work, members, within))

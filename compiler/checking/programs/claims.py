@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 
 from einc.checking.declarations.names import Name, head, index_name
 from einc.checking.declarations.ragged import one_axis, place_of
-from einc.checking.declarations.scope import Signature
+from einc.checking.declarations.scope import LinesSaid, Points, Signature
 from einc.checking.declarations.scripts import Level
 from einc.checking.declarations.signatures import left_side
 from einc.checking.expressions.expressions import value
 from einc.checking.expressions.predicates import restriction
 from einc.checking.expressions.tensors import read
-from einc.checking.expressions.values import Context, Made, Parameter, Value
+from einc.checking.expressions.values import Context, Made, Value
 from einc.checking.programs.assemble import assemble
 from einc.checking.programs.audit import ranges
 from einc.checking.programs.elaborate import Work
@@ -96,10 +96,10 @@ def _claim(work: Work, statement: s.Statement) -> Stated:
     own = _pair(context, left, right, relation, ("left", "right"))
     _requests(own[0], statement)
     for index in sorted({i for c in context.restrictions for i in free_indices(c)}, key=str):
-        if index not in own[0].letters and index not in made.bound:
+        if index not in own[0].points.letters and index not in made.bound:
             raise ForeignIndex(f"index `{index}` is restricted, but nothing in the claim has it", statement.span,
                                helps=(Help(f"leave it out, or sum over `{index}`"),))
-    known = {i for pair in (own, *pairs) for i in pair[0].letters}
+    known = {i for pair in (own, *pairs) for i in pair[0].points.letters}
     _quantified(context, [c for c in statement.tail if c not in assumed], known)
     return Stated(statement, negated, (own, *pairs), made)
 
@@ -137,12 +137,12 @@ def _with(context: Context, relation: s.Relation) -> Context:
 def _named(context: Context, signature: Signature, letters: tuple[Index, ...], found: Value,
            relation: s.Relation) -> Context:
     bound = context.let(signature.name.python, found, relation.span.text, letters)
-    return _known(context, signature, letters, replace(bound, free={}))
+    return _known(context, signature, letters, bound)
 
 
 def _known(context: Context, signature: Signature, letters: tuple[Index, ...], found: Value) -> Context:
     slots: tuple[tuple[Index, Level], ...] = tuple((i, x.level) for i, x in zip(letters, signature.slots, strict=True))
-    return replace(context, params=(*context.params, Parameter(signature.name, slots, found)))
+    return context.knowing(signature.name, slots, found)
 
 
 def _assumed(context: Context, clause: s.Clause) -> tuple[Context, list[tuple[Signature, Signature]]]:
@@ -173,7 +173,7 @@ def _pair(context: Context, left: Value, right: Value, relation: s.Relation,
     common = both(left.domain, right.domain)
     present = free_indices(left.term) | free_indices(right.term) | free_indices(common)
     trailing = [c for c in context.restrictions if free_indices(c) <= present]
-    declared = [*context.scope.indices]
+    declared = [*context.scope.alphabet.indices]
     letters = tuple(sorted(present, key=lambda i: (i.name.count("'"), declared.index(i.name.rstrip("'")))))
     first, second = (_equation(context, letters, x, both(common, *trailing), node, stem)
                      for x, node, stem in zip((left, right), relation.operands, stems, strict=True))
@@ -183,7 +183,8 @@ def _pair(context: Context, left: Value, right: Value, relation: s.Relation,
 def _equation(context: Context, letters: tuple[Index, ...], found: Value, domain: Term, node: s.Expression,
               stem: str) -> Signature:
     key, slots = context.made.fresh(stem), tuple(map(slot_of, letters))
-    signature = Signature(Name(stem), slots, "local", node.span, key, letters=letters, total=True)
+    signature = Signature(Name(stem), slots, "local", node.span, key, said=LinesSaid(total=True),
+                          points=Points(letters=letters))
     context.made.tensors.append(Tensor(key, key, slots, "local", span=node.span))
     source = " ".join(node.span.text.split())
     context.made.equations.append(Equation(key, tuple(map(Position, letters)), domain, found.term, source))
@@ -191,7 +192,8 @@ def _equation(context: Context, letters: tuple[Index, ...], found: Value, domain
 
 
 def _quantified(context: Context, clauses: Iterable[s.Clause], known: set[Index]) -> None:
-    """`for all i, j`: every index is meant for all of its values; one that is named must be there."""
+    """Raises a problem for `for all i, j` with an index that is not there; every index is meant for all of its values.
+    """
     for clause in clauses:
         for node in _words(clause.body):
             name = index_name(node)

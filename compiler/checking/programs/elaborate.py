@@ -13,7 +13,7 @@ from einc.checking.expressions.collect import Collected, Entry, beside
 from einc.checking.expressions.expressions import value
 from einc.checking.expressions.ordering import choose
 from einc.checking.expressions.predicates import predicate, restriction, upwards
-from einc.checking.expressions.values import Context, Made, Parameter, Value
+from einc.checking.expressions.values import Blocks, Context, Inside, Made, Parameter, Value
 from einc.checking.programs.sides import balanced, on_left, restricting
 from einc.errors.problems import (
     AssignsInput,
@@ -56,11 +56,9 @@ class Work:
     done: set[int] = field(default_factory=set)
     open: dict[int, None] = field(default_factory=dict)
     waiting: set[int] = field(default_factory=set)
-    inner: dict[Rounds, list[Equation]] = field(default_factory=dict)  # what stands in a block of rounds
-    updates: dict[Rounds, list[Equation]] = field(default_factory=dict)
+    blocks: Blocks = field(default_factory=Blocks)
     owners: dict[str, dict[Index, Index]] = field(default_factory=dict)  # the requests of positions, by target
     circles: dict[tuple[Signature, Span], None] = field(default_factory=dict)  # what was read before it was there
-    closed: dict[str, Equation] = field(default_factory=dict)  # one round over the whole domain, by target
 
     def everything(self, own: tuple[int, ...] | None = None) -> None:
         """Reads every equation, update, map, definition and claim; of a paper the equations that are needed."""
@@ -77,11 +75,11 @@ class Work:
         for found in self.scope.maps.values():
             self._map(found)
         for function in self.scope.functions.values():
-            if function.name not in self.scope.prelude:
+            if function.name not in self.scope.texts.prelude:
                 self._definition(function)
 
     def _keys(self) -> None:
-        """A key for each signature: its Python name, with its letters where two share one."""
+        """Gives each signature a key: its Python name, with its letters where two share one."""
         names: dict[str, int] = {}
         for signature in self.scope.signatures:
             names[signature.name.python] = names.get(signature.name.python, 0) + 1
@@ -125,7 +123,8 @@ class Work:
             self._read(signature, entry, made, report)
         except Problem as problem:
             report.add(beside(problem, entry))
-            signature.stated = frozenset(range(len(signature.slots)))  # its readers are not blamed for what it lacks
+            # Its readers are not blamed for what it lacks.
+            signature.said.stated = frozenset(range(len(signature.slots)))
         except _Deeper:
             made.release_keys()
             raise
@@ -144,7 +143,7 @@ class Work:
         return Context(self.scope, report, made, owner, left, value, self.settle, self.scope.text(span), loop=loop)
 
     def _rounds(self, rounds: Rounds, fixed: tuple[Index, ...]) -> None:
-        """The index that the rounds take piece by piece, and the domain they take it from."""
+        """Finds the index that the rounds take piece by piece, and the domain they take it from."""
         context = self._context("·", None, self.made, self.report, rounds.span, Loop(fixed))
         named = [context.vocabulary(frozenset()).index(index_name(x) or "") for x in rounds.conditions]
         asked = [x if rounds.block else upwards(context, x) for x in rounds.conditions]
@@ -166,10 +165,10 @@ class Work:
         rounds.index = next(iter(found))
 
     def _inside(self, rounds: Rounds, made: Made, equation: Equation | None) -> None:
-        self.inner.setdefault(rounds, []).extend([*made.equations, *([] if equation is None else [equation])])
+        self.blocks.inner.setdefault(rounds, []).extend([*made.equations, *([] if equation is None else [equation])])
 
     def _update(self, entry: Entry) -> None:
-        """The next value of a state: it exists where the state does."""
+        """Reads the next value of a state: it exists where the state does."""
         signature, rounds = entry.left.signature, entry.loop.rounds
         assert rounds is not None
         start, made, report = self.collected.entries.get(id(signature)), self.made.apart(), Report()
@@ -182,15 +181,15 @@ class Work:
             self.settle_chain(signature)
             result, domain = self._evaluated(entry, made, report)
             terms = tuple(_axis(axis, self.scope) for axis in entry.left.axes)
-            by = standing(signature.axes, terms, self.scope.splits, tuple(x.set for x in signature.slots))
-            given = TRUE if signature.domain is None else substitute(signature.domain, by)
+            by = standing(signature.points.axes, terms, self.scope.sets.splits, tuple(x.set for x in signature.slots))
+            given = TRUE if signature.points.domain is None else substitute(signature.points.domain, by)
             if not proves(given, domain):
                 said = f"the next value of `{signature.text}` does not exist where the last one did"
                 raise PartialOutput(said, entry.span,
                                     helps=(Help("restrict the rounds instead, or fold over the block"),))
             equation = Equation(signature.key, terms, domain, result.term, " ".join(entry.span.text.split()))
             self.owners[signature.key] = {**self.owners.get(signature.key, {}), **made.owners.known}
-            self.updates.setdefault(rounds, []).append(equation)
+            self.blocks.updates.setdefault(rounds, []).append(equation)
         except Problem as problem:
             report.add(beside(problem, entry))
             self.scope.lost.add(signature.name.base)
@@ -201,16 +200,16 @@ class Work:
 
     def _read(self, signature: Signature, entry: Entry | None, made: Made, report: Report) -> None:
         """Reads what defines a signature: the members of a set, an equation, or masks alone. Sets its domain."""
+        left = frozenset(signature.points.letters)
         if (members := signature.members) is not None:
-            choose(self._context(signature.key, frozenset(signature.letters), made, report, members.span, members.loop),
-                   signature, members)
+            choose(self._context(signature.key, left, made, report, members.span, members.loop), signature, members)
             return
         if entry is not None:
             self._equation(entry, made, report)
             return
-        context = self._context(signature.key, frozenset(signature.letters), made, report, signature.span)
-        domain = _said(_masks(signature, tuple(map(Position, signature.letters)), context))
-        signature.domain = None if domain == TRUE else domain
+        context = self._context(signature.key, left, made, report, signature.span)
+        domain = _said(_masks(signature, tuple(map(Position, signature.points.letters)), context))
+        signature.points.domain = None if domain == TRUE else domain
 
     def _equation(self, entry: Entry, made: Made, report: Report) -> None:
         """Reads one equation into `self.equations`, and sets its domain, lines and element type on its signature."""
@@ -218,21 +217,22 @@ class Work:
         result, domain = self._evaluated(entry, made, report)
         axes = entry.left.axes
         plain = both(*(c for c in conjuncts(domain) if free_indices(c) <= {i for axis in axes for i in axis}))
-        signature.letters, signature.axes, signature.domain = letters, axes, None if plain == TRUE else plain
-        signature.stated, signature.whole_lines = (
+        points = signature.points
+        points.letters, points.axes, points.domain = letters, axes, None if plain == TRUE else plain
+        signature.said.stated, signature.said.whole_lines = (
             frozenset(n for n, axis in enumerate(axes) if said.intersection(axis))
-                                                   for said in (result.stated, result.whole_lines))
-        signature.lines = {n: result.lines[x] for n, x in enumerate(letters) if x in result.lines}
+            for said in (result.stated, result.whole_lines))
+        points.lines = {n: result.lines[x] for n, x in enumerate(letters) if x in result.lines}
         # A state starts with a whole number more often than it stays one.
         whole = result.whole and not any(x.left.signature is signature for x in self.collected.updates)
         signature.element = INTEGER if whole else REAL
         if signature.integer and not letters:
-            self.scope.scalars.add(signature.name.base)
+            self.scope.numbers.scalars.add(signature.name.base)
         terms, body = tuple(_axis(axis, self.scope) for axis in axes), made.opened(result.term)
         self.equations[id(signature)] = Equation(signature.key, terms, domain, body, " ".join(entry.span.text.split()))
 
     def _evaluated(self, entry: Entry, made: Made, report: Report) -> tuple[Value, Term]:
-        """What the right side means, and where the equation holds."""
+        """What the right side means, and where the equation holds. Problems go to the report."""
         signature, rounds = entry.left.signature, entry.loop.rounds
         terms = tuple(_axis(axis, self.scope) for axis in entry.left.axes)
         left = frozenset(i for axis in entry.left.axes for i in axis)
@@ -273,13 +273,12 @@ class Work:
         assert name is not None
         bound = inner.let(left.signature.name.python, found, body.span.text, letters)
         slots = tuple((i, x.level) for i, x in zip(letters, left.signature.slots, strict=True))
-        return replace(context,
-                       params=(*context.params, Parameter(left.signature.name, slots, replace(bound, free={}))))
+        return context.knowing(left.signature.name, slots, bound)
 
     # what stands for itself: read to be checked, and thrown away
 
     def _map(self, found: Map) -> None:
-        """A map gives a whole number for the numbers that it is given."""
+        """Reports a map that does not give a whole number for the numbers that it is given."""
         made = self.made.apart()
         with self.scope.telling():
             context = self._context(found.name, frozenset(found.params), made, Report(), found.span)
@@ -293,7 +292,7 @@ class Work:
         made.release_keys()
 
     def _definition(self, function: Function) -> None:
-        """The body of a definition, tried on parameters of which nothing is known."""
+        """Reports what is wrong in the body of a definition, tried on parameters of which nothing is known."""
         made = self.made.apart()
         letters = {x: Index(x, IndexSet("feature", size(f"·{x}"))) for p in function.params for x, _ in p.letters}
         letters |= {x + marks: Index(x + marks, i.set) for x, i in letters.items() for marks in ("'", "''", "'''")}
@@ -305,15 +304,16 @@ class Work:
         own = frozenset(i for p in params for i, _ in p.slots)
         with self.scope.telling():
             context = self._context("·", own, made, Report(), function.span)
-            context = replace(context, params=tuple(params), letters=letters, calling=(function.name,))
+            inside = Inside(tuple(params), letters, (function.name,))
+            context = replace(context, inside=inside)
             for at, parameter in enumerate(function.params):  # it may speak of those before it
                 if parameter.default is not None:
-                    replace(context, params=tuple(params[:at])).value(parameter.default)
+                    replace(context, inside=replace(inside, params=tuple(params[:at]))).value(parameter.default)
             for relation in function.withs:
                 found = head(relation.operands[0])
                 assert found is not None
                 bound = context.let("·", context.value(relation.operands[1]), "")
-                context = replace(context, params=(*context.params, Parameter(found[0], (), replace(bound, free={}))))
+                context = context.knowing(found[0], (), bound)
             context.value(function.body)
         made.release_keys()
 
@@ -324,7 +324,7 @@ def _said(domain: Term, given: Term = TRUE) -> Term:
 
 
 def _started(entry: Entry, start: Entry | None) -> None:
-    """A state has a value before the first round."""
+    """Raises NeverStarted for a state without a value before the first round, AssignsInput for one that is given."""
     signature = entry.left.signature
     if signature.role != "local":
         raise AssignsInput(f"`{signature.text}` is declared as {signature.role}, so no round gives it a value",
@@ -342,7 +342,7 @@ def _started(entry: Entry, start: Entry | None) -> None:
 def _masks(signature: Signature, terms: tuple[Term, ...], context: Context) -> Term:
     """Returns all masks of a tensor, read at `terms`, as one condition; raises UnreadableScript for a foreign index."""
     found: list[Term] = []
-    for mask in signature.masks:
+    for mask in signature.said.masks:
         if mask.predicate is not None:
             own = frozenset(i for axis in mask.axes for i in axis)
             inner = replace(context, left=own, held=frozenset(), text=context.scope.text(mask.span))
@@ -351,18 +351,18 @@ def _masks(signature: Signature, terms: tuple[Term, ...], context: Context) -> T
                 raise UnreadableScript(f"index `{index}` stands in the mask, but not on what it masks", mask.span,
                                        helps=(Help(f"leave `{index}` out, or mask a tensor that has it"),))
             sets = tuple(x.set for x in signature.slots)
-            found.append(substitute(term, standing(mask.axes, terms, context.scope.splits, sets)))
+            found.append(substitute(term, standing(mask.axes, terms, context.scope.sets.splits, sets)))
     return both(*found)
 
 
 def _joined(context: Context, entry: Entry, left: frozenset[Index]) -> Value:
     """`… ⊕ …` along the one index of the left side that is a direct sum."""
     assert isinstance(entry.body, s.DirectSum)
-    whole = [i for i in left if i.set in context.scope.sums]
+    whole = [i for i in left if i.set in context.scope.sets.sums]
     if len(whole) != 1:
         raise BadPart("`⊕` needs one index on the left that is declared as a direct sum", entry.body.span,
                       helps=(Help("declare it: `index e : feature = c ⊕ ρ`"),))
-    parts = context.scope.sums[whole[0].set]
+    parts = context.scope.sets.sums[whole[0].set]
     note = (f"`{whole[0]}` is {' ⊕ '.join(p.name for p in parts)}",)
     if len(parts) != len(entry.body.parts):
         raise BadPart(f"`{whole[0]}` has {len(parts)} parts, the right side {len(entry.body.parts)}", entry.body.span,
@@ -389,5 +389,5 @@ def _axis(axis: tuple[Index, ...], scope: Scope) -> Term:
     if len(axis) == 1:
         return Position(axis[0])
     sets = tuple(i.set for i in axis)
-    into = next(whole for whole, parts in scope.splits.items() if parts == sets)
+    into = next(whole for whole, parts in scope.sets.splits.items() if parts == sets)
     return Pack(tuple(Position(i) for i in axis), sets, into)

@@ -38,8 +38,8 @@ def _repeat(work: Work, rounds: Rounds) -> IndexLoop | None:
         if not any(x.loop.rounds is rounds for x in work.collected.updates) and not work.report.errors:
             raise BadLoop("nothing is updated in the rounds", rounds.span,
                           helps=(Help("write what a round changes: `H_t^f ← …`"),))
-        updates = {e.target: e for e in work.updates.get(rounds, [])}
-        inside = dict.fromkeys(e.target for e in work.inner.get(rounds, []))
+        updates = {e.target: e for e in work.blocks.updates.get(rounds, [])}
+        inside = dict.fromkeys(e.target for e in work.blocks.inner.get(rounds, []))
         states: list[tuple[str, str, str]] = []
         for identity, start in [(k, e) for k, e in work.equations.items() if e.target in updates]:
             signature = next(x for x in work.scope.signatures if id(x) == identity)
@@ -80,7 +80,7 @@ def _signature(work: Work, key: str) -> Signature | None:
 
 
 def _outside(work: Work, repeat: IndexLoop, by: dict[str, Equation]) -> None:
-    """What is made anew in each round is read in the rounds alone."""
+    """Reports reads outside of rounds of what is made anew in each of them."""
     inside = {key for key in repeat.inside if repeat.index not in by[key].indices}
     readers: Iterable[tuple[str, frozenset[str]]] = [
         *((e.target, e.reads) for e in by.values() if e.target not in repeat.inside),
@@ -98,7 +98,9 @@ def _outside(work: Work, repeat: IndexLoop, by: dict[str, Equation]) -> None:
 
 
 def _acyclic(work: Work, repeat: IndexLoop, repeats: list[IndexLoop], by: dict[str, Equation]) -> None:
-    """What a round reads is there before the first one: no equation on the way reads what the rounds give."""
+    """Reports circles: what a round reads is there before the first one, so no equation on the way may read what the
+    rounds give.
+    """
     mine, states = set(repeat.inside), {state for state, _, _ in repeat.states}
     owners = {state: r for r in repeats for state, _, _ in r.states}
     start = [first for _, first, _ in repeat.states] + [r for k in repeat.inside

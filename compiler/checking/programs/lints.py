@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 
+from einc.checking.declarations.borrowed import flat
 from einc.checking.declarations.names import head, left_of, size_name
 from einc.checking.declarations.scope import Signature
 from einc.checking.programs.elaborate import Work
@@ -20,7 +21,7 @@ def lints(work: Work, tree: s.SyntaxTree, recurs: list[BlockLoop], repeats: list
           chosen: list[Signature]) -> None:
     """Tells what the text declares or defines and never uses, and other slips. Indices
     are letters, and letters cost nothing."""
-    lines = list(_flat(tree.statements))
+    lines = list(flat(tree.statements))
     read = _read(work, recurs, repeats)
     spoken = {word for line in lines if line.keyword in ("claim", "override") for word in _words(line)}
     for signature in work.scope.signatures:
@@ -34,7 +35,7 @@ def lints(work: Work, tree: s.SyntaxTree, recurs: list[BlockLoop], repeats: list
             for name, span in _declared(line):
                 if name not in others:
                     _tell(work, f"the {_KINDS[line.keyword]} `{span.text}`", span)
-                elif line.keyword == "dim" and name not in work.scope.fixed:
+                elif line.keyword == "dim" and name not in work.scope.numbers.fixed:
                     _captured(work, name, span)
     if chosen and tree.own is None:
         _returned(work, chosen)
@@ -58,8 +59,8 @@ _KINDS = {"dim": "size", "map": "map", "def": "definition"}
 def _captured(work: Work, name: str, span: Span) -> None:
     """Tells of a size that a `dim` asks for and that is the extent of an index of another
     text, which the data then fix."""
-    for letter, index in work.scope.indices.items():
-        there = work.scope.index_spans.get(letter)
+    for letter, index in work.scope.alphabet.indices.items():
+        there = work.scope.alphabet.spans.get(letter)
         if there is not None and there.source != span.source and name in index.set.extent.sizes:
             work.report.add(CapturedExtent(
                 f"`dim {name}` is the extent of `{letter} : {index.set}` of {there.source.name}, so the caller is not "
@@ -108,14 +109,8 @@ def _read(work: Work, recurs: list[BlockLoop], repeats: list[IndexLoop]) -> set[
     found |= {e.target for key, e in work.equations.items() if key < 0 and isinstance(e.body, Read)
               and any(e.body.tensor in other.reads for other in everything if other is not e)}
     keys = {x.members.key: x.key for x in work.scope.signatures if x.members is not None}
-    lengths = {name.name for name in work.scope.lengths.values()}
+    lengths = {name.name for name in work.scope.sets.lengths.values()}
     return found | {keys[k] for k in found if k in keys} | {x.key for x in work.scope.signatures if x.name in lengths}
-
-
-def _flat(statements: tuple[s.Statement, ...]) -> Iterator[s.Statement]:
-    for statement in statements:
-        yield statement
-        yield from _flat(statement.block)
 
 
 def _declared(line: s.Statement) -> Iterator[tuple[str, Span]]:

@@ -68,7 +68,8 @@ def meanings(work: Work) -> Mapping[Place, Reading]:
         signature, rounds = entry.left.signature, entry.loop.rounds
         equation = _equation(work, entry)
         if equation is not None and not any(name in entry.span.text for name in work.scope.lost):
-            spans = (entry.span, *(mask.span for mask in signature.masks), *(() if rounds is None else (rounds.span,)))
+            masks = (mask.span for mask in signature.said.masks)
+            spans = (entry.span, *masks, *(() if rounds is None else (rounds.span,)))
             own = () if rounds is None or rounds.index is None else (canonical(rounds.domain, (rounds.index,)),)
             out[place] = Reading(spans, (reader.meaning(equation), own))
     return out
@@ -78,7 +79,7 @@ def _equation(work: Work, entry: Entry) -> Equation | None:
     """The equation of a line or the update of a state in its rounds; None where it has no meaning."""
     key, rounds = entry.left.signature.key, entry.loop.rounds
     if rounds is not None and any(x is entry for x in work.collected.updates):
-        return next((e for e in work.updates.get(rounds, ()) if e.target == key), None)
+        return next((e for e in work.blocks.updates.get(rounds, ()) if e.target == key), None)
     return work.equations.get(id(entry.left.signature))
 
 

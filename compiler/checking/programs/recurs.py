@@ -43,12 +43,12 @@ def recurrences(work: Work, unproved: Callable[[BlockLoop], frozenset[str]], cla
             if not rounds.block and not work.report.errors and (shown or left or ragged):
                 if not shown and left:
                     _relative(work, recur, left)
-                mine = [_without_conditions(rounds, e) for e in work.inner.get(rounds, [])]
+                mine = [_without_conditions(rounds, e) for e in work.blocks.inner.get(rounds, [])]
                 ordered.append(sequence(work, _with_all(work, recur, mine), shown, rounds.down))
             else:
                 out.append(recur)
                 owners.update(dict.fromkeys(recur.targets, recur))
-                work.closed.update({e.target: e for e in one_round(recur)})
+                work.blocks.closed.update({e.target: e for e in one_round(recur)})
     if not work.report.errors:  # what is wrong elsewhere may be why a value seems to be no part of the rounds
         _outside(work, owners)
     _acyclic(work, out)
@@ -103,7 +103,8 @@ def _recurrence(work: Work, rounds: Rounds, fixed: tuple[Index, ...]) -> BlockLo
     For a block of elements it adds the block's tensor of members to `work.made`. It raises BadLoop where nothing is
     updated.
     """
-    updates, mine = work.updates.get(rounds, []), [_without_conditions(rounds, e) for e in work.inner.get(rounds, [])]
+    updates = work.blocks.updates.get(rounds, [])
+    mine = [_without_conditions(rounds, e) for e in work.blocks.inner.get(rounds, [])]
     if rounds.index is None or not updates:
         if (rounds.block and rounds.index is not None
             and not any(x.loop.rounds is rounds for x in work.collected.updates)):
@@ -135,7 +136,7 @@ def _spans(work: Work) -> dict[str, Span]:
 
 
 def _outside(work: Work, owners: dict[str, BlockLoop]) -> None:
-    """What is made anew in each round is read in the rounds alone."""
+    """Reports reads outside of rounds of what is made anew in each of them."""
     spans = _spans(work)
     anew = {e.target for recur in owners.values() for e in recur.inside
             if recur.member or recur.index not in e.indices}
@@ -154,7 +155,9 @@ def _outside(work: Work, owners: dict[str, BlockLoop]) -> None:
 
 
 def _acyclic(work: Work, recurs: list[BlockLoop]) -> None:
-    """What a round reads is there before the first one: no equation on the way reads what the rounds give."""
+    """Reports circles: what a round reads is there before the first one, so no equation on the way may read what the
+    rounds give.
+    """
     by = {e.target: e for e in [*work.made.equations, *work.equations.values()]}
 
     def inner(key: str) -> frozenset[str]:

@@ -17,7 +17,9 @@ _NONE: Mapping[Index, Index] = MappingProxyType({})
 
 def balanced(result: Value, left: frozenset[Index], entry: Entry, domain: Term = TRUE,
               owners: Mapping[Index, Index] = _NONE) -> None:
-    """Every free index stands on both sides; a number alone needs none, and a position stands for its request, too."""
+    """Raises FreeOnRight or FreeOnLeft where a free index does not stand on both sides; a number alone needs none, and
+    a position stands for its request, too.
+    """
     on_left(result, left)
     present = free_indices(result.term) | free_indices(result.domain) | result.free.keys()
     present |= {owners[i] for i in present | free_indices(domain) if i in owners}
@@ -29,7 +31,9 @@ def balanced(result: Value, left: frozenset[Index], entry: Entry, domain: Term =
 
 
 def restricting(context: Context, left: frozenset[Index], entry: Entry) -> None:
-    """A restriction speaks of what stands on the left or of what something in the equation runs over."""
+    """Raises ForeignIndex for a restriction of an index that neither stands on the left nor is run over in the
+    equation.
+    """
     for restriction_ in context.restrictions:
         for index in sorted(free_indices(restriction_) - left - context.made.bound, key=lambda i: i.name):
             raise ForeignIndex(f"index `{index}` is restricted, but nothing in the equation has it",
@@ -38,7 +42,7 @@ def restricting(context: Context, left: frozenset[Index], entry: Entry) -> None:
 
 
 def on_left(result: Value, left: frozenset[Index]) -> None:
-    """What stands free on the right has to stand on the left: FreeOnRight for what does not."""
+    """Raises FreeOnRight for an index that stands free on the right and not on the left."""
     for index, found in result.free.items():
         if index not in left:
             how = f"write `Σ_{index}`" + ("" if not index.set.summed else ", or pair it with one on the other level")

@@ -33,7 +33,7 @@ def with_starts(work: Work) -> None:
     work.made.equations = [_started(work, e) for e in work.made.equations]
     changed = {key: _started(work, e) for key, e in list(work.equations.items())}
     work.equations = {**work.equations, **changed}
-    for listed in (*work.inner.values(), *work.updates.values()):
+    for listed in (*work.blocks.inner.values(), *work.blocks.updates.values()):
         listed[:] = [_started(work, e) for e in listed]
 
 

@@ -62,6 +62,7 @@ def binary(state: State, op: ast.operator, a: Value, b: Value) -> Value:
 
 
 def _plain(call: Operation, a: object, b: object) -> Value:
+    """The operation on two constants. Raises CannotSayError where they are no numbers, too large, or have no result."""
     if not isinstance(a, int | float) or not isinstance(b, int | float) or (max(abs(a), abs(b)) > LARGEST and (
             float("inf") not in {abs(a), abs(b)})):
         raise CannotSayError("these constants are not computed with")

@@ -58,7 +58,7 @@ class Interpreter:
     # statements
 
     def run(self, body: Iterable[ast.stmt], scope: Scope) -> None:
-        """Statements in order. What is not read is told where the outermost function is the author's."""
+        """Reads statements in order. What is not read is told where the outermost function is the author's."""
         for node in body:
             try:
                 self.statement(node, scope)
@@ -89,7 +89,7 @@ class Interpreter:
                     pass
 
     def statement(self, node: ast.stmt, scope: Scope) -> None:
-        """One statement."""
+        """Reads one statement."""
         match node:
             case ast.Assign(targets, value):
                 if not self.declared(targets[0], value, scope):
@@ -128,7 +128,7 @@ class Interpreter:
                 raise CannotSayError("this statement is not read")
 
     def inner(self, body: Iterable[ast.stmt], scope: Scope) -> None:
-        """The statements of a block: one that is not read loses the whole block."""
+        """Reads the statements of a block: one that is not read loses the whole block."""
         for node in body:
             self.statement(node, scope)
 
@@ -156,7 +156,7 @@ class Interpreter:
         return False
 
     def set(self, target: ast.expr, value: Value, scope: Scope) -> None:
-        """A name, an attribute of an object, or several of them, from now on."""
+        """Gives a name, an attribute of an object, or several of them the value from now on. Raises CannotSayError."""
         match target:
             case ast.Name(name):
                 scope.names[name] = self.named(name, value, scope, target)
@@ -268,7 +268,8 @@ class Interpreter:
         return known(self.state, Given(name))
 
     def attribute(self, of: Value, name: str) -> Value:
-        """`of.name`."""
+        """The value of `of.name`; an array that the function asks for so is noted in the state. Raises CannotSayError.
+        """
         of = known(self.state, of)
         match of:
             case Named(path):

@@ -24,7 +24,9 @@ class Names:
     versions: dict[str, int] = field(default_factory=dict)
 
     def size(self, state: State, word: str) -> Extent:
-        """A new size that a line of the source calls so."""
+        """A new size that a line of the source calls so, whose name is taken from then on; a size of no name where it
+        may not be called so.
+        """
         if word in self.taken or word in state.numbers or (len(word) == 1 and word.islower()):
             return state.unknown(word)
         self.taken.add(word)
@@ -35,7 +37,7 @@ class Names:
         return f"self_{name}" if name in self.taken else name
 
     def witness(self, state: State, tensor: Tensor, words: Sequence[str], scope: Scope) -> None:
-        """A line that takes a shape apart names the sizes that have no name of their own."""
+        """Names sizes that have no name of their own as a line does that takes a shape apart."""
         for word, axis in zip(words, tensor.axes, strict=True):
             found = extent_of(state, axis)
             if word.isidentifier() and not word.startswith("_") and atom(found) in state.loose:
@@ -57,7 +59,7 @@ class Names:
         return self.commented.get(word)
 
     def declared(self, state: State, name: str, words: Sequence[str]) -> None:
-        """An argument with the sizes that a comment, an annotation or an option gives it."""
+        """Notes an argument with the sizes that a comment, an annotation or an option gives it."""
         extents = []
         for word in words:
             found = self.spoken(state, word, None)
@@ -67,7 +69,7 @@ class Names:
         state.array(name, tuple(extents), tuple(map(initial, words)))
 
     def comment(self, state: State, value: Tensor, line: int, name: str, scope: Scope) -> None:
-        """The comment behind a line names the sizes of what it defines, and says which are equal."""
+        """Names sizes of what a line defines as the comment behind it does, and notes which it says are equal."""
         for shape in shapes(self.comments.get(line, "")):
             if len(shape.sizes) != len(value.axes) or shape.name not in {"", name}:
                 continue
@@ -104,7 +106,7 @@ class Names:
 
 
 def returned(state: State, names: Names, name: str, value: Tensor) -> None:
-    """What the function gives back: the last equation where it is that, else an equation of its own."""
+    """Notes what the function gives back: the last equation where it is that, else an equation of its own."""
     last = next((n for n, e in enumerate(state.equations) if isinstance(value.term, Read)
                  and value.term.name == e.name and not e.output), None)
     plain: tuple[Axis, ...] = tuple(axis for axis in value.axes if axis)

@@ -39,7 +39,7 @@ def of_library(names: Mapping[str, Value], path: str) -> Value:
 
 
 def builtin(state: State, name: str, positional: list[Value], named: dict[str, Value]) -> Value:
-    """A function of Python itself, or one that the library's text is made of."""
+    """The value of a call of a function of Python itself, or of one that the library's text is made of."""
     if name in PRIMITIVES or name in VIEWS:
         return {**PRIMITIVES, **VIEWS}[name](state, *positional, **named)
     match name, positional:
@@ -84,7 +84,9 @@ def imported(node: ast.Import | ast.ImportFrom) -> dict[str, Value]:
 
 
 def alone(state: State, target: ast.expr, was: Value, scope: Scope) -> None:
-    """`x += y` changes the array itself: CannotSayError where it has another name that would change, too."""
+    """Raises CannotSayError for `x += y`, which changes the array itself, where it has another name that would change,
+    too.
+    """
     if not isinstance(was, Tensor):
         return
     other: Scope | None = scope

@@ -188,7 +188,7 @@ def _arguments(machine: Interpreter, scope: Scope, node: ast.FunctionDef, skippe
 
 
 def _hinted(machine: Interpreter, node: ast.FunctionDef, given: Mapping[str, Value], asked: Asked) -> None:
-    """The shapes of arguments: what the person says, else annotations, else comments in the function."""
+    """Notes the shapes of arguments: what the person says, else annotations, else comments in the function."""
     open_ones = [name for name, value in given.items() if isinstance(value, Given)
                  and name not in machine.state.numbers]
     said: dict[str, tuple[str, ...]] = {}
@@ -224,7 +224,7 @@ def _hinted(machine: Interpreter, node: ast.FunctionDef, given: Mapping[str, Val
 
 
 def _return(state: State, names: Names, node: ast.FunctionDef, result: Value) -> None:
-    """What the function gives back as outputs."""
+    """Makes what the function gives back outputs."""
     statement = next((x for x in reversed(node.body) if isinstance(x, ast.Return)), None)
     said = statement.value if statement is not None else None
     words = [x.id if isinstance(x, ast.Name) else "" for x in said.elts] if isinstance(said, ast.Tuple) else [

@@ -98,7 +98,7 @@ class State:
         return size(name)
 
     def note(self, text: str) -> None:
-        """A sentence for the reader of the spec."""
+        """Adds a sentence for the reader of the spec."""
         if text not in self.notes:
             self.notes.append(text)
 

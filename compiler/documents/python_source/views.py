@@ -78,6 +78,7 @@ def _squeeze(state: State, value: Value, dim: Value) -> Value:
 
 
 def _split(state: State, value: Value, size: Value, dim: Value) -> Value:
+    """`torch.split` in equal pieces along one axis; raises CannotSayError for unequal ones."""
     one = tensor(state, value)
     at = axes.axis_number(one, whole(dim, "an axis"))
     sizes = sequence(state, size)

@@ -70,7 +70,7 @@ class Writer:
     # names
 
     def _name_arrays(self, arrays: Sequence[Array], equations: Sequence[Equation]) -> None:
-        """A name of the language for each array; no two have one name and one number of slots."""
+        """Gives each array a name of the language; no two have one name and one number of slots."""
         hints = {a.name: [x.hint for x in a.letters] for a in arrays}
         for name in (*(a.name for a in arrays), *(e.name for e in equations),
                      *(n for n, kind in self.state.numbers.items() if kind == "input")):
@@ -84,7 +84,7 @@ class Writer:
         self.taken |= {label for w in self.arrays.values() for label in w.labels}
 
     def _name_sizes(self, arrays: Sequence[Array], equations: Sequence[Equation]) -> None:
-        """A name for each size: the one that the source gives it, else the capital of its letter."""
+        """Gives each size a name: the one that the source gives it, else the capital of its letter."""
         every = [x.extent for a in arrays for x in a.letters]
         for e in equations:
             every += [x.extent for x in letters_of(e.term)] + [x.extent for axis in e.axes for x in axis]
@@ -107,7 +107,9 @@ class Writer:
     # classes
 
     def _classify(self, arrays: Sequence[Array], equations: Sequence[Equation], splits: Splits) -> None:
-        """Time is what positions are compared along, and what the reader says; what is summed is a feature."""
+        """Finds the class of each index: time is what positions are compared along, and what the reader says; what is
+        summed is a feature.
+        """
         hints: dict[str, set[Extent]] = {}
         every = [*(x for a in arrays for x in a.letters), *(x for e in equations for x in letters_of(e.term))]
         for letter in every:
@@ -212,6 +214,7 @@ class Writer:
         return name in bodies - axes
 
     def _equation(self, equation: Equation, everything: bool) -> str:
+        """The line of an equation; `everything` says of an output that it exists at every element."""
         left = [x for axis in equation.axes for x in axis]
         printer = self._printer([*left, *letters_of(equation.term)])
         name = self.arrays[equation.name]

@@ -49,7 +49,7 @@ def check_place(targets: Sequence[Target], kind: str | None, output: str | None)
 
 def write_beside(text: str, entry: str, name: str, backend: str, targets: Sequence[Target], dtype: str | None,
                  output: str) -> None:
-    """The Python file of a spec in the folder `output`, and its libraries for the targets beside it."""
+    """Writes the Python file of a spec in the folder `output`, and its libraries for the targets beside it."""
     binder = back_ends.binder(backend)
     made = binder.libraries(text, entry, name, [row.name for row in targets], dtype)
     folder = Path(output)
@@ -70,8 +70,9 @@ def _replaced(path: Path, content: bytes) -> None:
 
 def write(plan: Module, text: str, target: str, form: str, sizes: Mapping[str, int], dtype: str,
           output: str | None) -> None:
-    """Every kernel that a call at these sizes starts: to the folder `output`, or a single
-    one's text to standard output."""
+    """Writes every kernel that a call at these sizes starts: to the folder `output`, or a single one's text to standard
+    output.
+    """
     try:
         made = back_ends.builder(target).kernels(plan, text, sizes, dtype, target)
     except (TypeError, ValueError, IndexError, RuntimeError, ArithmeticError) as error:

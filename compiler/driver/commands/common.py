@@ -88,7 +88,7 @@ def unreadable(source: Source, report: Report) -> NoReturn:
 
 
 def tell(report: Report) -> None:
-    """Every problem, in the order of the text, to the standard error stream."""
+    """Prints every problem, in the order of the text, to the standard error stream."""
     for problem in report.sorted():
         click.echo(render(problem), err=True)
 

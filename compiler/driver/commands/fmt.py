@@ -58,8 +58,9 @@ def command(ctx: click.Context, *, file: Chosen, spelling: Spelling, indices: bo
 
 
 def _rewrite(path: Path, before: str, text: str) -> None:
-    """The text into the file, which keeps its line ends and byte order mark; nothing is
-    written where nothing changes."""
+    """Writes the text into the file, which keeps its line ends and byte order mark; nothing is written where nothing
+    changes.
+    """
     if text == before:
         return
     data = path.read_bytes()

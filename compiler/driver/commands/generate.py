@@ -232,7 +232,7 @@ def _within(ids: list[int], vocabulary: int) -> list[int]:
 
 
 def _note(program: Program, known: Sizes, longest: int, plain: bool) -> None:
-    """What a reader of the text should know."""
+    """Prints what a reader of the text should know."""
     if plain:
         click.echo("note: each byte of a text is a token; another way is --tokenizer", err=True)
     for tensor in program.inputs():
@@ -269,7 +269,7 @@ class Pace:
     making: float = 0.0
 
     def add(self, read: int, made: int, took: float) -> None:
-        """The seconds of a step that did both are shared out by the tokens."""
+        """Adds what a step read and made. The seconds of a step that did both are shared out by the tokens."""
         self.read, self.made = self.read + read, self.made + made
         self.reading += took * read / max(read + made, 1)
         self.making += took * made / max(read + made, 1)
@@ -364,7 +364,7 @@ class Shown:
         self.next = self.made = 0  # the first one that is not printed yet; tokens
 
     def step(self, engine: Engine, made: list[tuple[Text, int]], failed: Collection[int]) -> None:
-        """What a step of the engine made; texts that failed are over."""
+        """Notes and shows what a step of the engine made; texts that failed are over."""
         self.made += len(made)
         alone = len(self.parts) == 1
         waits = f", {counted(len(engine.waiting), 'text')} waiting" if engine.waiting else ""

@@ -134,6 +134,7 @@ class _Rounded(Rounding):
         self.scaled = largest == np.inf
 
     def __call__(self, x: Array) -> Array:
+        """The numbers rounded up or down by chance to so many bits; what is exact, infinite or NaN stays as it is."""
         mantissa, exponent = np.frexp(x)
         scaled = np.ldexp(mantissa, self.bits)
         fine = self.bits >= BITS["float64"]

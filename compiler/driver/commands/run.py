@@ -88,6 +88,7 @@ def command(ctx: click.Context, *, file: Chosen, sizes: dict[str, int], data_fil
     place = runner.device(dtype or "float32")
 
     def ran(sizes: dict[str, int]) -> _Run:
+        """Draws inputs of these sizes, calls the kernel `repeat` times, and waits for what was started."""
         inputs, numbers = gather(program, sizes, data_file, dtype, seed, map_name, prefix)
 
         def call() -> Any:

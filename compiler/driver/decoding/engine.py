@@ -56,6 +56,14 @@ class Text:
         return len(self.tokens) - (0 if self.cache is None else self.cache.length)
 
 
+@dataclass
+class Pages:
+    """How many pages of a pool are an engine's, and how many of them were in use at most."""
+
+    room: int
+    held: int = 0
+
+
 class Engine:
     """Texts that go on side by side, by a spec compiled with `plan="serve"`; `given` are its weights and sizes.
 
@@ -78,14 +86,24 @@ class Engine:
         if getattr(model, "prefill", None) is None:
             raise TypeError('an engine takes a compiled spec that keeps what is settled: compile it with plan="serve"')
         self.model, self.budget, self.pool = Spoken(model, given), whole("budget", budget, 1), pool
-        self.room = 0 if pool is None else pool.free
+        self.pages = Pages(0 if pool is None else pool.free)
         self.running: list[Text] = []  # both in the order in which texts were added
         self.waiting: list[Text] = []
         self.added = 0
         # tokens: of prompts, of texts that are being made, taken over from others
         self.read = self.grown = self.shared = 0
-        self.back = self.held = 0  # texts that were put back; pages in use at most
+        self.back = 0  # texts that were put back
         self.turn = RLock()  # of the thread that adds, closes or steps
+
+    @property
+    def room(self) -> int:
+        """How many pages of the pool were free at first."""
+        return self.pages.room
+
+    @property
+    def held(self) -> int:
+        """How many pages were in use at most."""
+        return self.pages.held
 
     @property
     def busy(self) -> bool:
@@ -155,8 +173,9 @@ class Engine:
         return rows
 
     def _join(self, left: int) -> None:
-        """Texts that wait begin, in their order, while there is room; one waits for what
-        another is about to have for it."""
+        """Lets texts that wait begin, in their order, while there is room; one waits for what another is about to have
+        for it.
+        """
         for text in self.waiting.copy():
             if left <= 0 and self.running:
                 return
@@ -210,7 +229,7 @@ class Engine:
         while rows:
             try:
                 reserve([text.cache for text, _ in rows], [count for _, count in rows])
-                self.held = max(self.held, self.room - self.pool.free)
+                self.pages.held = max(self.held, self.room - self.pool.free)
                 return rows
             except exhausted:
                 last = self.running[-1]
@@ -230,7 +249,7 @@ class Engine:
         text.cache = None
 
     def _put_back(self, text: Text) -> None:
-        """A text waits again, and what is kept of it is free."""
+        """Lets a text wait again, and frees what is kept of it."""
         self._forget(text)
         text.back = True
         self.running.remove(text)

@@ -117,7 +117,7 @@ def mapped(program: Program, lines: Sequence[Entry], state: Mapping[str, Array],
 
 
 def _check(tensor: Tensor, shape: tuple[int, ...], known: Mapping[str, int]) -> None:
-    """WrongData where the sizes say something else than the shape."""
+    """Raises WrongData where the sizes say something else than the shape."""
     names = sorted({name for slot in tensor.slots for name in slot.set.extent.sizes})
     wanted = tuple(int(slot.set.extent.at(known)) if slot.set.extent.sizes <= known.keys() else -1
                    for slot in tensor.slots)
@@ -189,7 +189,7 @@ def _known_lengths(tensor: Tensor, known: Mapping[str, int]) -> Iterator[tuple[s
 
 
 def learn(tensor: Tensor, shape: tuple[int, ...], known: dict[str, int]) -> None:
-    """The sizes that are the extent of a slot, where nothing told them yet."""
+    """Adds to `known` the sizes that are the extent of a slot, where nothing told them yet."""
     for slot, n in zip(tensor.slots, shape, strict=False):
         match slot.set.extent.terms:
             case ((((str(name), 1),), coefficient),) if coefficient == 1:

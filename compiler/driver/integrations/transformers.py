@@ -242,8 +242,9 @@ class _Kernel:
 
     def expect(self, module: Any, query: torch.Tensor, keys: int, told: Mapping[str, Any],
                used: Mapping[str, Any]) -> None:
-        """That the spec reads what the layer says without a mask: all positions, or those
-        before, or the last of these."""
+        """Checks that the spec reads what the layer says without a mask: all positions, or those before, or the last of
+        these.
+        """
         heads, new = query.shape[1:3]
         forward, width = told.get("is_causal"), told.get("sliding_window")
         forward = getattr(module, "is_causal", True) if forward is None else forward

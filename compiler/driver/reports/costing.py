@@ -5,32 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import assert_never
 
 from einc.driver.reports.table import is_known, numbers, taken_way, tile_lengths
 from einc.ir.indices import Extent, number
 from einc.ir.plan import (
-    Append,
-    BroadcastView,
-    Call,
     Choose,
-    Concat,
-    Contract,
     Cost,
     Gradient,
     GradientLoop,
-    GroupedMatmul,
-    Kernel,
-    Leaf,
     Loop,
     Module,
     PerRequest,
     Recurrence,
     SegmentedModule,
-    SegmentSum,
     StateScan,
     Step,
-    TopK,
 )
 from einc.planning.analysis.memory import first_way, largest, standing, work
 from einc.planning.contractions.choose import price
@@ -155,29 +144,7 @@ def _parts(module: Module, name: str, step: Step, count: Extent, alive: Extent, 
             cost = work(step, module, real)
             often = Cost(cost.flops * count, cost.read * count, cost.written * count, cost.held)
             lengths = tile_lengths(step, known, bool(module.past))
-            yield Part(name, _does(step), step.writes, often, alive, {**known, **lengths})
-
-
-def _does(step: Leaf) -> str:
-    """One word for the kind of a step, as `einc show --stage plan` has it."""
-    match step:
-        case Contract() | GroupedMatmul():
-            return "contract"
-        case TopK():
-            return "pick"
-        case SegmentSum():
-            return "sum"
-        case BroadcastView():
-            return "view"
-        case Concat() | Append():
-            return "concat"
-        case Recurrence() | StateScan():
-            return "recur"
-        case Call():
-            return "call"
-        case Kernel():
-            return "kernel"
-    assert_never(step)
+            yield Part(name, step.does, step.writes, often, alive, {**known, **lengths})
 
 
 def turn(step: Choose, known: Mapping[str, int], name: str) -> list[tuple[int, int]]:

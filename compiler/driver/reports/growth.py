@@ -32,7 +32,9 @@ class _Told:
     known: Mapping[str, int]
 
     def lines(self, name: str, step: Step, module: Module, rounds: int) -> Iterator[str]:
-        """What is said of one step; the rounds of the loops around it grow with this power of the positions."""
+        """Yields what is said of how the time of one step grows with the positions; the rounds of the loops around it
+        grow with this power of the positions.
+        """
         match step:
             case Choose():
                 ways = [[x for one in way for x in self.lines(name, one, module, rounds)] for way in step.bodies]

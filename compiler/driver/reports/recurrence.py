@@ -94,37 +94,46 @@ class _Telling:
 
     def __init__(self, program: NormalProgram, passed: Streamed, virtual: frozenset[str], kept: frozenset[str]) -> None:
         """`virtual` are values of the pass that are not stored, `kept` those of its results that others read."""
-        assert passed.index is not None
         self.kept = kept
-        self.passed, self.virtual, self.index = passed, virtual, passed.index
+        self.passed, self.virtual = passed, virtual
         self.by = {e.target: e for e in passed.equations}
         place = [e.target for e in passed.equations]
         self.carried = {c.target: c for c in sorted(passed.carries, key=lambda c: place.index(c.target))}
         self.shares = {e.target for e in passed.equations if self._is_share(e, virtual)}
-        self.primed = {t for t, c in self.carried.items() if t in passed.before.values()}
         spaces = [set(self.by[t].indices) for t in self.carried]
         self.fixed = tuple(i for i in self.by[passed.carries[0].target].indices if all(i in x for x in spaces))
         self.tensors = dict(program.tensors)
         used = {key for e in passed.equations for key in e.reads} - self.carried.keys()
         slots = [slot for t in self.tensors.values() for slot in t.slots]
         terms = (t for e in passed.equations for root in (e.domain, e.body) for t in walk(root))
-        self.sizes = {n for slot in slots for n in slot.set.extent.sizes} | set(program.sizes)
-        self.sizes |= {n for t in terms if isinstance(t, Size) for n in t.extent.sizes}
+        sizes = {n for slot in slots for n in slot.set.extent.sizes} | set(program.sizes)
+        sizes |= {n for t in terms if isinstance(t, Size) for n in t.extent.sizes}
         used |= {t.key for t in program.inputs()}
         self.taken = {self.tensors[t].text for t in used
-                      if t in self.tensors} | self.sizes | {slot.name for slot in slots}
+                      if t in self.tensors} | sizes | {slot.name for slot in slots}
         self.program = program
-        self.letters = self._letters()
+        self.letters = self._letters(sizes)
         self.common: Term = TRUE
 
-    def _letters(self) -> dict[str, str]:
+    @property
+    def index(self) -> Index:
+        """The index along which the pass goes."""
+        assert self.passed.index is not None
+        return self.passed.index
+
+    @property
+    def primed(self) -> set[str]:
+        """What is carried whose former value is read too."""
+        return self.carried.keys() & {*self.passed.before.values()}
+
+    def _letters(self, sizes: set[str]) -> dict[str, str]:
         """m for a running maximum that others refer to, z for a sum as wide as it, N for a wider one, a for what stands
         alone; r for a running mean, w for what it is divided by, M for moments about it."""
         references = {c.reference for c in self.carried.values() if c.reference}
         asked = set(self.passed.before.values())
         chosen: dict[str, str] = {}
         # An extent and a tensor with indices may share a name.
-        free = {role: _unused(options, self.taken - (self.sizes if role == "N" else set()))
+        free = {role: _unused(options, self.taken - (sizes if role == "N" else set()))
                 for role, options in _LETTERS.items()}
         for target, carry in self.carried.items():
             wide = set(self.by[target].indices) > set(self.fixed)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from einc.ir.indices import Extent
 from einc.ir.plan import (
-    Append,
     BroadcastView,
     Call,
-    Concat,
-    Contract,
     Cost,
     GroupedMatmul,
     Kernel,
@@ -39,43 +36,43 @@ class Row:
 
 def row_of(name: str, step: Leaf) -> Row:
     """The row of one step: what it makes, from what, its cost, and what is said below it."""
-    cost = step.cost
     match step:
-        case Contract():
-            return Row((name, "contract", step.out, listed(step.reads)), cost)
-        case TopK():
-            said = (f"{step.count} of {step.set.extent} are chosen; what is read at these alone is computed for these "
-                    f"alone")
-            return Row((name, "pick", step.out, step.operand), cost, (said,))
         case GroupedMatmul():
-            said = f"group by group of {step.names}"
-            said += f"; for all {step.set.extent}: {step.instead} flops" if step.instead else ""
-            return Row((name, "contract", step.out, listed(step.reads[1:])), cost, (said,))
+            given = listed(step.reads[1:])
         case SegmentSum():
-            named = listed(ids for ids, _, _ in step.names)
-            given = listed([*(b for b, _ in step.operands), named])
-            return Row((name, "sum", step.out, given), cost, (f"rows sorted by {named}",))
+            given = listed([*(b for b, _ in step.operands), *(ids for ids, _, _ in step.names)])
+        case _:
+            given = listed(step.reads)
+    return Row((name, step.does, listed(step.writes), given), step.cost, tuple(_below(step)))
+
+
+def _below(step: Leaf) -> Iterator[str]:
+    """What is said below the row of a step; nothing of a kind of step that has no words of its own here."""
+    match step:
+        case TopK():
+            yield (f"{step.count} of {step.set.extent} are chosen; what is read at these alone is computed for these "
+                   f"alone")
+        case GroupedMatmul():
+            instead = f"; for all {step.set.extent}: {step.instead} flops" if step.instead else ""
+            yield f"group by group of {step.names}{instead}"
+        case SegmentSum():
+            yield f"rows sorted by {listed(ids for ids, _, _ in step.names)}"
         case BroadcastView():
-            said = f"by {step.count}; a copy unless {step.onto} divides {step.of}"
-            return Row((name, "view", step.out, step.operand), cost, (said,))
+            yield f"by {step.count}; a copy unless {step.onto} divides {step.of}"
         case Recurrence():
-            said = f"affine in {step.writes[-1]}: {step.known} known and {step.unknown} unknown writes a position, "
-            said += f"{len(step.after)} reads; tiles of {step.tile}"
-            said += ", a triangular system in each" * (step.unknown > 0) + ", for each request" * step.ragged
-            return Row((name, "recur", listed(step.writes), listed(step.reads)), cost, (said,))
+            known, unknown, reads = step.vectors.known, step.vectors.unknown, len(step.vectors.after)
+            said = f"affine in {step.writes[-1]}: {known} known and {unknown} unknown writes a position, "
+            said += f"{reads} reads; tiles of {step.tile}"
+            yield said + ", a triangular system in each" * (unknown > 0) + ", for each request" * step.ragged
         case StateScan():
-            said = (f"every element of {step.writes[-1]} goes its own way, stretches of √{step.extents[0][1]} side by "
-                    f"side{', for each request' * step.ragged}")
-            return Row((name, "recur", listed(step.writes), listed(step.reads)), cost, (said,))
-        case Concat() | Append():
-            return Row((name, "concat", step.out, listed(step.reads)), cost)
+            yield (f"every element of {step.writes[-1]} goes its own way, stretches of √{step.extents[0][1]} side by "
+                   f"side{', for each request' * step.ragged}")
         case Call():
-            called = f"{step.library.call.split('(')[0]} where {condition(step)} ({step.library.name}); else"
-            results, operands_ = listed(step.writes), listed(step.reads)
-            own = (line for s in step.steps for line in (_pass(s) if isinstance(s, Kernel) else (f"contract {s.out}",)))
-            return Row((name, "call", results, operands_), cost, (called, *own))
+            yield f"{step.library.call.split('(')[0]} where {condition(step)} ({step.library.name}); else"
+            for inner in step.steps:
+                yield from _pass(inner) if isinstance(inner, Kernel) else (f"contract {inner.out}",)
         case Kernel():
-            return Row((name, "kernel", listed(step.writes), listed(step.reads)), cost, _pass(step))
+            yield from _pass(step)
 
 
 def listed(names: Iterable[str]) -> str:

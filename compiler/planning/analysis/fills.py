@@ -116,6 +116,7 @@ def surely_above(term: Term, equations: Mapping[str, Equation]) -> bool:
 
 
 def _adds_input(term: Term, equations: Mapping[str, Equation]) -> bool:
+    """Whether an input, or an input times what reads none, is one of the terms that are added up."""
     match term:
         case Read(tensor):
             return tensor not in equations or _adds_input(equations[tensor].body, equations)

@@ -60,10 +60,11 @@ def _sparse(program: NormalProgram, kept: set[str]) -> frozenset[str]:
 
 def unstored(program: NormalProgram, kept: set[str], lenient: bool = False) -> frozenset[str]:
     """Values to compute inside their readers; those read in any other way than at plain positions are stored."""
-    found = _unstored(program, kept, lenient)
+    refused = kept | _stored(program, lenient)
+    found = _unstored(program, refused)
     while shared := _shared(program, found):
-        kept = kept | shared
-        found = _unstored(program, kept, lenient)
+        refused = refused | shared
+        found = _unstored(program, refused)
     return found
 
 
@@ -97,27 +98,34 @@ def _mixed(reader: Equation, key: str) -> bool:
     return any(own - mine for _, own in letters) and any(mine - own for name, own in letters if name != key)
 
 
-def _unstored(program: NormalProgram, kept: set[str], lenient: bool) -> frozenset[str]:
-    """Values that a fold over open indices reads along all open indices that it keeps, and what those are made of,
-    but for `kept` ones and those of a form that must be stored. With `lenient`, reads at computed places do not
-    matter."""
+def _stored(program: NormalProgram, lenient: bool) -> set[str]:
+    """Values of a form that must be stored, and those that are read in a way in which only what is stored can be read.
+    With `lenient`, reads at computed places do not matter.
+    """
     equations = program.by_target
-    found: set[str] = set()
     plain = {e.target for e in program.equations
              if all(isinstance(a, Position) for a in e.axes) and not isinstance(e.body, Join)}
-    refused = kept | (equations.keys() - plain)
-    refused |= {r.tensor for e in program.equations if picked(e) for r in reads(e.body)}
-    refused |= {e.target for e in program.equations if picked(e)}
-    refused |= {e.target for e in program.equations if _of_a_row(e)}
-    refused |= {r.tensor for e in program.equations if _is_matrix(e) for r in reads(e.body)
-                if len(_placed(free_indices(r))) < 2}
+    refused = equations.keys() - plain
     for equation in program.equations:
+        if picked(equation):
+            refused |= {equation.target, *(r.tensor for r in reads(equation.body))}
+        if _of_a_row(equation):
+            refused.add(equation.target)
+        if _is_matrix(equation):
+            refused |= {r.tensor for r in reads(equation.body) if len(_placed(free_indices(r))) < 2}
         if segmented(equation, program.tensors) is not None:
             refused |= {equation.target, *(r.tensor for term in (equation.body, equation.domain) for r in reads(term))}
-    for equation in program.equations:
-        for read in equation.elements:
-            if read.tensor in equations and not plain_subs(read) and not lenient:
-                refused.add(read.tensor)
+        if not lenient:
+            refused |= {r.tensor for r in equation.elements if r.tensor in equations and not plain_subs(r)}
+    return refused
+
+
+def _unstored(program: NormalProgram, refused: set[str]) -> frozenset[str]:
+    """Values that a fold over open indices reads along all open indices that it keeps, and what those are made of,
+    but for those that are `refused`.
+    """
+    equations = program.by_target
+    found: set[str] = set()
     for equation in program.equations:
         if isinstance(equation.body, Fold):
             stay = open_of(equation.indices)

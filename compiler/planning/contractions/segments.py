@@ -102,7 +102,7 @@ def _letters(read: Read) -> tuple[Index, ...]:
 
 
 def with_segments(program: NormalProgram) -> NormalProgram:
-    """The program with such sums in their one form."""
+    """The program with sums over the rows that name an element each in their one form, which is one step."""
     program = _multiplied(program)
     made = _Sums(dict(program.tensors))
     equations = tuple(x for e in program.equations for x in made.equation(e))

@@ -20,7 +20,7 @@ _ARITHMETIC = frozenset({"add", "sub", "mul", "div", "neg"})
 
 
 @dataclass(frozen=True)
-class Group:
+class FusedGroup:
     """Equations of one kernel, in order, their indices renamed so that one letter is one
     axis; `virtual` are not stored."""
 
@@ -29,7 +29,7 @@ class Group:
     along: Index | None = None  # of rows that stay whole in a tile
 
 
-def groups(program: NormalProgram, ordered: bool = False) -> list[Group]:
+def groups(program: NormalProgram, ordered: bool = False) -> list[FusedGroup]:
     """The program cut into kernels; an equation that fuses with nothing is a group of its own.
 
     `ordered`: the tiles of a kernel run one after the other.
@@ -50,8 +50,8 @@ def groups(program: NormalProgram, ordered: bool = False) -> list[Group]:
         unified = _unified(members, virtual, barred)
         assert unified is not None
         mine = virtual & {e.target for e in members}
-        out += [Group(x, mine & {e.target for e in x}) for x in split(program, unified, mine, ordered)] if mine else [
-            Group(tuple(unified), mine)]
+        pieces = split(program, unified, mine, ordered) if mine else [tuple(unified)]
+        out += [FusedGroup(x, mine & {e.target for e in x}) for x in pieces]
     return _ordered(_in_rows(program, _apart(out)))
 
 
@@ -62,7 +62,7 @@ def _small(members: list[Equation], virtual: frozenset[str]) -> set[str]:
     return small or {e.target for e in mine}
 
 
-def _in_rows(program: NormalProgram, made: list[Group]) -> list[Group]:
+def _in_rows(program: NormalProgram, made: list[FusedGroup]) -> list[FusedGroup]:
     """Groups of one equation each that share rows as one group."""
     alone = frozenset(g.equations[0].target for g in made if len(g.equations) == 1 and not g.virtual)
     out = []
@@ -71,12 +71,12 @@ def _in_rows(program: NormalProgram, made: list[Group]) -> list[Group]:
         mine = {e.target for e in found.equations}
         read = outputs.union(*(e.reads for e in program.equations if e.target not in mine))
         virtual = frozenset(e.target for e in found.equations if found.along in e.indices and e.target not in read)
-        out.append(Group(found.equations, virtual, found.along))
+        out.append(FusedGroup(found.equations, virtual, found.along))
     shared = {e.target for g in out for e in g.equations}
     return [*(g for g in made if g.equations[0].target not in shared or g.virtual), *out]
 
 
-def _apart(made: list[Group]) -> list[Group]:
+def _apart(made: list[FusedGroup]) -> list[FusedGroup]:
     """The groups such that none waits for another that waits for it: what needs another
     group's results comes in one after it."""
     while True:
@@ -93,8 +93,9 @@ def _apart(made: list[Group]) -> list[Group]:
                     late.add(equation.target)
             if 0 < len(rest := [t for t in stored if t not in late]) < len(stored):
                 by, parts = {e.target: e for e in group.equations}, (set(rest), {t for t in stored if t in late})
-                inner = (needed(by, group.virtual, part) for part in parts)
-                made = [*made[:n], *(Group(x, group.virtual & {e.target for e in x}) for x in inner), *made[n + 1 :]]
+                inner = [FusedGroup(x, group.virtual & {e.target for e in x})
+                         for x in (needed(by, group.virtual, part) for part in parts)]
+                made = [*made[:n], *inner, *made[n + 1 :]]
                 break
         else:
             return made
@@ -191,7 +192,7 @@ def _unmade(program: NormalProgram, members: list[Equation], virtual: frozenset[
 
 def _finish(program: NormalProgram, virtual: frozenset[str], barred: Pairs, parent: dict[str, str],
             root: object) -> None:
-    """A pointwise equation over a kernel's own results joins it, if all its other operands stand before the kernel.
+    """Joins to a kernel pointwise equations over its own results, if all its other operands stand before the kernel.
 
     Results along two axes, each read at the same position, are no axis of one kernel: then it stays apart.
     """
@@ -265,7 +266,7 @@ def _every(equation: Equation) -> list[Index]:
     return list(dict.fromkeys([*equation.indices, *bound_indices(equation.body)]))
 
 
-def _ordered(made: list[Group]) -> list[Group]:
+def _ordered(made: list[FusedGroup]) -> list[FusedGroup]:
     """Groups after those whose values they read."""
     owner = {e.target: n for n, g in enumerate(made) for e in g.equations if e.target not in g.virtual}
     inner = [{owner[key] for e in group.equations for key in e.reads if key in owner} for group in made]

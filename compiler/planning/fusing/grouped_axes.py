@@ -15,7 +15,7 @@ from einc.ir.indices import Extent, Index, IndexSet, number, size
 from einc.ir.plan import Buffer
 from einc.ir.programs import Equation
 from einc.ir.terms import TRUE, Apply, Fold, Pack, Position, Read, Term, free_indices, reads, transform
-from einc.planning.fusing.fuse import Group
+from einc.planning.fusing.fuse import FusedGroup
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def _flat(subs: tuple[Term, ...], pack: Pack) -> tuple[Term, ...]:
     return tuple(x for s in subs for x in (pack.parts if s == pack else (s,)))
 
 
-def shared(groups: Sequence[Group], tiled: Sequence[bool], buffers: Mapping[str, Buffer]) -> dict[str, Run]:
+def shared(groups: Sequence[FusedGroup], tiled: Sequence[bool], buffers: Mapping[str, Buffer]) -> dict[str, Run]:
     """The copies that only tiled kernels read, each under one letter: they need not be made."""
     found: dict[str, Run] = {}
     for group in groups:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import permutations
 
-from einc.ir.choices import Choices, Row
+from einc.ir.choices import Choices, LibraryKernel
 from einc.ir.indices import Extent, Index
 from einc.ir.plan import Buffer, Call, Contract, Kernel, Leaf, LibraryCall, makes, summed, takes
 from einc.ir.programs import Equation, NormalProgram
@@ -34,9 +34,10 @@ from einc.ir.terms import (
 )
 from einc.planning.analysis.storage import buffers_of, with_parts
 from einc.planning.contractions.materialise import peeled
-from einc.planning.fusing.fuse import Group, groups
+from einc.planning.fusing.fuse import FusedGroup, groups
 from einc.planning.fusing.grouped_axes import Run
 from einc.planning.fusing.onepass import one_pass
+from einc.planning.streaming.passes import Streamed
 from einc.transforms.laws.simplify import is_number, simplify
 
 _ORDERS = 3  # arguments of a sum or a product that are tried in every order
@@ -44,7 +45,7 @@ _ORDERS = 3  # arguments of a sum or a product that are tried in every order
 
 def row(name: str, program: NormalProgram, call: str, where: str, shared: str = "", shares: tuple[str, ...] = (),
         flat: bool = False, repeats: bool = False, operands: Mapping[str, str] | None = None,
-        results: tuple[str, ...] | None = None, pieces: bool = False) -> Row:
+        results: tuple[str, ...] | None = None, pieces: bool = False) -> LibraryKernel:
     """A row from its spec: one kernel, and what it alone reads. `operands` are the words of the call for its inputs,
     `results` what it gives, in order: its only output where nothing is said.
     """
@@ -57,17 +58,18 @@ def row(name: str, program: NormalProgram, call: str, where: str, shared: str = 
     inputs = tuple((t.key, (operands or {}).get(t.key, t.key)) for t in program.inputs())
     elements = {key: buffers[key].element for key in (*made, *(key for key, _ in inputs))}
     told = _numbers_in_front(inside, frozenset(made)), _numbers_in_front(beside)
-    return Row(name, call, where, shared, shares, flat, repeats, *told, inputs, made, elements, pieces)
+    library = LibraryCall(name, call, where, flat, pieces)
+    return LibraryKernel(library, *told, inputs, made, elements, shared, shares, repeats)
 
 
-def called(choices: Choices, kernel: Kernel, group: Group, kept: frozenset[str], program: NormalProgram,
+def called(choices: Choices, kernel: Kernel, passed: Streamed, group: FusedGroup, program: NormalProgram,
            buffers: Mapping[str, Buffer], runs: Mapping[str, Run]) -> Kernel | Call:
-    """The kernel, or the call of the first row that computes the same."""
+    """The kernel of a pass, or the call of the first row that computes the same."""
     rows = [r for r in choices.rows if len(r.results) == len(kernel.stores)] if kernel.stream is not None else []
     if not rows:
         return kernel
     stored = frozenset(s.buffer for s in kernel.stores)
-    inside = _numbers_in_front(one_pass(program, group, kept, choices.ordered).equations, stored)
+    inside = _numbers_in_front(passed.equations, stored)
     mine = {e.target for e in group.equations}
     beside = _numbers_in_front(e for e in program.equations if e.target not in mine)
     made = {k: r for k, run in runs.items() if (r := run.within(group.equations)) is not None}
@@ -252,7 +254,7 @@ def _at(equation: Equation, subs: tuple[Term, ...]) -> tuple[Term, Term]:
     return substitute(equation.domain, by), substitute(equation.body, by)
 
 
-def _same(found: Row, theirs: Mapping[str, Equation], others: Mapping[str, Equation],
+def _same(found: LibraryKernel, theirs: Mapping[str, Equation], others: Mapping[str, Equation],
           stored: frozenset[str]) -> _Names | None:
     """How the row is named in the program, whose kernel stores so much."""
     mine = {e.target: e for e in found.equations}
@@ -298,8 +300,8 @@ def _operand(names: _Names, x: str, subs: tuple[Term, ...], y: str, others: tupl
 # the call
 
 
-def _call(found: Row, names: _Names, kernel: Kernel, theirs: Mapping[str, Equation], buffers: Mapping[str, Buffer],
-          runs: Mapping[str, Run]) -> Call | None:
+def _call(found: LibraryKernel, names: _Names, kernel: Kernel, theirs: Mapping[str, Equation],
+          buffers: Mapping[str, Buffer], runs: Mapping[str, Run]) -> Call | None:
     """The call, where everything that the row lacks is a batch of all operands and of the results."""
     _, _, batch = names.results[found.results[0]]
     operands: list[tuple[str, str, tuple[int, ...]]] = []
@@ -322,16 +324,17 @@ def _call(found: Row, names: _Names, kernel: Kernel, theirs: Mapping[str, Equati
     text, sizes = _spoken(found, mine, batch), names.known()
     if text is None or sizes is None:
         return None
-    flat = found.flat and all(order == tuple(sorted(order)) for _, order in results)
-    asked = tuple((name, extent) for name, extent in sorted(sizes.items()) if f"{{{name}}}" in found.where)
+    flat = found.library.flat and all(order == tuple(sorted(order)) for _, order in results)
+    asked = tuple((name, extent) for name, extent in sorted(sizes.items()) if f"{{{name}}}" in found.library.where)
     made = [buffer for buffer, _ in results]
     scales = tuple((made.index(y), simplify(Apply("div", (here, _sized(number, sizes)))))
                    for y, number, here in names.scales)
-    again = tuple((word, batch.index(run.index), run.count) for word, run in mine.items()) if text == found.call else ()
+    plain = text == found.library.call
+    again = tuple((word, batch.index(run.index), run.count) for word, run in mine.items()) if plain else ()
     return Call(
         reads=tuple(buffer for _, buffer, _ in operands), writes=tuple(buffer for buffer, _ in results),
         bodies=((kernel,),),
-        cost=kernel.cost, library=LibraryCall(found.name, text, found.where, flat, found.pieces),
+        cost=kernel.cost, library=replace(found.library, call=text, flat=flat),
         operands=tuple((word, order) for word, _, order in operands), batch=tuple(i.set.extent for i in batch),
         results=tuple(order for _, order in results), sizes=asked, scales=scales, repeats=again)
 
@@ -340,13 +343,13 @@ def _sized(number: Term, sizes: Mapping[str, Extent]) -> Term:
     return transform(number, lambda t: Size(t.extent.put(sizes)) if isinstance(t, Size) else t)
 
 
-def _spoken(found: Row, runs: Mapping[str, Run], batch: tuple[Index, ...]) -> str | None:
+def _spoken(found: LibraryKernel, runs: Mapping[str, Run], batch: tuple[Index, ...]) -> str | None:
     """The words of the call; None where it cannot be made of operands that runs share."""
     if not runs:
-        return found.call
+        return found.library.call
     along = {run.index for run in runs.values()}
     if found.repeats and along <= {*batch}:
-        return found.call
+        return found.library.call
     if not found.shared or runs.keys() != set(found.shares) or along != {*batch[-1:]}:
         return None
     counts = {run.count for run in runs.values()}

@@ -7,17 +7,16 @@ what a value is where its domain fails (its fill) is followed through the operat
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from einc.ir.domains import negation, proves
 from einc.ir.draft import unused
 from einc.ir.elements import Kind
 from einc.ir.folds import FOLDS
-from einc.ir.indices import Index, IndexSet, number
+from einc.ir.indices import IndexSet, number
 from einc.ir.plan import (
     AxisRef,
-    Buffer,
+    Carry,
     Dot,
     Flatten,
     Gather,
@@ -34,7 +33,6 @@ from einc.ir.plan import (
     Subscript,
     axes_of,
 )
-from einc.ir.plan import Carry as PlanCarry
 from einc.ir.primitives import HASHES, POSITIVE, PRIMITIVES
 from einc.ir.programs import Equation
 from einc.ir.signs import sign
@@ -59,42 +57,31 @@ from einc.ir.terms import (
     substitute,
     walk,
 )
-from einc.planning.analysis.ends import Tile
 from einc.planning.analysis.fills import FINITE, Fill, fill_of, fill_of_let, surely_above, surely_finite
 from einc.planning.analysis.indicators import indicator
 from einc.planning.analysis.ranges import cut, nonempty
 from einc.planning.analysis.wholes import beyond_python, keeps_whole, nonzero, packed_number
+from einc.planning.fusing.given import LoweringInput, Passing
 from einc.planning.fusing.reached import about, of_data, speaks_of
-from einc.planning.streaming.passes import Carry
 
 
 @dataclass
 class Lowering:
     """The lets made so far, in order; one for each distinct operation."""
 
-    equations: Mapping[str, Equation]
-    buffers: Mapping[str, Buffer]
-    virtual: frozenset[str]
-    order: tuple[str, ...]
+    given: LoweringInput
+    passing: Passing
     lets: dict[str, Let] = field(default_factory=dict)
     known: dict[tuple[Op, tuple[str, ...], tuple[str, ...]], str] = field(default_factory=dict)
     values: dict[str, str] = field(default_factory=dict)  # equation -> let
     fills: dict[tuple[str, Term], Fill] = field(default_factory=dict)
     stores: list[Store] = field(default_factory=list)
     sets: dict[str, IndexSet] = field(default_factory=dict)
-    inside: frozenset[str] = frozenset()
     keys: list[tuple[str, IndexSet]] = field(default_factory=list)
-    carries: Mapping[str, Carry] = field(default_factory=dict)
-    stream: Index | None = None
-    uniform: bool = True  # every fold over the streamed index has the same domain
-    resumed: Index | None = None  # the index of which a tile has what those before it left, maybe nothing
-    base2: bool = False  # exponentials of the pass are powers of two
-    tile: Tile | None = None  # of the streamed index
     tame: set[str] = field(default_factory=set)  # factors that are finite numbers also where a domain fails
-    said: Mapping[Read, str] = field(default_factory=dict)  # reads as the language writes them
 
     def equation(self, equation: Equation, text: str) -> None:
-        """The lets of one equation, and its store if it is kept."""
+        """Adds the lets of one equation, and its store if it is kept."""
         for index in equation.indices:
             self.sets[index.name] = index.set
         match equation.body:
@@ -104,29 +91,29 @@ class Lowering:
                 value = self.term(equation.body, equation.domain)
         value = self._spread(value, tuple(i.name for i in equation.indices))
         value = self._entitle(value, equation.target, text)
-        if equation.target in self.carries:
+        if equation.target in self.passing.carries:
             self._carry(value, equation)
         self.values[equation.target] = value
-        if equation.target not in self.virtual:
+        if equation.target not in self.given.virtual:
             axes = tuple(tuple(x.index.name for x in walk(axis) if isinstance(x, Position)) for axis in equation.axes)
             self.stores.append(Store(equation.target, value, axes))
 
     def _carry(self, value: str, equation: Equation) -> None:
         """Marks a fold's let as a share of what is carried from tile to tile."""
-        carry = self.carries[equation.target]
+        carry = self.passing.carries[equation.target]
         body = equation.body
         start = {b: const(b.set.start) for b in body.bound} if isinstance(body, Fold) else {}
         # A reach begins at the first point, whose value is a number: that of another fold may be of nothing.
         full = (isinstance(body, Fold) and proves(TRUE, substitute(body.domain, start))
-                and surely_above(body.body, self.equations))
+                and surely_above(body.body, self.given.equations))
         reference = self.values[carry.reference] if carry.reference else None
         let = self.lets[value]
-        self.lets[value] = replace(let, carry=PlanCarry(carry.fold, reference, self.base2, full))
+        self.lets[value] = replace(let, carry=Carry(carry.fold, reference, self.passing.base2, full))
         self.known = {k: v for k, v in self.known.items() if v != value}
 
     def let(self, op: Op, args: tuple[str, ...], axes: frozenset[str] | tuple[str, ...], kind: Kind) -> str:
         """The name of the let of an operation; one that is not made yet is added to the lets."""
-        ordered = tuple(a for a in self.order if a in axes)
+        ordered = tuple(a for a in self.given.order if a in axes)
         key = (op, args, ordered)
         if key not in self.known:
             name = f"_{len(self.lets)}"
@@ -208,7 +195,7 @@ class Lowering:
         here = [both(given, *args[:n]) if op == "and" else given for n in range(len(args))]
         names = tuple(self._whole(a, x) if op in HASHES else self.term(a, x) for a, x in zip(args, here, strict=True))
         if (op == "div" and self._kind(names[1]) != "scalar" and not nonzero(args[0])
-            and sign(args[1], self.equations) != POSITIVE):
+            and sign(args[1], self.given.equations) != POSITIVE):
             quotient = self._map("div", names, self._joined(names, "div"))
             zero = self._map("ne", (names[0], self.let(Scalar(const(0)), (), (), "scalar")), "truth")
             return self._map_op(Select(0.0), (zero, quotient), self._kind(quotient))
@@ -254,19 +241,19 @@ class Lowering:
     # reads
 
     def _read(self, read: Read, given: Term) -> str:
-        if read.tensor in self.values and (read.tensor in self.virtual or self._same(read)):
+        if read.tensor in self.values and (read.tensor in self.given.virtual or self._same(read)):
             return self.values[read.tensor]
-        buffer = self.buffers[read.tensor]
+        buffer = self.given.buffers[read.tensor]
         args: list[str] = []
-        told = self.said.get(read, read.tensor)
+        told = self.given.said.get(read, read.tensor)
         subs = tuple(self._sub(s, x, given, told, args) for s, x in zip(read.subs, buffer.sets, strict=True))
         axes = frozenset(a for s in subs for a in axes_of(s)) | {a for x in args for a in self.lets[x].axes}
         return self.let(Load(read.tensor, subs), tuple(args), axes, buffer.element.kind)
 
     def _same(self, read: Read) -> bool:
         """A result of this very kernel, read at its own indices."""
-        equation = self.equations[read.tensor]
-        return read.tensor in self.inside and read.subs == equation.axes
+        equation = self.given.equations[read.tensor]
+        return read.tensor in self.given.inside and read.subs == equation.axes
 
     def _sub(self, sub: Term, into: IndexSet, given: Term, told: str, args: list[str]) -> Subscript:
         """A subscript of a read written as `told`; the whole number of a computed one is appended to the arguments.
@@ -285,7 +272,7 @@ class Lowering:
         value = self._whole(sub, given)
         args.append(value)
         op, here = self.lets[value].op, about(given, sub)
-        role = self.buffers[op.buffer].role if isinstance(op, Load) else "local"
+        role = self.given.buffers[op.buffer].role if isinstance(op, Load) else "local"
         if role == "derived" or (role in ("input", "weight", "place") and not speaks_of(here, sub)):
             self.keys += [(op.buffer, into)] if isinstance(op, Load) and role != "derived" else []
             return Gather(len(args) - 1, into, True)
@@ -293,7 +280,7 @@ class Lowering:
         inside = Apply("and", (Apply("le", (low, sub)), Apply("le", (sub, high))))
         if proves(TRUE, inside):
             return Gather(len(args) - 1, into, True)
-        if not of_data(sub, inside, given, self.equations):
+        if not of_data(sub, inside, given, self.given.equations):
             return Gather(len(args) - 1, into, False)
         if here != TRUE:
             args[-1] = self._map_op(Select(float(into.start)), (self.term(here, TRUE), value), "integer")
@@ -312,7 +299,7 @@ class Lowering:
         axes = frozenset(a for x in args for a in self.lets[x].axes) - set(over)
         if FOLDS[fold.op].linear:
             return self.let(Dot(over), tuple(args), axes, self._joined(tuple(args), "dot"))
-        full = self.resumed not in fold.bound and nonempty(fold.domain, fold.bound, equation.indices)
+        full = self.passing.resumed not in fold.bound and nonempty(fold.domain, fold.bound, equation.indices)
         made = self.let(Reduce(fold.op, over, full), tuple(args), axes, self._joined(tuple(args), fold.op))
         self.fills |= {(made, TRUE): FINITE} if full else {}
         return made
@@ -327,7 +314,7 @@ class Lowering:
             parts, numbers = (fold.body,), ()
         parts = tuple(f for f in parts if (f != ONE or not linear) and f not in numbers)
         args = [self.term(f, both(equation.domain, fold.domain)) for f in parts]
-        self.tame |= {a for f, a in zip(parts, args, strict=True) if surely_finite(f, self.equations)}
+        self.tame |= {a for f, a in zip(parts, args, strict=True) if surely_finite(f, self.given.equations)}
         while linear and (found := indicator(self.lets, args)) is not None:
             args = self._selecting(args, *found, fold.domain)
         if numbers:
@@ -348,7 +335,7 @@ class Lowering:
     def _scaled(self, args: list[str], numbers: tuple[Term, ...]) -> list[str]:
         """The numbers of a contraction, on the operand that changes least often."""
         number_ = self.term(numbers[0] if len(numbers) == 1 else Apply("mul", numbers), TRUE)
-        moving = self.stream.name if self.stream is not None else None
+        moving = self.passing.stream.name if self.passing.stream is not None else None
         at = next((n for n, a in enumerate(args) if moving not in self.lets[a].axes), 0)
         scaled = self._map("mul", (args[at], number_), self._joined((args[at], number_), "mul"))
         self.tame |= {scaled} if args[at] in self.tame else set()
@@ -380,15 +367,15 @@ class Lowering:
         if not holder.startswith("_"):
             masked = self._entitle(masked, f"{holder}_masked", "")
         self.fills[masked, domain] = start
-        if self.uniform:  # nobody looks where the domain fails, so the masked value serves every later reader
-            self.values = {k: (masked if v == holder and k in self.virtual else v) for k, v in self.values.items()}
+        if self.passing.uniform:  # nobody looks where the domain fails, so the masked value serves every later reader
+            self.values = {k: masked if v == holder and k in self.given.virtual else v for k, v in self.values.items()}
             self.known = {k: (masked if v == holder else v) for k, v in self.known.items()}
         return [masked if a == holder else self._silenced(a, mask, domain, fold.op) for a in args]
 
     def _selected_at(self, mask: str, value: str, otherwise: float, domain: Term) -> str:
         """The value where the mask of a domain holds; what moves with the streamed index says which tiles it cuts."""
-        moves = self.tile is not None and self.tile.axis.name in self.lets[value].axes
-        cuts = cut(domain, self.tile) if self.tile is not None and moves else None
+        moves = self.passing.tile is not None and self.passing.tile.axis.name in self.lets[value].axes
+        cuts = cut(domain, self.passing.tile) if self.passing.tile is not None and moves else None
         return self._map_op(Select(otherwise, cuts), (mask, value), self._kind(value))
 
     def _silenced(self, arg: str, mask: str, domain: Term, op: str) -> str:

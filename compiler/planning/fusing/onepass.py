@@ -8,14 +8,14 @@ from einc.ir.programs import Equation, NormalProgram
 from einc.ir.terms import TRUE, Fold, free_indices
 from einc.planning.analysis.prefix import alone
 from einc.planning.analysis.signs import facts_of_inputs
-from einc.planning.fusing.fuse import Group
+from einc.planning.fusing.fuse import FusedGroup
 from einc.planning.streaming.chunks import chunked
 from einc.planning.streaming.partials import shares
 from einc.planning.streaming.passes import Streamed
 from einc.planning.streaming.stream import stream
 
 
-def one_pass(program: NormalProgram, group: Group, kept: frozenset[str], ordered: bool) -> Streamed:
+def one_pass(program: NormalProgram, group: FusedGroup, kept: frozenset[str], ordered: bool) -> Streamed:
     """The equations as the kernel of the group computes them; `kept` are its results."""
     if group.along is not None or not tiled(group):
         return Streamed(group.equations, None, ())
@@ -28,7 +28,7 @@ def one_pass(program: NormalProgram, group: Group, kept: frozenset[str], ordered
     return shared.joined(passed) if shared else passed
 
 
-def tiled(group: Group) -> bool:
+def tiled(group: FusedGroup) -> bool:
     """Whether the kernel of a group is cut into tiles: it has virtual values or an `along`, or one of its folds has
     a mask. An equation that is a single running fold is not cut."""
     runs_on = alone(group.equations)

@@ -78,7 +78,7 @@ class _Made:
         self.letters[self.seed.target] = {i: i for i in (*self.seed.indices, self.along)}
 
     def grow(self) -> None:
-        """What reads the kernel's results at their own positions, and what makes the rows that it reads."""
+        """Adds what reads the kernel's results at their own positions, and what makes the rows that it reads."""
         grew = True
         while grew:
             grew = False

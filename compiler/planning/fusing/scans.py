@@ -25,27 +25,24 @@ class Scanning(Lowering):
     what the tiles before carried."""
 
     prefixes: Mapping[str, Prefix] = field(default_factory=dict)
-    before: Mapping[str, str] = field(default_factory=dict)
-    late: bool = False  # the first tile may have nothing to meet
-    tiled: bool = False  # sums by a number are done in tiles
 
     def _carry(self, value: str, equation: Equation) -> None:
         super()._carry(value, equation)
         let = self.lets[value]
-        if let.carry is not None and self.late:
+        if let.carry is not None and self.passing.late:
             self.lets[value] = replace(let, carry=replace(let.carry, full=False))
 
     def _read(self, read: Read, given: Term) -> str:
-        if read.tensor not in self.before:
+        if read.tensor not in self.passing.before:
             return super()._read(read, given)
-        target = self.before[read.tensor]
+        target = self.passing.before[read.tensor]
         # what reads itself is not made yet: it is a mean, and no whole number
         known = self.lets.get(self.values.get(target, ""))
         axes = tuple(i for s in read.subs for i in (x.name for x in free_indices(s)))
         return self.let(PreviousCarry(), (target,), axes, known.kind if known is not None else "real")
 
     def resolved(self) -> None:
-        """What was carried, by the names of the lets that carry it."""
+        """Gives lets that read what was carried the names of the lets that carry it, in place of those of equations."""
         for name, let in self.lets.items():
             if isinstance(let.op, PreviousCarry):
                 self.lets[name] = let.with_args(lambda name: self.values[name])
@@ -54,7 +51,7 @@ class Scanning(Lowering):
         if op == "exact":
             inner = self.term(args[0], given)
             return inner if self._kind(inner) != "real" else self._map("exact", (inner,), "exact")
-        if op == "exp" and self.before and self.stream is None:
+        if op == "exp" and self.passing.before and self.passing.stream is None:
             # A difference of exact values is small: its exponential needs no more digits.
             inner = self.term(args[0], given)
             return self._map("exp", (self._map("real", (inner,), "real") if self._kind(inner) == "exact" else inner,),
@@ -69,7 +66,7 @@ class Scanning(Lowering):
         had = {*(i.name for i in fold.bound)}.union(*(self.lets[x].axes for x in args))
         missing = [i.name for i in equation.indices if i.name not in had]
         whole = isinstance(equation.body, Fold) and equation.body.domain == fold.domain
-        if equation.target in self.carries and missing and whole:
+        if equation.target in self.passing.carries and missing and whole:
             args = [self._spread(args[0], (*self.lets[args[0]].axes, *missing)), *args[1:]]
         return args
 
@@ -77,8 +74,8 @@ class Scanning(Lowering):
         found = self.prefixes.get(equation.target)
         if found is not None:
             return self._scan(equation, fold, found)
-        named = (scattered(equation, fold, lambda key: self.buffers[key].element.kind == "integer") if self.tiled
-                 else None)
+        named = (scattered(equation, fold, lambda key: self.given.buffers[key].element.kind == "integer")
+                 if self.passing.tiled else None)
         return super()._fold(equation, fold) if named is None else self._tally(equation, fold, named)
 
     def _tally(self, equation: Equation, fold: Fold, named: Scattered) -> str:

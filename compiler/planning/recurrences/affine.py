@@ -78,14 +78,13 @@ class _Rewriting(Generic[P]):
 
     def __init__(self, program: P, repeat: IndexLoop, tiled: bool) -> None:
         """Multiplies out the updates of all states, and finds which values hold one. Raises NotAffine."""
-        self.program, self.repeat, self.index, self.tensors = program, repeat, repeat.index, dict(program.tensors)
+        self.program, self.repeat, self.tensors = program, repeat, dict(program.tensors)
         self.by = {e.target: e for e in program.equations if e.target in repeat.inside}
         names = {state for state, _, _ in repeat.states}
         moving = holding(self.by, names)
         still = {key: e for key, e in self.by.items() if key not in moving}
         updates = Products(names, moving, still)
         self.states = {s: state_of(self.index, (s, first, self.by[f]), updates) for s, first, f in repeat.states}
-        self.ends = {s.following.target: s for s in self.states.values()}
         kept = {*program.kept[repeat]}
         self.tiled = {s.tensor for s in self.states.values() if tiled and s.following.target not in kept}
         whole = self.tiled | {key for key, s in self.ends.items() if s.tensor in self.tiled}
@@ -95,6 +94,16 @@ class _Rewriting(Generic[P]):
         self.made: dict[str, Equation] = {}
         self.names: dict[str, str] = {}
         self.befores: dict[str, str] = {}
+
+    @property
+    def index(self) -> Index:
+        """The index of the rounds."""
+        return self.repeat.index
+
+    @property
+    def ends(self) -> Mapping[str, State]:
+        """Each state by the value that it has after a round."""
+        return {state.following.target: state for state in self.states.values()}
 
     def run(self) -> tuple[P, Mapping[IndexLoop, Affine | Scanned]]:
         """The program with the new loops, and what they are. Raises NotAffine where a state does not go that way."""
@@ -115,7 +124,7 @@ class _Rewriting(Generic[P]):
         return self._program(loops), loops
 
     def _name_reads(self) -> None:
-        """What is read of a state and is a value of the text has its name."""
+        """Gives what is read of a state the name of a value of the text, where it is one."""
         names: dict[str, str] = {}
         read = {name for found in self.reads.values() for name, _, _ in found}
         for key, equation in list(self.made.items()):

@@ -48,6 +48,7 @@ class _Apart(Generic[P]):
     """
 
     def __init__(self, program: P, repeat: IndexLoop, by: Mapping[str, Equation], early: set[str]) -> None:
+        """Divides what the loop holds; a state of the second loop that the first one makes is copied."""
         self.program, self.repeat, self.by, self.early, self.index = program, repeat, dict(by), early, repeat.index
         self.tensors: dict[str, Tensor] = dict(program.tensors)
         states = {state: following for state, _, following in repeat.states}

@@ -7,7 +7,7 @@ from functools import reduce
 from typing import assert_never
 
 from einc.ir.indices import Extent, Index, number
-from einc.ir.plan import Cost, Recurrence, StateScan
+from einc.ir.plan import Cost, Recurrence, StateScan, Vectors
 from einc.ir.programs import IndexLoop, Program
 from einc.ir.rounds import place_of
 from einc.planning.recurrences.found import Affine, Operand, Scanned
@@ -47,8 +47,8 @@ def _recurrence(loop: IndexLoop, found: Affine, texts: tuple[str, ...]) -> Recur
         cost=_cost(loop.index, found, tile), letters=tuple(_names(x.letters) for x in given),
         made=tuple(_names(letters) for _, letters in made),
         groups=(_names(found.batch), (loop.index.name,), _names(found.met), _names(found.passing)),
-        extents=tuple((i.name, i.set.extent) for i in (loop.index, *order)), known=len(found.known),
-        unknown=len(found.unknown), after=tuple(own for _, _, own in found.reads), tile=tile)
+        extents=tuple((i.name, i.set.extent) for i in (loop.index, *order)),
+        vectors=Vectors(len(found.known), len(found.unknown), tuple(own for _, _, own in found.reads)), tile=tile)
 
 
 def _scan(program: Program, loop: IndexLoop, found: Scanned, texts: tuple[str, ...]) -> StateScan:

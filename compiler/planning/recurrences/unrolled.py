@@ -83,6 +83,7 @@ class _Unrolled:
     """
 
     def __init__(self, draft: Draft, loop: IndexLoop, found: Affine, by: Mapping[str, Equation]) -> None:
+        """Makes the products of gates as equations, and the tensors of what positions write without theirs."""
         self.draft, self.found, self.at = draft, found, loop.index
         ((self.state, self.first, _),) = loop.states
         self.begins = self.first not in by or by[self.first].body != ZERO  # with something to scale

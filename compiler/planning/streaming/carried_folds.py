@@ -9,7 +9,7 @@ from einc.ir.indices import Index
 from einc.ir.letters import MADE
 from einc.ir.programs import Equation
 from einc.ir.terms import ONE, TRUE, Fold, Position, Read, Term, canonical, free_indices, reads
-from einc.planning.streaming.passes import Carry
+from einc.planning.streaming.passes import CarriedFold
 
 
 @dataclass
@@ -25,7 +25,7 @@ class Basis:
     out: dict[str, Equation] = field(default_factory=dict)
     held: set[str] = field(default_factory=set)  # results of folds over the index, and what is made of them alone
     known: dict[Term, str] = field(default_factory=dict)  # basis folds by canonical body
-    carries: dict[str, Carry] = field(default_factory=dict)
+    carries: dict[str, CarriedFold] = field(default_factory=dict)
     finishes: list[str] = field(default_factory=list)
     before: dict[str, str] = field(default_factory=dict)  # names of what was carried when a tile began
 
@@ -61,7 +61,7 @@ class Basis:
     def _basis(self, target: str, equation: Equation, fold: Fold) -> None:
         self.known.setdefault(key_of(fold), target)
         self.held.add(target)
-        self.carries[target] = Carry(target, fold.op)
+        self.carries[target] = CarriedFold(target, fold.op)
         self.out[target] = Equation(target, equation.axes, equation.domain, fold, equation.source)
 
 

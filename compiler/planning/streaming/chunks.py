@@ -46,7 +46,7 @@ from einc.planning.analysis.cost import nominal
 from einc.planning.analysis.fills import surely_finite
 from einc.planning.analysis.prefix import Prefix, prefix
 from einc.planning.streaming.moments import exponent
-from einc.planning.streaming.passes import Carry, Chunks, Streamed
+from einc.planning.streaming.passes import CarriedFold, Chunks, Streamed
 from einc.planning.streaming.separate import Entangled, Pair, separate
 from einc.planning.streaming.stream import spelled
 from einc.transforms.laws import ALL
@@ -96,7 +96,7 @@ class _Chunks:
     taken: frozenset[str]
     known: Mapping[str, Equation]
     carried: dict[str, Equation] = field(default_factory=dict)
-    carries: list[Carry] = field(default_factory=list)
+    carries: list[CarriedFold] = field(default_factory=list)
     before: dict[str, str] = field(default_factory=dict)  # what is read of a carried value, and its name
     totals: dict[str, list[Equation]] = field(default_factory=dict)  # a fold's equation as those that stand for it
     near: int = 0  # elements inside a tile for each pair of points, and of the state for each tile
@@ -239,7 +239,7 @@ class _Chunks:
         axes = tuple(map(Position,
                          dict.fromkeys([*(i for i in order if i in free), *sorted(free, key=lambda i: i.name)])))
         self.carried[target] = Equation(target, axes, TRUE, fold)
-        self.carries.append(Carry(target, fold.op, reference))
+        self.carries.append(CarriedFold(target, fold.op, reference))
         self.before[self._fresh(f"{target}_before")] = target
         return target
 

@@ -39,7 +39,7 @@ from einc.ir.terms import (
 )
 from einc.planning.analysis.ranges import nonempty
 from einc.planning.streaming.carried_folds import Basis, key_of
-from einc.planning.streaming.passes import Carry
+from einc.planning.streaming.passes import CarriedFold
 from einc.planning.streaming.separate import Entangled, separate
 from einc.transforms.laws import ALL
 from einc.transforms.laws.simplify import simplify
@@ -196,16 +196,23 @@ def translated(moments: dict[int, Term], by: Term, power: int) -> list[Term]:
 
 
 @dataclass
-class Moving(Basis):
-    """A basis with means that move, and moments about them."""
+class Moved:
+    """What moves with the tiles: means, and moments about them."""
 
     means: dict[Term, Read] = field(default_factory=dict)  # a quotient of sums, and the running mean that it is
     about: dict[tuple[Term, Read, int], Read] = field(default_factory=dict)
     # differences weighed by an exponential: the sum of the weights, the fold, and the maxima in the difference
     offsets: dict[str, tuple[str, Fold, Signed]] = field(default_factory=dict)
 
+
+@dataclass
+class Moving(Basis):
+    """A basis with means that move, and moments about them."""
+
+    moved: Moved = field(default_factory=Moved)
+
     def _moment(self, equation: Equation, fold: Fold, found: Moment) -> None:
-        """The fold from moments about the running mean; where its centre is that mean, it is one of them."""
+        """Makes the fold from moments about the running mean; where its centre is that mean, it is one of them."""
         real = any(True for _ in reads(found.value))
         if fold.op != "sum" or fold.bound != (self.index,) or not real:
             raise Entangled(fold.body)
@@ -226,7 +233,7 @@ class Moving(Basis):
         """r ← r + (Σ w (x − r)) / Σ w over what has been seen; where that is nothing, r stays."""
         sums = Fold("sum", fold.bound, fold.domain, product(tuple(f for f in (weight, value) if f != ONE)))
         count = self._sum(equation, fold, weight)
-        known = self.means.get(key_of(sums))
+        known = self.moved.means.get(key_of(sums))
         if known is not None:
             return known
         free = free_indices(sums)
@@ -238,12 +245,12 @@ class Moving(Basis):
                                        product(tuple(f for f in (weight, away) if f != ONE))))
         step = Where(Apply("ne", (moved, ZERO)), Apply("div", (moved, count)))
         self.out[mean.tensor] = Equation(mean.tensor, axes, TRUE, step)
-        self.means[key_of(sums)] = mean
+        self.moved.means[key_of(sums)] = mean
         plain = next((t for t in self.carries if self.out[t].axes == axes and _alike(self.out[t].body, sums)), None)
         if plain is not None:
             counts: list[Term] = [count]
             counts += [Size(self.index.set.extent)] if weight == ONE and fold.domain == TRUE else []
-            self.means.update({Apply("div", (self._result(plain), c)): mean for c in counts})
+            self.moved.means.update({Apply("div", (self._result(plain), c)): mean for c in counts})
         return mean
 
     def _moments(
@@ -260,21 +267,21 @@ class Moving(Basis):
             away = raised(Apply("sub", (value, mean)), j)
             own = Fold("sum", fold.bound, fold.domain, product(tuple(f for f in (weight, away) if f != ONE)))
             key = (key_of(own), mean, j)
-            if key not in self.about:
+            if key not in self.moved.about:
                 made = Read(self._fresh(equation.target, "moment"), equation.axes)
                 axes = tuple(a for a in equation.axes if isinstance(a, Position) and a.index in free_indices(own))
                 made = Read(made.tensor, axes)
                 self._carried(made, ONE)
                 grown = Apply("add", (self._share(made, own), *translated(before, moved, j)))
                 self.out[made.tensor] = Equation(made.tensor, axes, TRUE, grown)
-                self.about[key] = made
-            moments[j] = self.about[key]
+                self.moved.about[key] = made
+            moments[j] = self.moved.about[key]
             if j < power:
-                before[j] = self._before(self.about[key])
+                before[j] = self._before(self.moved.about[key])
         return moments
 
     def _offset(self, equation: Equation, fold: Fold, found: Offset) -> None:
-        """The fold from one about the running maxima in its difference; Entangled where that has none."""
+        """Makes the fold of one about the running maxima in its difference. Raises Entangled where that has none."""
         results = [(side, part) for side, part in addends(found.difference) if self._holds(part)]
         near = [(side, part) for side, part in results if self._maximum(part, fold)]
         if not near or fold.op != "sum" or fold.bound != (self.index,):
@@ -286,7 +293,7 @@ class Moving(Basis):
         self.held.add(made.tensor)
         self.out[made.tensor] = Equation(made.tensor, equation.axes, TRUE, ONE)
         away = _without(found.difference, [part for _, part in left])
-        self.offsets[made.tensor] = total.tensor, replace(fold, body=product((*weights, away))), near
+        self.moved.offsets[made.tensor] = total.tensor, replace(fold, body=product((*weights, away))), near
         rest = [product((*found.outer, signed(left), total))] if left else []
         self._finish(equation, added([product((*found.outer, made)), *rest]))
 
@@ -300,8 +307,8 @@ class Moving(Basis):
             key_of(replace(body, op="sum", body=ONE)) == key_of(replace(fold, op="sum", body=ONE))
 
     def _followed(self, made: str, mantissa: Read, reference: Read | None) -> None:
-        """The equation of a difference's fold, once the sum of its weights has the scale e^reference, or none."""
-        _, fold, near = self.offsets[made]
+        """Adds the equation of a difference's fold, once the sum of its weights has the scale e^reference, or none."""
+        _, fold, near = self.moved.offsets[made]
         axes, body = self.out[made].axes, fold.body
         moment = Read(made if reference is None else self._fresh(made, "scaled"), axes)
         moves = signed([(side, Apply("sub", (part, self._as_before(part)))) for side, part in near])
@@ -317,7 +324,7 @@ class Moving(Basis):
             self.out[made] = Equation(made, axes, TRUE, product((Apply("exp", (reference,)), moment)))
         self._carried(moment, ONE)
         grown = added([self._share(moment, replace(fold, body=body)), moved])
-        self.carries[moment.tensor] = Carry(moment.tensor, "sum", None if reference is None else reference.tensor)
+        self.carries[moment.tensor] = CarriedFold(moment.tensor, "sum", None if reference is None else reference.tensor)
         self.out[moment.tensor] = Equation(moment.tensor, axes, TRUE, grown)
 
     def _as_before(self, term: Term) -> Term:
@@ -329,7 +336,7 @@ class Moving(Basis):
 
     def _carried(self, made: Read, body: Term) -> None:
         self.held.add(made.tensor)
-        self.carries[made.tensor] = Carry(made.tensor, "sum")
+        self.carries[made.tensor] = CarriedFold(made.tensor, "sum")
         self.out[made.tensor] = Equation(made.tensor, made.subs, TRUE, body)
 
     def _share(self, of: Read, fold: Fold) -> Read:
@@ -352,13 +359,13 @@ class Moving(Basis):
                 equation = self.out[inner.tensor]
                 by = dict(zip(equation.indices, inner.subs, strict=True))
                 return self._settled(substitute(equation.body, by))
-            return self.means.get(inner, inner)
+            return self.moved.means.get(inner, inner)
 
         return transform(simplify(term, ALL), change)
 
     def _settle(self) -> None:
-        """Quotients of sums that are carried as means."""
+        """Puts running means in place of the quotients of sums that they are."""
         for target in self.finishes:
-            body = transform(self.out[target].body, lambda t: self.means.get(t, t))
+            body = transform(self.out[target].body, lambda t: self.moved.means.get(t, t))
             self.out[target] = Equation(target, self.out[target].axes, self.out[target].domain, body,
                                         self.out[target].source)

@@ -22,7 +22,7 @@ from einc.planning.analysis.ranges import nonempty
 from einc.planning.analysis.scatters import named_by, scattered
 from einc.planning.contractions.materialise import unstored
 from einc.planning.contractions.nested import split_fold, with_batches
-from einc.planning.streaming.passes import Carry, Streamed
+from einc.planning.streaming.passes import CarriedFold, Streamed
 from einc.planning.streaming.stream import unbounded
 
 
@@ -63,7 +63,7 @@ class Shares:
     late: tuple[Equation, ...]
     direct: tuple[Equation, ...] = ()
     beside: tuple[Equation, ...] = ()
-    grow: tuple[Carry, ...] = ()
+    grow: tuple[CarriedFold, ...] = ()
     stream: Index | None = None
 
     @property
@@ -97,7 +97,7 @@ def shares(equations: tuple[Equation, ...], kept: frozenset[str], program: Norma
     grid = max(fitting, key=lambda i: (sum(i in e.indices for e in stored), nominal(i.set)))
     by = {e.target: e for e in equations}
     names, passed, late, direct, grow = (set(program.tensors), list[Equation](), list[Equation](), list[Equation](),
-                                         list[Carry]())
+                                         list[CarriedFold]())
     stream = {b for e in stored for b in _bound(e) if b.set.cls in PLACES} - {grid}
     for equation in equations:
         body = equation.body
@@ -107,7 +107,7 @@ def shares(equations: tuple[Equation, ...], kept: frozenset[str], program: Norma
             direct.append(equation)
         elif len(stream) == 1 and _counted(equation, body, program.tensors):
             direct.append(equation)
-            grow.append(Carry(equation.target, body.op))
+            grow.append(CarriedFold(equation.target, body.op))
         else:
             name = unused(f"{equation.target}_row", names)
             row, share = _by_rows(equation, body, grid, name, {**program.by_target, **by})

@@ -17,7 +17,7 @@ from einc.planning.analysis.ranges import reach
 
 
 @dataclass(frozen=True)
-class Carry:
+class CarriedFold:
     """A result that grows tile by tile; with a reference it is rescaled by exp(r − r′) when the reference grows."""
 
     target: str
@@ -65,7 +65,7 @@ class Streamed:
 
     equations: tuple[Equation, ...]
     index: Index | None
-    carries: tuple[Carry, ...]
+    carries: tuple[CarriedFold, ...]
     notes: tuple[str, ...] = ()
     base2: bool = False
     before: Mapping[str, str] = field(default_factory=dict)

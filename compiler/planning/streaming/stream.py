@@ -22,7 +22,7 @@ from einc.ir.sums import added, product
 from einc.ir.terms import ZERO, Apply, Const, Fold, Read, Term, Where, const, free_indices, reads, substitute, transform
 from einc.planning.analysis.ranges import nonempty
 from einc.planning.streaming.moments import Moving, exponent, moment, offset
-from einc.planning.streaming.passes import Carry, Streamed
+from einc.planning.streaming.passes import CarriedFold, Streamed
 from einc.planning.streaming.separate import Entangled, separate
 from einc.transforms.laws import ALL, exponentials
 from einc.transforms.laws.empty_folds import over_nothing
@@ -152,7 +152,7 @@ class _Pass(Moving):
     # stabilise
 
     def stabilise(self) -> None:
-        """Folds of exp(e) carried relative to the running maximum of e."""
+        """Carries folds of exp(e) relative to the running maximum of e."""
         scaled: dict[str, tuple[Read, Read]] = {}
         for target in list(self.carries):
             equation = self.out[target]
@@ -167,11 +167,11 @@ class _Pass(Moving):
             mantissa = self._fresh(target, "scaled")
             axes = equation.axes
             self.out[mantissa] = Equation(mantissa, axes, equation.domain, body)
-            self.carries[mantissa] = Carry(mantissa, equation.body.op, reference)
+            self.carries[mantissa] = CarriedFold(mantissa, equation.body.op, reference)
             del self.carries[target]
             self._finish(equation, Apply("mul", (Apply("exp", (self._result(reference),)), Read(mantissa, axes))))
             scaled[target] = Read(mantissa, axes), self._result(reference)
-        for made, (total, *_) in self.offsets.items():
+        for made, (total, *_) in self.moved.offsets.items():
             self._followed(made, *scaled.get(total, (self._result(total), None)))
 
     def _reference(self, equation: Equation, power: Term) -> str:
@@ -181,7 +181,7 @@ class _Pass(Moving):
     # finish
 
     def finish(self) -> None:
-        """What stands outside the folds, simplified: scales that cancel are gone."""
+        """Simplifies what stands outside the folds: scales that cancel are gone."""
         self._settle()
         bodies: dict[str, Term] = {}
         for target in self._finish_order():
@@ -237,8 +237,8 @@ class _Pass(Moving):
         made = Streamed(tuple(self.out[t] for t in order), self.index, carries, before=before)
         return _lettered(made, self.source, others)
 
-    def _guard(self, kept: frozenset[str], carries: tuple[Carry, ...]) -> None:
-        """Rows without a point: what is stored is what the source gives for folds over nothing."""
+    def _guard(self, kept: frozenset[str], carries: tuple[CarriedFold, ...]) -> None:
+        """Guards rows without a point: what is stored is what the source gives for folds over nothing."""
         folds = [self.out[c.target] for c in carries]
         domains = {e.body.domain for e in folds if isinstance(e.body, Fold)}
         references = [c.reference for c in carries if c.reference]

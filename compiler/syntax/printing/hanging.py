@@ -62,7 +62,7 @@ def hung(node: s.Scripted, outside: Callable[[str], bool], together: bool) -> tu
 
 
 def _placed(out: list[Hung], level: Literal["lower", "upper"]) -> None:
-    """A place for the labels of a level: before its first script."""
+    """Adds a place for the labels of a level: before its first script."""
     if not any(_marks(x) and x.level == level for x in out):
         at = next((n for n, x in enumerate(out) if x.level == level), len(out))
         out.insert(at, Hung(level))

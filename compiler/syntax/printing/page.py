@@ -95,7 +95,7 @@ class _Page:
         self.rows, self.listed, self.kind = [], [], ""
 
     def told(self, until: int) -> None:
-        """The comments up to a place, as a paragraph."""
+        """Writes the comments up to a place, as a paragraph."""
         found: list[str] = []
         while self.comments and self.comments[0][0] < until:
             start, end = self.comments.pop(0)
@@ -146,7 +146,7 @@ class _Page:
             self.listed[-1] += f" ({escaped(remark)})"
 
     def block(self, statement: s.Statement) -> None:
-        """What heads a block as a sentence, and the block set in."""
+        """Writes what heads a block as a sentence, and the block set in."""
         self.close()
         heads = ", ".join(self.writer.text(c.body) for c in statement.clauses)
         first = statement.clauses[0].body

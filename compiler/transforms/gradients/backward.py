@@ -99,7 +99,7 @@ class _Backward:
         return frozenset(root.log for root in self.scaled.roots.values())
 
     def complete(self, wanted: Iterable[str]) -> None:
-        """Everything that the gradients read, made again or saved."""
+        """Adds everything that the gradients read: what is made again, and what is saved."""
         self.by = self._tidy(wanted)
         waiting, seen = list(wanted), set[str]()
         known = {e.target: e for e in self.scaled.program.equations}
@@ -236,8 +236,9 @@ class _Backward:
             self._saved_as(key, replace(equation, target=unused(f"{key}_saved", self.tensors), body=value))
 
     def _saved_as(self, key: str, equation: Equation) -> None:
-        """A value of the forward program, which may have it already under another name
-        and with its axes in another order."""
+        """Saves a value of the forward program, which may have it already under another name and with its axes in
+        another order.
+        """
         form = _form(equation)
         # which are rounded as the data is
         shown = {k for _, k in self.plain.outputs} if key in self.logs else set[str]()

@@ -76,7 +76,7 @@ class Sweep:
     compared: set[str] = field(default_factory=set)  # the values that are compared with them
 
     def run(self) -> None:
-        """Every cotangent, from the outputs to the inputs."""
+        """Makes every cotangent, from the outputs to the inputs."""
         self._moving, self._where = _moving(self.program, self.still), dict[str, Term]()
         self._letters = letters_by_set(self.program)
         for _, key in self.program.outputs:

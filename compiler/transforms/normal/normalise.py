@@ -123,7 +123,7 @@ def with_normal(program: NormalProgram) -> NormalProgram:
         work.add(equation)
     everything = {**by, **work.equations}
     ordered = [everything[key] for key in in_order(everything, list(program.repeats))]
-    return program.but(equations=ordered, tensors=work.tensors)
+    return with_letters(program.but(equations=ordered, tensors=work.tensors), program.tensors)
 
 
 def _flat(program: Program, tensors: dict[str, Tensor]) -> tuple[list[Equation], dict[str, Tensor]]:

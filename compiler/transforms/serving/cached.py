@@ -56,7 +56,8 @@ def growing(program: TypedProgram) -> IndexSet:
 
 
 def _ordered(program: TypedProgram, along: IndexSet) -> None:
-    """Refused where a loop over the positions leaves more than states of one size, or stands beside other loops."""
+    """Raises Refused where a loop over the positions leaves more than states of one size, or stands beside other loops.
+    """
     mine = [loop for loop in program.repeats if loop.index.set == along]
     if mine and len(mine) < len(program.repeats):
         raise Refused(f"`{program.name}` has rounds over positions and others, and a step goes through one kind",

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from einc.ir.domains import difference
 from einc.ir.draft import unused
@@ -52,7 +53,7 @@ def stepped(program: TypedProgram, along: IndexSet, kept: frozenset[str], made: 
 
     With `drops` the past may lack its first positions. What is `given` the caller gives for all positions.
     """
-    work = _Work(program, along, kept, made, drops, given)
+    work = _Work(program, along, _Past(kept, made, given), drops)
     outputs = tuple((name, work.version(key, work.own(key))) for name, key in program.outputs)
     for repeat in program.repeats:
         for state in repeat.states:
@@ -63,14 +64,36 @@ def stepped(program: TypedProgram, along: IndexSet, kept: frozenset[str], made: 
     return work.step(outputs)
 
 
-@dataclass
-class _Work:
-    program: TypedProgram
-    along: IndexSet
+@dataclass(frozen=True)
+class _Past:
+    """What there is of the past: tensors that are kept, that are made again, and that the caller gives."""
+
     kept: frozenset[str]
     made: frozenset[str]
+    given: frozenset[str]
+
+
+@dataclass
+class _Sizes:
+    """The names of the sizes of the past and of what was dropped, the number of what was dropped, and the sets of all
+    positions and of those before the new ones.
+    """
+
+    past: str
+    dropped: str
+    behind: Extent
+    whole: IndexSet
+    before: IndexSet
+
+
+@dataclass
+class _Work:
+    """A program while its step is made: the versions of tensors that are made so far, and their equations."""
+
+    program: TypedProgram
+    along: IndexSet
+    there: _Past
     drops: bool = False
-    given: frozenset[str] = frozenset()
     tensors: dict[str, Tensor] = field(default_factory=dict)
     equations: dict[str, Equation] = field(default_factory=dict)
     names: dict[tuple[str, Kinds], str] = field(default_factory=dict)
@@ -79,20 +102,35 @@ class _Work:
     resumed: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Names the sizes of the cache, and finds where each tensor is defined."""
+        """Names the sizes of the cache."""
         program = self.program
-        sizes = {n for t in program.tensors.values() for s in t.slots for n in s.set.extent.sizes}
-        self.past = unused("past", {*program.tensors, *sizes, *program.sizes})
-        self.dropped = unused("dropped", {*program.tensors, *sizes, *program.sizes}) if self.drops else ""
-        self.behind = size(self.dropped) if self.dropped else number(0)
-        self.whole = replace(self.along, extent=self.along.extent + size(self.past))
-        self.before = replace(self.along, extent=size(self.past))
-        self.by = program.by_target
-        self.rounds: dict[str, IndexLoop] = {
-            key: r for r in program.repeats for key in (*r.inside, *(state for state, _, _ in r.states))}
-        self.ordered = {key: r.index for key, r in self.rounds.items() if r.index.set == self.along}
-        self.shown = {key for _, key in program.outputs}.union(*program.kept.values())
+        named = {n for t in program.tensors.values() for s in t.slots for n in s.set.extent.sizes}
+        past = unused("past", {*program.tensors, *named, *program.sizes})
+        dropped = unused("dropped", {*program.tensors, *named, *program.sizes}) if self.drops else ""
+        self.sizes = _Sizes(past, dropped, size(dropped) if dropped else number(0),
+                            replace(self.along, extent=self.along.extent + size(past)),
+                            replace(self.along, extent=size(past)))
         self.taken = {*program.tensors}
+
+    @cached_property
+    def by(self) -> Mapping[str, Equation]:
+        """The equations of the program by what they define."""
+        return self.program.by_target
+
+    @cached_property
+    def rounds(self) -> Mapping[str, IndexLoop]:
+        """The loop in which each tensor is made."""
+        return {key: r for r in self.program.repeats for key in (*r.inside, *(state for state, _, _ in r.states))}
+
+    @cached_property
+    def ordered(self) -> Mapping[str, Index]:
+        """The index of the loop over positions in which each tensor is made."""
+        return {key: r.index for key, r in self.rounds.items() if r.index.set == self.along}
+
+    @cached_property
+    def shown(self) -> frozenset[str]:
+        """The outputs, and what loops keep."""
+        return frozenset(key for _, key in self.program.outputs).union(*self.program.kept.values())
 
     # versions
 
@@ -108,9 +146,9 @@ class _Work:
         tensor = self.program.tensors[key]
         if not any(kinds):
             name = key
-        elif kinds == (True,) and key in self.kept:
+        elif kinds == (True,) and key in self.there.kept:
             return self._kept(key)
-        elif kinds == (True,) and key in self.given:
+        elif kinds == (True,) and key in self.there.given:
             name = key
         elif tensor.role != "weight" and self._lacks(key, kinds):
             raise Unkept(key)
@@ -118,7 +156,8 @@ class _Work:
             name = key if not kinds[0] and key not in self.tensors else self._fresh(f"{key}_all")
         self.names[key, kinds] = name
         left = list(kinds)
-        slots = tuple(replace(s, set=self.whole) if s.set == self.along and left.pop(0) else s for s in tensor.slots)
+        slots = tuple(replace(s, set=self.sizes.whole) if s.set == self.along and left.pop(0) else s
+                      for s in tensor.slots)
         text = tensor.text if name == key else name
         self.tensors[name] = replace(tensor, key=name, text=text, slots=slots)
         if key in self.by:
@@ -133,7 +172,7 @@ class _Work:
         if key in self.ordered:  # rounds of the past are not run again
             mine = [i for i in self.by[key].indices if i.set == self.along]
             return any(whole for i, whole in zip(mine, kinds, strict=True) if i == self.ordered[key])
-        return kinds == (True,) and key not in self.made
+        return kinds == (True,) and key not in self.there.made
 
     def _fresh(self, stem: str) -> str:
         name = unused(stem, self.taken)
@@ -147,7 +186,8 @@ class _Work:
         self.names[key, (True,)] = name
         at = next(n for n, s in enumerate(tensor.slots) if s.set == self.along)
         letters = _letters(tensor.slots)
-        was, whole = Index(unused("p", {i.name for i in letters}), self.before), Index(letters[at].name, self.whole)
+        was = Index(unused("p", {i.name for i in letters}), self.sizes.before)
+        whole = Index(letters[at].name, self.sizes.whole)
 
         def read(source: str, index: Index, *layer: Position) -> Read:
             return Read(source, (*layer, *(Position(index if n == at else i) for n, i in enumerate(letters))))
@@ -159,7 +199,7 @@ class _Work:
         self.tensors[name] = Tensor(name, name, _over(tensor.slots, at, whole), "local", tensor.element)
         parts = ((was, read(past, was, *layer)), (letters[at], read(new, letters[at])))
         self.equations[name] = Equation(name, read(name, whole).subs, TRUE, Join(whole, parts))
-        self.sums[self.whole] = (was, letters[at])
+        self.sums[self.sizes.whole] = (was, letters[at])
         self.caches.append((key, past, name))
         return name
 
@@ -174,7 +214,7 @@ class _Work:
         self.tensors[past] = Tensor(past, past, tensor.slots, "cache", wide)
         self.tensors[begin] = Tensor(begin, begin, tensor.slots, "local", wide)
         axes = tuple(map(Position, _letters(tensor.slots)))
-        count = Size(self.behind + size(self.past))
+        count = Size(self.sizes.behind + size(self.sizes.past))
         body = Apply("add", (Where(Apply("eq", (count, ZERO)), Read(first, axes)),
                              Where(Apply("lt", (ZERO, count)), Read(past, axes))))
         self.equations[begin] = Equation(begin, axes, TRUE, body)
@@ -196,7 +236,7 @@ class _Work:
         return rebuild(axis, tuple(self._axis(kid, whole) for kid in children(axis)))
 
     def _letter(self, index: Index, whole: Mapping[Index, bool]) -> Index:
-        return Index(index.name, self.whole) if whole.get(index) else index
+        return Index(index.name, self.sizes.whole) if whole.get(index) else index
 
     def _term(self, term: Term, whole: Mapping[Index, bool]) -> Term:
         """The term over new or all positions: `whole` says of each index along the sequence whether it has all of
@@ -204,7 +244,7 @@ class _Work:
         added to them."""
         match term:
             case Position(index) if index.set == self.along:
-                shift = self.behind if whole[index] else self.behind + size(self.past)
+                shift = self.sizes.behind if whole[index] else self.sizes.behind + size(self.sizes.past)
                 here = Position(self._letter(index, whole))
                 return Apply("add", (here, Size(shift))) if shift.terms else here
             case Size(extent):
@@ -222,9 +262,9 @@ class _Work:
     def _compared(self, term: Apply, left: Term, right: Term, whole: Mapping[Index, bool]) -> Term:
         """A comparison; where what was dropped is added on both sides it is left out."""
         sides = [self._term(side, whole) for side in (left, right)]
-        behind, self.behind = self.behind, number(0)
+        behind, self.sizes.behind = self.sizes.behind, number(0)
         plain = [self._term(side, whole) for side in (left, right)]
-        self.behind = behind
+        self.sizes.behind = behind
         same = difference(*sides)
         return replace(term, args=tuple(plain if same is not None and same == difference(*plain) else sides))
 
@@ -242,14 +282,14 @@ class _Work:
             else:
                 kinds += [True] if slot.set == self.along else []
                 made = self._term(sub, whole) if not isinstance(sub, Position) or sub.index.set == self.along else sub
-                new.append(Apply("sub", (made, Size(self.behind))) if slot.set == self.along and self.drops
+                new.append(Apply("sub", (made, Size(self.sizes.behind))) if slot.set == self.along and self.drops
                            and not given else made)
         return Read(self.version(tensor, tuple(kinds)), tuple(new))
 
     def _extent(self, extent: Extent) -> Extent:
         """The extent with all positions in place of the new ones."""
         (name,) = self.along.extent.sizes
-        return extent.put({name: self.whole.extent + self.behind})
+        return extent.put({name: self.sizes.whole.extent + self.sizes.behind})
 
     # the program
 
@@ -272,7 +312,7 @@ class _Work:
             replace(self.program.but(equations=self.equations.values(), tensors={**others, **self.tensors},
                                      outputs=outputs,
                                      loops=repeats), sums={**self.program.sums, **self.sums}),
-            self.past, tuple(self.caches), self.whole, left, self.dropped,
+            self.sizes.past, tuple(self.caches), self.sizes.whole, left, self.sizes.dropped,
         )  # fmt: skip
 
 

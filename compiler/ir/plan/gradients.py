@@ -1,0 +1,91 @@
+"""What stands around modules: a class with weights, the two halves of a gradient, pieces in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from einc.ir.indices import Extent, Index
+from einc.ir.plan.modules import Module
+from einc.ir.plan.operations import Recurrence, StateScan
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """How a weight begins: ones where it scales, zeros where it is added, else normal;
+    `over` is how many products a sum takes."""
+
+    key: str
+    start: Literal["ones", "zeros", "normal"]
+    over: Extent
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleClass:
+    """A class around the function. `rates` are scalars that chance is compared with,
+    `seeds` those that it is made of."""
+
+    weights: tuple[Weight, ...]
+    rates: frozenset[str]
+    seeds: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Gradient:
+    """A module in two halves. `forward` gives the outputs, and after them what is saved; `backward` takes inputs of
+    `forward`, what was saved, and a cotangent for each output of numbers, and gives the gradients.
+
+    `saved` are (output of `forward`, input of `backward`), `cotangents` (output, input of `backward`), `gradients`
+    (input of `forward`, output of `backward`), all by their keys; inputs that both halves have, have one key in both.
+    `plain` is `forward` with nothing saved, where that is faster: it has the same inputs.
+    """
+
+    forward: Module
+    backward: Module
+    saved: tuple[tuple[str, str], ...]
+    cotangents: tuple[tuple[str, str], ...]
+    gradients: tuple[tuple[str, str], ...]
+    plain: Module | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the forward module."""
+        return self.forward.name
+
+    @property
+    def shown(self) -> tuple[tuple[str, str], ...]:
+        """The outputs that a caller sees: all up to the last that is not merely saved."""
+        merely = {key for key, _ in self.saved} - {key for key, _ in self.cotangents}
+        last = max(n for n, (_, key) in enumerate(self.forward.outputs) if key not in merely)
+        return self.forward.outputs[: last + 1]
+
+
+@dataclass(frozen=True, slots=True)
+class GradientLoop:
+    """Rounds in order where one round has a gradient: `Loop` but for its body. Inputs of `body.forward` are given, and
+    those outputs of it that are not merely saved are the next values of the states and the parts of what is kept.
+    """
+
+    index: Index
+    body: Gradient
+    given: tuple[tuple[str, str, int | None], ...]
+    counter: str
+    states: tuple[tuple[str, str, str], ...]
+    kept: tuple[tuple[str, str, int], ...]
+    sizes: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentedModule:
+    """A program with rounds, in pieces that have gradients. `whole` has what the caller gives and gets,
+    and no steps: the pieces read inputs and buffers of it by their keys, and what one of them gives
+    that is not merely saved is a buffer of it. Steps among the pieces are differentiated by torch.
+    """
+
+    whole: Module
+    pieces: tuple[Gradient | GradientLoop | Recurrence | StateScan, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of the whole module."""
+        return self.whole.name

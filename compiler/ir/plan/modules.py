@@ -1,0 +1,203 @@
+"""Modules: inputs, outputs, buffers and steps, with the steps that call modules of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+from einc.ir.elements import Element
+from einc.ir.indices import Extent, Index, IndexSet
+from einc.ir.plan.operations import Leaf, Operation
+from einc.ir.programs import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A stored tensor; `axes` are its slots' letters."""
+
+    name: str
+    axes: tuple[str, ...]
+    sets: tuple[IndexSet, ...]
+    element: Element
+    role: Literal["input", "weight", "cache", "place", "local", "output", "derived"]
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One way to do a few steps: what it is called, and for each of its steps what that
+    makes, its operations and its bytes."""
+
+    label: str
+    prices: tuple[tuple[str, Extent, Extent], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choose(Operation):
+    """The call takes the body whose price at its sizes is lowest: Σ max(operations,
+    balance · bytes). Each body has an option."""
+
+    does: ClassVar[str] = "choose"
+    balance: int
+    options: tuple[Option, ...]
+
+    @property
+    def ways(self) -> tuple[tuple[Option, tuple[Leaf, ...]], ...]:
+        """Each option with its steps."""
+        return tuple(zip(self.options, self.bodies, strict=True))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loop(Operation):
+    """The body once for each value of the index, in order: a function of its own that is called in a loop.
+
+    It reads what the body is given, for each of which `given` has the input of the body and the axis of which each
+    round takes its own place, and then the first value of each state. It writes the states; `following` are what the
+    body makes their next values. After them it writes what each round makes a part of; `parts` are the outputs of the
+    body that are these parts, each with the axis along which they lie one after the other. `counter` is the input that
+    is the value itself, or empty; `sizes` are handed on.
+    """
+
+    does: ClassVar[str] = "rounds"
+    index: Index
+    body: Module
+    given: tuple[tuple[str, int | None], ...]
+    counter: str
+    following: tuple[str, ...]
+    parts: tuple[tuple[str, int], ...]
+    sizes: tuple[tuple[str, str], ...]
+
+    @property
+    def inputs(self) -> tuple[tuple[str, str, int | None], ...]:
+        """Each input of the body, with its buffer and the axis of which each round takes its own place."""
+        return tuple((key, buffer, axis) for (key, axis), buffer in zip(self.given, self.reads, strict=False))
+
+    @property
+    def states(self) -> tuple[tuple[str, str, str], ...]:
+        """Each state: its buffer, the buffer of its first value, and what the body makes the next value."""
+        return tuple(zip(self.writes[:len(self.following)], self.reads[len(self.given):], self.following, strict=True))
+
+    @property
+    def kept(self) -> tuple[tuple[str, str, int], ...]:
+        """Each value of which a round makes a part: its buffer, the part, and the axis along which they lie."""
+        return tuple((buffer, part, axis) for buffer, (part, axis) in zip(self.writes[len(self.following):], self.parts,
+                                                                          strict=True))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PerRequest(Operation):
+    """The body once for each request, on the positions that are its own: a function of
+    its own that is called in a loop.
+
+    `given` are for each of `reads` the input of the body and how each request has it, `made` for each of
+    `writes` the output of the body and how: its part along an axis, in the order of requests; one of its
+    own, of which there is a list; or None, the same for all. `own` says for sizes of the body which of a
+    request's they are, `sizes` are handed on.
+    """
+
+    does: ClassVar[str] = "each"
+    body: Module
+    given: tuple[tuple[str, Share], ...]
+    made: tuple[tuple[str, Share], ...]
+    own: tuple[tuple[str, Literal["new", "past", "dropped"]], ...]
+    sizes: tuple[tuple[str, str], ...]
+
+    @property
+    def inputs(self) -> tuple[tuple[str, str, Share], ...]:
+        """Each input of the body, with its buffer and how each request has it."""
+        return tuple((key, buffer, share) for (key, share), buffer in zip(self.given, self.reads, strict=True))
+
+    @property
+    def outputs(self) -> tuple[tuple[str, str, Share], ...]:
+        """Each buffer that is written, with the output of the body and how each request has it."""
+        return tuple((buffer, key, share) for (key, share), buffer in zip(self.made, self.writes, strict=True))
+
+
+Share = int | Literal["own"] | None
+Step = Leaf | Choose | Loop | PerRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """The input that holds how long the pieces of an axis are, what that axis is long,
+    and the buffers that follow from it.
+
+    For each element of the axis its piece, in numbers from `first`, and its offset, the sum of the lengths before; for
+    each piece its start, which is the same. A name is empty where nothing reads it.
+    """
+
+    given: str
+    pieces: Extent
+    total: Extent
+    first: int
+    piece: str
+    offset: str
+    start: str
+
+    def named(self, names: Mapping[str, str]) -> Lengths:
+        """With other names for tensors."""
+        piece, offset, start = (names.get(key, "") for key in (self.piece, self.offset, self.start))
+        return replace(self, given=names[self.given], piece=piece, offset=offset, start=start)
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """What is said of a step that adds positions to those before.
+
+    `past`, `new` and `dropped` name sizes: the number of positions that the cache has, of those that the step adds, and
+    of those before, which the cache has no longer. So many positions, the largest of `back`, are all that a step reads
+    of the past. So many, where the text says it and `page` is not 0, stand in a page of a cache. `states` are what the
+    cache has of a state, and the buffer that takes its place once the step is done.
+    """
+
+    past: str
+    new: str
+    dropped: str = ""
+    back: tuple[Extent, ...] = ()
+    page: int = 0
+    states: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A whole program. `sizes` are read from the inputs or given at the call; `fixed` are set at compile time."""
+
+    name: str
+    source: str
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[tuple[str, str], ...]
+    buffers: dict[str, Buffer]
+    steps: tuple[Step, ...]
+    fixed: dict[str, int]
+    sizes: frozenset[str]
+    sets: tuple[IndexSet, ...]  # every set in use, so that extents can be checked to be whole
+    keys: tuple[tuple[str, IndexSet], ...]  # integer inputs whose elements stand in a slot, and the slot's set
+    lengths: tuple[Lengths, ...] = ()  # of axes that hold pieces of different lengths
+    generation: Generation | None = None
+
+    @property
+    def past(self) -> str:
+        """The size that is the number of positions in the cache, of a step of a
+        generation; the empty text for any other module."""
+        return "" if self.generation is None else self.generation.past
+
+    @property
+    def new(self) -> str:
+        """The size that is the number of positions that a step of a generation adds."""
+        return "" if self.generation is None else self.generation.new
+
+    @property
+    def dropped(self) -> str:
+        """The size that is the number of positions before those of the cache, which it has no longer."""
+        return "" if self.generation is None else self.generation.dropped
+
+    @property
+    def given(self) -> tuple[Tensor, ...]:
+        """The inputs that a caller gives."""
+        return tuple(t for t in self.inputs if t.role not in ("cache", "place"))
+
+    @property
+    def unpaged(self) -> bool:
+        """Whether all that a step of a generation keeps are states, one for each text: they lie in no pages."""
+        states = set() if self.generation is None else {key for key, _ in self.generation.states}
+        return bool(states) and all(t.key in states for t in self.inputs if t.role == "cache")
