@@ -84,8 +84,8 @@ def _joins(exponent: Term, products: set[str]) -> bool:
 
 
 def _cancels(term: Term, references: set[str], carried: set[str]) -> bool:
-    """Whether a sum has a reference and another sum of the pass, as logsumexp(x) - Σ softmax(x) x: it may be small where
-    its parts are large, and has the digits of that difference only where both were made of one maximum."""
+    """Whether a sum has a reference and another sum of the pass, as log Σ e^x - Σ p x has, p = e^x / Σ e^x: it may be
+    small where its parts are large, and has the digits of that difference only where both were made of one maximum."""
     parts = [part for _, part in addends(term)]
     bare = [part for part in parts if any(isinstance(f, Read) and f.tensor in references for f in factors(part))]
     others = [part for part in parts if part not in bare and not (isinstance(part, Apply) and part.op == "log")]
