@@ -14,6 +14,7 @@ from random import Random
 import numpy as np
 import pytest
 from causal_programs import SIZES, changed_after, checked, inputs, text
+from cpp_texts import NEEDED
 from helpers import Arrays, called, meaning, tensors
 from texts import problems
 from triton_modes import interpreted, tiled
@@ -94,6 +95,13 @@ def test_no_triton_file_of_an_accepted_text_reads_later_positions(first: int) ->
     with interpreted():
         for seed, program in accepted(range(first, first + 4)):
             assert not leaks(program, seed, emitted(program, "triton"), 1), text(seed)
+
+
+@NEEDED
+@pytest.mark.parametrize("first", [4000, *(pytest.param(n, marks=pytest.mark.whole) for n in range(4100, 4500, 100))])
+def test_no_compiled_file_of_an_accepted_text_reads_later_positions(first: int) -> None:
+    for seed, program in accepted(range(first, first + 5)):
+        assert not leaks(program, seed, emitted(program, "cpp"), 2), text(seed)
 
 
 def outcome(seed: int) -> str:

@@ -254,8 +254,8 @@ def compare(outputs: Tensors, reference: Mapping[str, measure.Numbers],
                 asked = f": {magnitudes.MEAN:g} times that of eager"
         good = good and far.good
         verdict = "ok" if far.good else "TOO FAR"
-        bound = f"bound {far.bound:.0e} relative{asked}{' ' if asked else ', '}{kind}"
-        lines.append(f"error        {name}: relative {far.relative:.2e}, largest {far.largest:.2e}; {verdict} ({bound})")
+        lines.append(f"error        {name}: relative {far.relative:.2e}, largest {far.largest:.2e}; {verdict} "
+                     f"(bound {far.bound:.0e} relative{asked or ','} {kind})")
     return good, lines
 
 
