@@ -16,8 +16,8 @@ from einc.ir.plan import Dot, Kernel, Let, Map, PreviousCarry, Reduce, Scan, Sca
 
 
 def shared(kernel: Kernel) -> bool:
-    """Whether the passed axis of a tile can be shared among programs: all that is carried are folds, merged by their own
-    law, or sums about such folds, which follow them to the whole.
+    """Whether the passed axis of a tile can be shared among programs: all that is carried are folds, merged by their
+    own law, or sums about such folds, which follow them to the whole.
     """
     carried = [let for let in kernel.lets if let.carry is not None]
     if kernel.stream is None or not carried or any(let.kind != "real" for let in carried):
@@ -29,11 +29,12 @@ def shared(kernel: Kernel) -> bool:
 
 
 def _is_fold(let: Let) -> bool:
+    """Whether a let is a fold over elements, so that two states of it merge by its law."""
     return isinstance(let.op, Dot | Reduce | ScatterAdd)
 
 
 def _follows(let: Let) -> bool:
-    """Whether what is carried is a sum with a scale, of which each state is moved to other maxima by what its own were."""
+    """Whether what is carried is a sum with a scale, of which each state is moved to other maxima from its own."""
     return isinstance(let.op, Map) and let.carry is not None and let.carry.fold == "sum" and (
         let.carry.reference is not None)
 
