@@ -341,8 +341,8 @@ def empty(domain: Term, sizes: Mapping[str, int] = _NO_SIZES, cases: int = _CASE
                 against = (Apply("eq", pair),)
             case _:
                 against = ()
-        rest, given = {*known[:n], *known[n + 1:]}, list(chain(*said[:n], *said[n + 1:]))
-        if any(_proves_atom(_Search(given, sizes, _FEW), rest, x, sizes) for x in against):
+        others, given = {*known[:n], *known[n + 1:]}, list(chain(*said[:n], *said[n + 1:]))
+        if any(_proves_atom(_Search(given, sizes, _FEW), others, x, sizes) for x in against):
             return True
     return False
 
