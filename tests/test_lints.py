@@ -16,7 +16,7 @@ from einc.driver import pipeline
 from einc.errors.report import Report, Source
 from einc.ir.domains import empty
 from einc.ir.indices import Index, IndexSet, size
-from einc.ir.terms import Apply, Position, Term, both, const
+from einc.ir.terms import Apply, Position, Read, Term, both, const
 from einc.meaning.interpret import interpret
 
 SHIPPED = [x for x in sorted((Path(__file__).parent.parent / "specs").rglob("*.ein"))
@@ -59,6 +59,16 @@ def test_a_domain_called_empty_has_no_point(atoms: list[Apply]) -> None:
         for extent in (1, 2, 5):
             points = itertools.product(range(1, extent + 1), repeat=2)
             assert not any(holds(domain, {T: t, S: s}) for t, s in points)
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_values_in_a_circle_have_no_point(count: int) -> None:
+    """x < y < … < x, among conditions on values of which nothing else is said; without one of them there are points."""
+    names = [Read(f"x_{n}", (Position(T),)) for n in range(count)]
+    circle = [Apply("lt", pair) for pair in zip(names, [*names[1:], names[0]], strict=True)]
+    more = [Apply("le", (Read(f"y_{n}", (Position(T),)), names[0])) for n in range(9)]
+    assert empty(both(*more, *circle))
+    assert not any(empty(both(*more, *circle[:n], *circle[n + 1:])) for n in range(count))
 
 
 @pytest.mark.parametrize("under",

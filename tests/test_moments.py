@@ -214,3 +214,22 @@ def test_what_is_near_the_maximum_keeps_its_digits(magnitude: float, backend: st
             made = load(cut(source, tiles) if tiles else source, name.split("/")[1])
             found = made(**given[name]).double()
             assert ((found - want).abs() / want.abs().clamp(min=1e-3)).max() < far[name], name
+
+
+@pytest.mark.parametrize("backend", ["torch", pytest.param("cpp", marks=NEEDED)])
+@pytest.mark.parametrize("size", [1, 64, 2048])
+def test_a_maximum_less_another_sum_keeps_its_digits(size: int, backend: str) -> None:
+    """logsumexp(x) − Σ softmax(x) x is 0 where one logit leads, whatever its size: these are exact in float32."""
+    draw = torch.Generator().manual_seed(size)
+    q, k, v = (torch.randint(-9, 10, (1, 2, 70, 4), generator=draw).float() for _ in range(3))
+    logits = (size * q.double() @ k.double().mT / 2).masked_fill(torch.ones(70, 70).triu(1) > 0, -torch.inf)
+    shares = logits.softmax(-1)
+    want = -torch.special.xlogy(shares, shares).sum(-1)
+    sharp = want < 1e-9
+    assert sharp.sum() > 10
+    source = front.compile("gallery/entropy_penalty", backend).source
+    for tiles in (None, (2, 64)) if backend == "torch" else (None,):
+        made = load(cut(source, tiles) if tiles else source, "entropy_penalty")
+        found = made(Q=size * q, K=k, V=v).E.double()
+        torch.testing.assert_close(found[sharp], want[sharp], rtol=0, atol=1e-6)
+        torch.testing.assert_close(found, want, rtol=1e-5, atol=1e-5 * (1 + size))

@@ -173,6 +173,11 @@ def test_rounds_are_not_made_provable_by_another_letter(update: str) -> None:
 
 @pytest.mark.parametrize(("text", "code", "made"), [
     ("input x_t^k\noutput y_t^k = d_k^{-1/4} x_t^k", "E0201", ["(d_k)^{-1/4}"]),
+    ("input x_t^k\noutput y_t^k = √abs(x_t^k)", "E0111", ["(abs(x_t^k))"]),
+    ("input x_t^k\noutput y_t^k = 2 \\sqrt exp(x_t^k) x_t^k", "E0111", ["{exp(x_t^k)}"]),
+    ("input x_t^k\noutput y_t^k = x_t^k - √softcap(x_t^k, 2)", "E0111", ["(softcap(x_t^k, 2))"]),
+    ("input x_t^k\noutput y_t = \\sqrt mean_k(x_t^k)", "E0111", ["{mean_k(x_t^k)}"]),
+    ("input x_t^k\noutput y_t^k = √exp x_t^k", "E0111", []),
     ("input x_t^k\noutput y_t^k = exp(x_{t'}^k) x_t^k'", "E0108", []),
     ("input x_t^k\noutput y_t = Σ_{k'} x_t^k'", "E0108", ["^{k'}"]),
     ("input X'_t^k\noutput y_t^k = 2 X_t^k'", "E0108", ["'_t^k"]),
@@ -184,6 +189,7 @@ def test_what_is_offered_for_a_slip(text: str, code: str, made: list[str]) -> No
     report = told(Source("a.ein", INDICES + text + "\n"))
     assert {p.code for p in report.errors} == {code}
     assert [h.new for _, h in offered(report)][:1] == made
+    assert not any(h.text.startswith("declare it: `input d_k") for p in report.errors for h in p.helps)
     assert_sound(Source("a.ein", INDICES + text + "\n"))
 
 

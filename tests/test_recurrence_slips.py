@@ -190,3 +190,34 @@ def test_random_numbers_that_grow_are_tried_on_fewer_positions() -> None:
     assert done.exit_code == 0 and "sizes        T = 64: " in done.output, done.output
     done = CliRunner().invoke(main, ["run", "-", "--verify", "--sizes", "T=128"], input=text)
     assert done.exit_code == 1 and "sizes  " not in done.output, done.output
+
+
+GATED = (HEAD + "index e : feature(E)\ninput g_t^e, w_t^e\nS^{d e} = 0\nfor t in 1..T:\n"
+         "    S'^{d e} = g_t^e S^{d e} + v_t^d w_t^e\n    output o_t^d = Σ_e S'^{d e}\n    S^{d e} ← S'^{d e}\n")
+
+
+@pytest.mark.parametrize("gate", [1e10, 1e18, 0.0, -1.0])
+@pytest.mark.parametrize("backend", ["torch", pytest.param("cpp", marks=pytest.mark.skipif(
+    not COMPILER, reason="no C++ compiler is found"))])
+def test_gates_of_any_size_have_gradients(backend: str, gate: float) -> None:
+    """Gates far above 1, those that undo them later, 0 and −1, in two tiles: as in a loop in float64."""
+    draw = torch.Generator().manual_seed(0)
+    g = torch.rand(70, 2, generator=draw)
+    v, w = (torch.randn(70, 2, generator=draw) for _ in range(2))
+    g[10::11], g[13::11] = gate, 1 / gate if gate > 1 else 0.5
+    cotangent = torch.randn(70, 2, generator=draw)
+
+    def loop(g: torch.Tensor, v: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        state, found = torch.zeros(2, 2, dtype=g.dtype), []
+        for t in range(70):
+            state = g[t] * state + v[t, :, None] * w[t]
+            found.append(state.sum(1))
+        return torch.stack(found)
+
+    wanted = [x.double().requires_grad_() for x in (g, v, w)]
+    mine = [x.requires_grad_() for x in (g, v, w)]
+    made = einc.compile(GATED, backend, grad=True)(**dict(zip("gvw", mine, strict=True)))
+    found = torch.autograd.grad((made * cotangent).sum(), mine)
+    right = torch.autograd.grad((loop(*wanted) * cotangent).sum(), wanted)
+    for one, other in zip((made, *found), (loop(*wanted), *right), strict=True):
+        assert (one.double() - other).norm() <= 1e-5 * other.norm()

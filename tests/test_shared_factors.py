@@ -4,8 +4,11 @@ and operators with more tensors than torch's may have.
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
+from test_documents_sources import calls
 
 import einc
 from einc.driver import pipeline
@@ -75,3 +78,16 @@ def test_an_operator_takes_a_list_where_torch_has_no_more_arguments(count: int) 
     assert rows[1].grad is None
     compiled = torch.compile(lambda **k: made(q=q, tensors=more, **k)[0], backend="eager", fullgraph=True)
     torch.testing.assert_close(compiled(**{f"x_{n}": row for n, row in enumerate(rows)}), y)
+
+
+@pytest.mark.parametrize("name", ["largest", pytest.param("product", marks=pytest.mark.whole)])
+def test_the_work_of_a_gradient_grows_with_the_arguments(name: str) -> None:
+    """Eight times as many take no more than 8^1.2 times as many calls of functions."""
+    def made(count: int) -> int:
+        names = [f"x_{{{n} t}}" for n in range(count)]
+        body = FORMS[name][0].format((", " if name == "largest" else " ").join(names))
+        text = f"{HEAD}input {', '.join(names)}\noutput {body}\n"
+        return calls(lambda: einc.compile(text, grad=True))
+
+    made(2)
+    assert math.log(made(80) / made(10), 8) <= 1.2

@@ -3,6 +3,7 @@ and the states of several programs."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from einc.backends.host.code import PRODUCT, SUM, Code
@@ -11,16 +12,31 @@ from einc.backends.triton import spelling
 from einc.backends.triton.prologue import Frame
 from einc.backends.triton.tile import TYPES
 from einc.ir.folds import FOLDS
-from einc.ir.plan import Dot, Kernel, Let, PreviousCarry, Reduce, Scan, ScatterAdd
+from einc.ir.plan import Dot, Kernel, Let, Map, PreviousCarry, Reduce, Scan, ScatterAdd
 
 
 def shared(kernel: Kernel) -> bool:
-    """Whether the passed axis of a tile can be shared among programs: all that is carried
-    are folds, merged by their own law."""
+    """Whether the passed axis of a tile can be shared among programs: all that is carried are folds, merged by their
+    own law, or sums about such folds, which follow them to the whole.
+    """
     carried = [let for let in kernel.lets if let.carry is not None]
-    if kernel.stream is None or not carried or any(isinstance(let.op, PreviousCarry) for let in kernel.lets):
+    if kernel.stream is None or not carried or any(let.kind != "real" for let in carried):
         return False
-    return all(isinstance(let.op, Dot | Reduce | ScatterAdd) and let.kind == "real" for let in carried)
+    about = [let for let in carried if not _is_fold(let)]
+    before = {let.args[0] for let in kernel.lets if isinstance(let.op, PreviousCarry)}
+    return before <= {let.name for let in carried if _is_fold(let)} and all(map(_follows, about)) and (
+        not before or bool(about))
+
+
+def _is_fold(let: Let) -> bool:
+    """Whether a let is a fold over elements, so that two states of it merge by its law."""
+    return isinstance(let.op, Dot | Reduce | ScatterAdd)
+
+
+def _follows(let: Let) -> bool:
+    """Whether what is carried is a sum with a scale, of which each state is moved to other maxima from its own."""
+    return isinstance(let.op, Map) and let.carry is not None and let.carry.fold == "sum" and (
+        let.carry.reference is not None)
 
 
 @dataclass
@@ -133,29 +149,58 @@ class Merger(Frame):
 
     def join(self) -> None:
         """Writes the states of all parts, merged by the law of each."""
-        for let in self.kernel.lets:
-            if let.carry is not None:
-                self.start(let)
+        carried = [let for let in self.kernel.lets if let.carry is not None]
+        for let in carried:
+            self.start(let)
         self.body.open("for part in range(0, parts):")
         self.body(f"place = states + (tl.cast(part, tl.int64) * tl.num_programs(0) + tl.program_id(0)) * "
                   f"({self.numel()})")
+        previous = [let for let in self.kernel.lets if isinstance(let.op, PreviousCarry)]
+        for let in previous:
+            self.before(let)
+        ours = {let.name: self.scribe.variables[let.name] for let in previous}
+        stored = self._addresses("place")
+        parts = {let.name: self.fresh(f"{self.states[let.name]}_part") for let, _ in stored
+                 if referred(self.kernel, let.name) or any(let.name == p.args[0] for p in previous)}
+        for name, address in ((let.name, address) for let, address in stored if let.name in parts):
+            self.body(f"{parts[name]} = tl.load({address})")
+        theirs = {let.name: Code(parts[let.args[0]]) for let in previous}
         shares: dict[str, str] = {}
-        for let, address in self._addresses("place"):
+        for let, address in stored:
             carry, name = let.carry, self.states[let.name]
             assert carry is not None
-            share = f"tl.load({address})"
+            share, moved = parts.get(let.name, f"tl.load({address})"), ""
+            if not _is_fold(let):
+                moved = "".join(f" + {self._moved(let, state)}" for state in (ours, theirs))
             if referred(self.kernel, let.name):
-                other = self.fresh(f"{name}_part")
-                self.body(f"{other} = {share}")
-                finite = self._reference(let, name, other)
+                finite = self._reference(let, name, share)
                 shares[let.name] = self.fresh(f"{name}_share")
-                self.body(f"{shares[let.name]} = {self._power(let, other, finite)}")
-            elif carry.reference is not None:
+                self.body(f"{shares[let.name]} = {self._power(let, share, finite)}")
+                continue
+            if carry.reference is not None:
                 marks = self.scribe.marks(self.scribe.shape(carry.reference), self.scribe.shape(let.name))
-                ours, theirs = self.scales[carry.reference], shares[carry.reference]
-                self.body(f"{name} = {name} * {ours}{marks} + {share} * {theirs}{marks}")
+                own, other = self.scales[carry.reference], shares[carry.reference]
+                self.body(f"{name} = {name} * {own}{marks} + {share} * {other}{marks}{moved}")
             else:
                 self.body(f"{name} = {spelling.merged(carry.fold, name, share, self.scribe.helpers)}")
+            self.scribe.variables[let.name] = Code(name)
         self.body.close()
         for name, variable in self.states.items():
             self.scribe.variables[name] = Code(variable)
+
+    def _moved(self, let: Let, state: Mapping[str, Code]) -> str:
+        """What a sum about maxima gains where those of one state become those of all: what is carried without the
+        share of a tile, with this state as the one before it."""
+        lets, waiting = {x.name: x for x in self.kernel.lets}, [*let.args]
+        before = dict(self.scribe.variables)
+        self.scribe.variables |= state
+        while waiting:
+            found = lets[waiting.pop()]
+            if found.carry is None and _is_fold(found):
+                self.scribe.variables[found.name] = Code("0.0")
+            elif found.carry is None and found.name not in state:
+                waiting += found.args
+        text = self.scribe.expression(let).at(SUM)
+        self.scribe.variables.clear()
+        self.scribe.variables |= before
+        return f"({text})"

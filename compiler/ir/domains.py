@@ -9,9 +9,11 @@ sympy does not serve here: its solver of linear inequalities takes about 3 times
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import chain
 from types import MappingProxyType
 
 from einc.ir.extents import direction, positive
@@ -24,6 +26,7 @@ from einc.ir.terms import (
     Pack,
     Part,
     Position,
+    Read,
     Size,
     Term,
     Truth,
@@ -323,8 +326,12 @@ def empty(domain: Term, sizes: Mapping[str, int] = _NO_SIZES, cases: int = _CASE
         return all(empty(both(rest, option), sizes, cases - 1) for option in either.args)
     if Truth(False) in known:
         return True
+    said = [facts(atom) for atom in known]
+    named = [{t for t in walk(atom) if isinstance(t, Read)} for atom in known]
+    often = Counter(chain.from_iterable(named))
     for n, atom in enumerate(known):
-        rest = both(*known[:n], *known[n + 1:])
+        if any(often[x] == 1 for form in said[n] for x, _ in form.atoms if isinstance(x, Read)):
+            continue  # it compares a value of which no other condition says anything
         match atom:
             case Apply("le" | "lt", (a, b)):
                 against: tuple[Term, ...] = (negation(atom),)
@@ -334,7 +341,8 @@ def empty(domain: Term, sizes: Mapping[str, int] = _NO_SIZES, cases: int = _CASE
                 against = (Apply("eq", pair),)
             case _:
                 against = ()
-        if any(_proves_atom(_Search(facts(rest), sizes, _FEW), set(conjuncts(rest)), x, sizes) for x in against):
+        others, given = {*known[:n], *known[n + 1:]}, list(chain(*said[:n], *said[n + 1:]))
+        if any(_proves_atom(_Search(given, sizes, _FEW), others, x, sizes) for x in against):
             return True
     return False
 

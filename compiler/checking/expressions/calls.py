@@ -12,7 +12,7 @@ from einc.checking.expressions.rules import refuse_indicator
 from einc.checking.expressions.tensors import left_out
 from einc.checking.expressions.values import Context, Inside, Occurrence, Parameter, Value, gather, merged, once
 from einc.checking.expressions.wider import over_several
-from einc.errors.problems import Circular, NoDomain, TooDeep, WrongArguments
+from einc.errors.problems import Circular, NeedsArguments, NoDomain, TooDeep, WrongArguments
 from einc.errors.report import Help, Problem, Silent, Span
 from einc.ir.indices import Index, primed
 from einc.ir.primitives import PRIMITIVES
@@ -26,6 +26,28 @@ MAX_CALLING = 50
 def is_function(context: Context, name: Name) -> bool:
     """Whether a name is that of a definition or a primitive."""
     return not name.accents and not name.primes and (name.python in context.scope.functions or name.python in CALLABLE)
+
+
+def below_a_root(context: Context, factors: tuple[s.Expression, ...], at: int) -> Problem | None:
+    """The problem of a function without its argument since a root takes its name alone, or the first letter of it."""
+    root, rest = factors[at], list(factors[at + 1 : at + 3])
+    if not isinstance(root, s.Root):
+        return None
+    word, following = root.inner.span, rest[0] if rest else None
+    following = following.base if isinstance(following, s.Scripted) and not following.accents else following
+    name = found[0] if (found := head(root.inner)) is not None else None
+    if isinstance(following, s.Word) and following.span.start == word.end:
+        word = word.to(rest.pop(0).span)  # `\sqrt abs`: the macro takes one letter
+        name = Name(root.inner.span.to(following.span).text)
+    if name is None or not is_function(context, name) or not rest:
+        return None
+    group = rest[0]
+    if not isinstance(group, s.Group) or group.open != "(":
+        return None
+    applied = word.to(group.span)
+    new = f"({applied.text})" if root.span.text.startswith("√") else f"{{{applied.text}}}"
+    return NeedsArguments(f"the root takes one letter or name, so the function `{word.text}` has no argument", word,
+                          helps=(Help(f"write `{new}`", applied, new),))
 
 
 def call(context: Context, name: Name, scripts: tuple[s.Script, ...], group: s.Group, span: Span) -> Value:

@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 
 from einc.checking.declarations.names import Name, head, index_name, size_name, titled
-from einc.checking.expressions.calls import call, is_function
+from einc.checking.expressions.calls import below_a_root, call, is_function
 from einc.checking.expressions.ordering import place
 from einc.checking.expressions.predicates import binder, is_condition, predicate
 from einc.checking.expressions.rules import closed, idle, refuse_indicator
@@ -265,9 +265,8 @@ def _applied(context: Context, factors: tuple[s.Expression, ...], operators: tup
             return _powered(context, map_value(context, called, group.items, span), power), at + 2
         if (found := _spec(context, factor, group, span)) is not None:
             return _powered(context, found, power), at + 2
-    if name is not None and is_function(context, name[0]) and not _is_parameter(context, factor):
-        raise NeedsArguments(f"`{factor.span.text}` is a function and needs its argument in parentheses", factor.span,
-                             helps=(Help(f"write `{factor.span.text}(…)`"),))
+    if (problem := below_a_root(context, factors, at)) is not None:
+        raise problem
     return _factor(context, factor), at + 1
 
 

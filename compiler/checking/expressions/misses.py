@@ -126,8 +126,8 @@ def _unreadable(context: Context, stem: Name, scripts: tuple[s.Script, ...], nod
 def _undeclared(context: Context, stem: Name, scripts: tuple[s.Script, ...], node: s.Expression) -> Problem:
     """Builds the problem of a name that nothing declares, with a similar name, a product or a declaration as help."""
     text = node.span.text
-    if stem.python in context.scope.applied and scripts and not stem.labels:
-        return NeedsArguments(f"`{stem.base}` is a function, and its argument stands in parentheses", node.span,
+    if stem.python in context.scope.applied and not stem.labels:
+        return NeedsArguments(f"`{stem.base}` is a function and needs its argument in parentheses", node.span,
                               helps=(Help(f"write `{stem.base}(…)`"),))
     signatures = context.scope.signatures if len(context.scope.signatures) <= _MANY else []
     bases = {x.name.base for x in signatures}
@@ -148,8 +148,10 @@ def _undeclared(context: Context, stem: Name, scripts: tuple[s.Script, ...], nod
         if _powered(scripts) and isinstance(node, s.Scripted):
             power = f"({text[: scripts[-1].span.start - node.span.start]}){scripts[-1].span.text}"
             helps += (Help(f"for a power write `{power}`", node.span, power, False),)
-        end = len(node.span.source.text)
-        helps += (Help(f"declare it: `input {text}`", Span(node.span.source, end, end), f"\ninput {text}\n", False),)
+        else:
+            end = len(node.span.source.text)
+            declared = f"\ninput {text}\n"
+            helps += (Help(f"declare it: `input {text}`", Span(node.span.source, end, end), declared, False),)
     notes = () if helps else ("a definition sees its parameters and other definitions, nothing else",)
     return Undeclared(f"nothing declares or defines `{text}`", node.span, notes=notes, helps=helps,
                       once=(stem, "tensor") if scripts else stem.base)

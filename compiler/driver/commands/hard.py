@@ -29,6 +29,7 @@ MAGNITUDES = (0.0, 1e-6, 1.0, 100.0, 1e4, np.inf)
 SIGNS = {"": 1.0, "-": -1.0, "±": 0.0}  # 0: of each element its own
 BITS = {"float64": 53, "float32": 24, "bfloat16": 8, "float16": 11}  # of a mantissa
 FUDGE, SEEDS, ALONE, TOGETHER, ROUNDINGS, LARGEST = 16.0, 2, 32, 12, 3, 16
+MEAN = 4.0  # the fudge of a mean over all elements, which a few roundings tell better than the worst of them
 
 Module = Callable[[Mapping[str, data.Array]], Mapping[str, data.Array]]
 Kinds = Mapping[str, tuple[str, float]]  # the sign and the magnitude of each input that is drawn
@@ -70,7 +71,7 @@ def tried(program: Program, base: Mapping[str, data.Array], sizes: Mapping[str, 
         infinite = any(magnitude == np.inf for _, magnitude in kinds.values())
         if infinite and not all(np.isfinite(x).all() for x in truth.values()):
             continue  # ∞ is no value of these inputs, as it is of a logit that is masked
-        eager = [interpret(program, exact, sizes, rounded=_Rounded(BITS[dtype], rng)) for _ in range(ROUNDINGS)]
+        eager = rounded(program, inputs, sizes, dtype, (seed, number, 1))
         where = ", ".join(f"{key} {sign}{magnitude:g}" for key, (sign, magnitude) in kinds.items())
         bounded: list[Mapping[str, Numbers]] = []
         for name, tensor in module(inputs).items():
@@ -87,6 +88,13 @@ def tried(program: Program, base: Mapping[str, data.Array], sizes: Mapping[str, 
             if ratio > found[name].ratio:
                 found[name] = replace(found[name], ratio=ratio, told=f"{what} ({where}; draw {number})")
     return found
+
+
+def rounded(program: Program, inputs: Mapping[str, data.Array], numbers: Mapping[str, int], dtype: str,
+            seed: int | tuple[int, ...]) -> list[Mapping[str, Numbers]]:
+    """Several eager evaluations in a type."""
+    exact, rng = {key: data.exact(x) for key, x in inputs.items()}, np.random.default_rng(seed)
+    return [interpret(program, exact, numbers, rounded=_Rounded(BITS[dtype], rng)) for _ in range(ROUNDINGS)]
 
 
 def lines(found: Mapping[str, Worst], dtype: str) -> Iterator[str]:

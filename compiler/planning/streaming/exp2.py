@@ -13,7 +13,7 @@ from typing import TypeGuard
 
 from einc.ir.programs import Equation
 from einc.ir.sums import addends, factors, product
-from einc.ir.terms import Apply, Const, Fold, Read, Term, children, transform
+from einc.ir.terms import Apply, Const, Fold, Read, Term, children, reads, transform
 from einc.planning.streaming.passes import Streamed
 from einc.transforms.laws.simplify import is_number, simplify
 
@@ -24,6 +24,9 @@ def in_base_two(streamed: Streamed, virtual: frozenset[str], kept: frozenset[str
     by = {e.target: e for e in streamed.equations}
     moving = [by[c.target] for c in streamed.carries if not isinstance(by[c.target].body, Fold)]
     if not streamed.carries or references & kept or any(_reads(e, references, streamed) for e in moving):
+        return streamed
+    carried = {c.target for c in streamed.carries} - references
+    if any(_cancels(e.body, references, carried) for e in streamed.equations if not isinstance(e.body, Fold)):
         return streamed
     scaled = {c.target for c in streamed.carries if c.reference}
 
@@ -78,6 +81,17 @@ def _joins(exponent: Term, products: set[str]) -> bool:
         if above != part or any(is_number(f) or (isinstance(f, Read) and f.tensor in products) for f in factors(part)):
             return True
     return False
+
+
+def _cancels(term: Term, references: set[str], carried: set[str]) -> bool:
+    """Whether a sum has a reference and another sum of the pass, as log Σ e^x - Σ p x has, p = e^x / Σ e^x: it may be
+    small where its parts are large, and has the digits of that difference only where both were made of one maximum."""
+    parts = [part for _, part in addends(term)]
+    bare = [part for part in parts if any(isinstance(f, Read) and f.tensor in references for f in factors(part))]
+    others = [part for part in parts if part not in bare and not (isinstance(part, Apply) and part.op == "log")]
+    if bare and any(read.tensor in carried for part in others for read in reads(part)):
+        return True
+    return any(_cancels(kid, references, carried) for kid in children(term) if not _is_exp(kid))
 
 
 def _reads(equation: Equation, references: set[str], streamed: Streamed) -> bool:
