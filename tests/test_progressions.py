@@ -37,14 +37,14 @@ OPEN = [r"[0 \ \dots \ d - 2]", r"[0 \ 2 \ 3 \ \dots \ d]", r"[2 \ \dots \ d]", 
         r"[d \ d - 1 \ \dots \ 1]"]
 
 
-@pytest.mark.parametrize(("listed", "numbers"), PROGRESSIONS)
+@pytest.mark.parametrize(("listed", "numbers"), PROGRESSIONS, ids=range(len(PROGRESSIONS)))
 @pytest.mark.parametrize("d", [2, 6])
 def test_a_progression_has_its_general_term(listed: str, numbers: slice, d: int) -> None:
     made = returned(f"# P\n\n$$x = {listed}$$\n", "index j : feature(d)\ninput w_j\n", {}, d=d)
     assert made["x"].tolist() == [*range(numbers.start, d + numbers.stop - 6, numbers.step)]
 
 
-@pytest.mark.parametrize("listed", OPEN)
+@pytest.mark.parametrize("listed", OPEN, ids=range(len(OPEN)))
 def test_what_is_no_progression_is_a_question(listed: str) -> None:
     found = last(f"# P\n\n$$x = {listed}$$\n", "index j : feature(d)\ninput w_j\n")
     assert found.status == "skipped"
@@ -62,7 +62,7 @@ def test_entries_that_count_from_zero_by_two() -> None:
 
 @pytest.mark.parametrize("row", [
     r"q_{T,0} & q_{T,2} & \dots & q_{T,d-2}", r"q_{T-1,0} & q_{T-1,2} & \dots & q_{T-1,d-1}",
-    r"q_{T-1,0} & q_{T-2,2} & \dots & q_{T-1,d-2}"])
+    r"q_{T-1,0} & q_{T-2,2} & \dots & q_{T-1,d-2}"], ids=range(3))
 def test_a_slip_in_a_listing_is_a_question(row: str) -> None:
     found = last(EVEN.replace("LAST", row), COUNTED)
     assert found.status == "skipped"
@@ -93,7 +93,8 @@ MASKED = (r"$$A = \begin{bmatrix} q_1 k_1^\top & \dots & ABOVE \\ \vdots & \ddot
 TALL = "index t, s : time(T)\nmatrix Q, K : T × d\nmatrix q_t, k_t : 1 × d\nq_t = Q_t\nk_t = K_t\n"
 
 
-@pytest.mark.parametrize(("above", "number"), [("0", 0.0), (r"-\infty", -np.inf), ("7", 7.0)])
+@pytest.mark.parametrize(("above", "number"), [("0", 0.0), (r"-\infty", -np.inf), ("7", 7.0)],
+                         ids=("zero", "less", "seven"))
 def test_one_number_stands_above_the_diagonal(above: str, number: float) -> None:
     q, k = draw(5, 3), draw(5, 3)[::-1].copy()
     made = returned(MASKED.replace("ABOVE", above), TALL + "output A : all\n", {"Q": q, "K": k}, T=5, d=3)["A"]
@@ -174,7 +175,8 @@ $$g = \left[ \frac{1}{\theta^0} \ \frac{1}{\theta^2} \ \dots \ \frac{1}{\theta^{
 @pytest.mark.parametrize(("sentence", "status"), [
     (r"We write $\theta^{t/d}$ as $\theta^t$ for short.", "restates"),
     (r"From here on we simply write $\theta^t$ for $\theta^{t/d}$.", "restates"),
-    (r"They write $\theta^{t/d}$ as $\theta^t$ for short.", "skipped"), ("", "skipped")])
+    (r"They write $\theta^{t/d}$ as $\theta^t$ for short.", "skipped"), ("", "skipped")],
+    ids=("as", "for", "others", "none"))
 def test_a_sentence_declares_an_abbreviation(sentence: str, status: str) -> None:
     found = entries(POWERS.replace("SENTENCE", sentence), "input θ\nindex j : feature(d)\ninput w_j\n")
     assert found[1].status == status
