@@ -27,7 +27,7 @@ _AFTER = re.compile(r"[$\\)]*\s+(?:(?:be|are|is|denotes?|index(?:es)?)\s+)?(?:th
 _BEFORE = re.compile(r"([A-Za-z]+),?\s+[$\\(]*\Z")
 # Words beside a letter that stands alone: `token $t$`, `the $t$-th token`, `$t$ counts tokens`, `at time $t$`.
 _ONE = r"(?:\$|\\\()(?P<letter>\s*\\?[A-Za-z]+'*\s*)(?:\$|\\\))"
-_AT_TIME = re.compile(rf"\b(?:at|each|every)\s+(?P<word>time)(?:\s+step)?\s+{_ONE}")
+_AT_TIME = re.compile(rf"\b(?:[Aa]t|[Ee]ach|[Ee]very)\s+(?P<word>time)(?:\s+step)?\s+{_ONE}")
 _ALONE = (re.compile(rf"\b(?P<word>[A-Za-z]+)\s+{_ONE}(?!-)"), re.compile(rf"{_ONE}-?\s*th\s+(?P<word>[A-Za-z]+)"),
           re.compile(rf"{_ONE}\s+(?:counts|indexes|numbers|runs\s+over|ranges\s+over)\s+(?:the\s+|all\s+)?"
                      r"(?P<word>[A-Za-z]+)"), _AT_TIME)
