@@ -148,9 +148,9 @@ def unbarred(called: y.Typed, name: str, node: s.Expression, given: s.Group) -> 
     written so.
     """
     if name == "abs" and not called.shape.number and "abs" not in node.span.text:
-        raise OpenReading(f"do the bars mean each entry of `{given.items[0].span.text}`, or one number, as a length?", given.span,
-                          helps=(Help("for each entry write `\\text{abs}(…)`"),
-                                 Help("a length is `\\sqrt{q^\\top q}` of a column `q`")))
+        message = f"do the bars mean each entry of `{given.items[0].span.text}`, or one number, as a length?"
+        raise OpenReading(message, given.span, helps=(Help("for each entry write `\\text{abs}(…)`"),
+            Help("a length is `\\sqrt{q^\\top q}` of a column `q`")))
     return called
 
 
