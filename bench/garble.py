@@ -3,7 +3,10 @@ same number gives the same bytes."""
 
 from __future__ import annotations
 
+import io
+import json
 import re
+import zipfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -198,6 +201,66 @@ def latex(random: Random) -> str:
     return random.choice(("", "\\section{A layer}\n")) + "\n".join(pieces)
 
 
+MATRICES = (
+    "Let $Q, K, V \\in \\mathbb{R}^{n \\times d}$.", "Let $W_i \\in \\mathbb{R}^{d \\times d_k}$, $i = 1, \\dots, h$.",
+    "Softmax is applied row-wise.", "for tokens $t = 1, \\dots, n$ let $x_t \\in \\mathbb{R}^d$", "with $h_0 = 0$",
+    "$$ O = \\mathrm{softmax}(Q K^\\top / \\sqrt{d}) V $$", "$$ Y = \\mathrm{Concat}(H_1, \\dots, H_h) W_O $$",
+    "$$ F(Q, K) = Q K^\\top $$", "$$ h_t = A h_{t-1} + B x_t $$",
+    "$$ D_{ij} = \\begin{cases} \\gamma^{i-j} & i \\ge j \\\\ 0 & i < j \\end{cases} $$", "$$ y = [a; b] W $$",
+    "$$ R = \\begin{bmatrix} a & 0 \\\\ 0 & b \\end{bmatrix} $$",
+    "$$ K = \\begin{bmatrix} - k_1 - \\\\ \\vdots \\\\ - k_n - \\end{bmatrix}_{n \\times d} $$", "$$ n = |Q| $$",
+    "$$ \\underbrace{X}_{n \\times d} W^Q = F(X, X) $$", "$$ (Q K^\\top) V = Q (K^\\top V) $$",
+    "$$ \\begin{aligned} m_0 &= -\\infty \\\\ \\text{for } 1 \\leq i \\leq N \\text{ do} \\\\ "
+    "m_i &= \\max(m_{i-1}, x_i) \\\\ \\text{return } m_N \\end{aligned} $$",
+    "```python\nY = einsum('bhtd,bhsd->bhts', Q, K)  # Y[B, H, T, T]\n```",
+    "```python\nA = softmax(Y / sqrt(d), axis=-1)\nZ = rearrange(A, 'b h t s -> b t (h s)')\nZ += 1\n```",
+    "\\begin{IEEEeqnarray}{rCl} y &=& Q V \\\\ &=& K^\\top \\end{IEEEeqnarray}",
+    "$$ \\begin{array}{rcl} y &=& Q V \\\\ z &=& K^\\top \\end{array} $$", "\\begin{empheq}[box=\\fbox]{align} y &= Q",
+)
+
+
+def matrices(random: Random) -> str:
+    """A paper in the notation of matrices, strings and algorithms; some of it changed."""
+    text = "# A\n\n" + "\n\n".join(random.choices(MATRICES, k=random.randint(1, 10)))
+    return _changed(text, random) if random.random() < 0.7 else text
+
+
+def macros(random: Random) -> str:
+    """A paper in LaTeX whose macros are defined, used, nested and left open."""
+    forms = ("\\newcommand{\\a}[1][x]{#1_t}", "\\def\\b#1{\\a[#1] + #1}", "{\\let\\c\\b", "}", "\\begin{figure}",
+             "\\end{figure}", "\\usepackage{own}", "\\input{other}", "\\includeonly{a,b", "\\include{a}",
+             "\\[ y_t = \\a \\]", "$$ z_t = \\b{\\a} $$", 
+             "\\begin{equation} \\label{eq:x} w_t = \\c{x} \\end{equation}",
+             "\\iffalse", "\\fi",
+             "\\newcommand{\\d}{\\d \\d}", "\\[ v_t = \\d \\]", "%! index t : time(T)", "%! input x_t",
+             "\\end{document}", "\\begin{document}", "\\documentclass{article}", "\\verb|$|", "% $",
+             "\\DeclareMathOperator{\\e}{exp}")
+    text = "\n".join(random.choices(forms, k=random.randint(1, 16)))
+    return _changed(text, random) if random.random() < 0.5 else text
+
+
+def notebook(random: Random) -> str:
+    """A notebook of such texts; of some the JSON is changed."""
+    cells = [{"cell_type": random.choice(("markdown", "markdown", "code", "raw")), "metadata": {}, "outputs": [],
+              "source": random.choice((str, lambda x: x.splitlines(keepends=True)))(random.choice((markdown, matrices))(
+                  random))} for _ in range(random.randint(0, 4))]
+    text = json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells})
+    return _changed(text, random) if random.random() < 0.4 else text
+
+
+def archive(random: Random) -> bytes:
+    """Sources of a paper in several files, packed; of some archives bytes are changed."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as packed:
+        for name in random.sample(("main.tex", "other.tex", "own.sty", "a.tex", "b.tex"), k=random.randint(1, 5)):
+            text = random.choice((latex, macros))(random)
+            packed.writestr(name, ("\\documentclass{article}\n" if name == "main.tex" else "") + text)
+    data = bytearray(out.getvalue())
+    for _ in range(random.randint(1, 4) if random.random() < 0.3 else 0):
+        data[random.randrange(len(data))] = random.randrange(256)
+    return bytes(data)
+
+
 def damaged(random: Random) -> str:
     """A paper in Markdown with a few characters, words or lines changed."""
     return _changed(markdown(random), random)
@@ -205,8 +268,10 @@ def damaged(random: Random) -> str:
 
 PAPERS: dict[str, tuple[int, Callable[[Random], str | bytes]]] = {
     "markdown": (5, markdown), "latex": (3, latex), "damaged": (2, damaged),
+    "matrices": (6, matrices), "macros": (3, macros), "notebook": (2, notebook), "archive": (2, archive),
 }
-ENDINGS = {"markdown": ".md", "latex": ".tex", "damaged": ".md"}
+ENDINGS = {"markdown": ".md", "latex": ".tex", "damaged": ".md", "matrices": ".md",
+           "macros": ".tex", "notebook": ".ipynb", "archive": ".zip"}
 
 
 def garbled(seed: int, number: int, papers: bool = False) -> tuple[str, bytes]:

@@ -405,3 +405,36 @@ def program(text: str, x: np.ndarray) -> dict[str, np.ndarray]:
     assert found is not None, report.errors
     assert [t.key for t in found.inputs()] == ["x"]
     return interpret(found, {"x": x}, {})
+
+
+@pytest.mark.parametrize("term", ["x_t^2", "x_t^{2}", r"\gamma^t x_t", r"\alpha_h^t x_t", "x_t^T", "a^T",
+                                  r"\gamma^{H} x_t"])
+def test_what_may_be_a_power_is_no_name_of_an_input(term: str) -> None:
+    """Nothing declares `x`: `x_t^2` is a square, or an `x` of its own, and only the author knows."""
+    text = "# A\n\nFor $t \\in \\{1..T\\}$ (time) and heads $h \\in \\{1..H\\}$ (head)\n\n"
+    paper = pipeline.paper(Source("p.md", f"{text}$$ y_t = {term} $$\n"), Report())
+    entry = account(paper, kernels=False).entries[-1]
+    assert entry.status == "skipped"
+    assert "is a power, or a part of the name" in entry.reason
+
+
+@pytest.mark.parametrize("term", [r"x_t^{\text{2}}", r"x^{\text{T}}_t", "x_t^d y_t^d", "W^D_d x_t^d", "(x_t)^2"])
+def test_what_is_no_power_is_read(term: str) -> None:
+    text = "# A\n\nFor $t \\in \\{1..T\\}$ (time) and $d \\in \\{1..D\\}$ (feature)\n\n"
+    paper = pipeline.paper(Source("p.md", f"{text}$$ y_t = {term} $$\n"), Report())
+    assert account(paper, kernels=False).entries[-1].status == "compiled"
+
+
+@pytest.mark.parametrize(("words", "declared"), [
+    ("Let $h = 1, \\dots, H$ be heads and $h_t \\in \\mathbb{R}^d$ the state of token $t$, $t = 1, \\dots, T$.",
+     "time(T)"),
+    ("Let $x_t \\in \\mathbb{R}^d$, $t = 1, \\dots, T$, be the $t$-th token.", "time(T)"),
+    ("Let $x_t \\in \\mathbb{R}^d$ for all $t = 1, \\dots, T$, where $t$ counts positions.", "time(T)"),
+    ("Let $x_t \\in \\mathbb{R}^d$ for all $t = 1, \\dots, T$. At time step $t$ we have", "time(T)"),
+    ("Let $t \\in \\{1, \\dots, T\\}$ be the token", "time(T)"),
+    ("Let $x_t \\in \\mathbb{R}^d$ be the $t$-th token of head $t$, $t = 1, \\dots, T$.", "head(T)"),
+    ("Let $x_t \\in \\mathbb{R}^d$ for $t = 1, \\dots, T$.", "head(T)")])
+def test_a_letter_has_the_class_that_words_beside_it_alone_name(words: str, declared: str) -> None:
+    """Where they name two, it is what it was."""
+    paper = pipeline.paper(Source("p.md", f"# A\n\n{words}\n\n$$ y_t = 2 x_t $$\n"), Report())
+    assert f"index t : {declared}" in [e.reason for e in account(paper, kernels=False).entries]

@@ -20,8 +20,10 @@ from types import FrameType
 from typing import Any
 
 import pytest
+import torch
 from click.testing import CliRunner, Result
 
+import einc
 from einc.documents import naming, notebook, parts
 from einc.documents.document import Document
 from einc.documents.parts import Folder, joined
@@ -183,6 +185,37 @@ def test_what_is_not_taken_in_is_told_where_it_is_named(name: str, message: str)
     text, problems = whole(files)
     assert problems == [message]
     assert name == "round" or text == files["main.tex"], "the rest is read"
+
+
+@pytest.mark.parametrize(("text", "taken"), [
+    (r"\usepackage{a}", [r"\def\x{1}", r"\newcommand{\y}[1]{#1}"]), (r"\RequirePackage[p]{amsmath, a,a}", [r"\def\x{1}",
+     r"\newcommand{\y}[1]{#1}"]), (r"\usepackage{amsmath}", []), (r"\usepackage{chain}",
+     [r"\def\x{1}", r"\newcommand{\y}[1]{#1}", r"\let\z\x"]), (r"\documentclass{own}", [r"\def\w{2}"]),
+    (r"% \usepackage{a}", []), (r"\usepackage{sub/b}", [r"\def\v{3}"]), (r"\usepackage{round}", [r"\def\u{4}"]),
+    (r"\usepackage{../a}", [])])
+def test_of_packages_in_the_folder_the_definitions_are_taken_in(text: str, taken: list[str]) -> None:
+    """What stands in braces, in comments or has a name of TeX's own is none; nor are formulas."""
+    files = {"main.tex": text,
+             "a.sty": "\\def\\x{1} $f$ % \\def\\n{0}\n\\AtEnd{\\def\\n{0}}\\newcommand{\\my@n}{\\def\\n{0}}"
+             "\\def\\my@x#1{\\def\\n{0}}\\newcommand{\\y}[1]{#1}", "chain.sty": "\\RequirePackage{a}\\let\\z\\x",
+             "own.cls": "\\LoadClass{article}\\def\\w{2}", "sub/b.sty": "\\def\\v{3}",
+             "round.sty": "\\usepackage{round}\\def\\u{4}"}
+    assert whole(files) == ("\n".join([text, *taken]), [])
+
+
+def test_a_package_is_read_with_its_places_and_one_that_is_a_link_is_told(tmp_path: Path) -> None:
+    text = "\\documentclass{x}\n\\usepackage{mine}\n" + LAYER + "$$ y_t^f = 2 \\X_t^f $$"
+    folder({"main.tex": text, "mine.sty": "\\newcommand{\\X}{x}"}, tmp_path)
+    assert "compiled" in run("doc", tmp_path).output
+    (tmp_path / "mine.sty").rename(tmp_path / "other")
+    (tmp_path / "mine.sty").symlink_to(tmp_path / "other")
+    assert [(p.code, p.message) for p in told_of(tmp_path)] == [
+        ("E0805", "`mine.sty` is a link, and links are not followed")]
+
+
+def test_of_included_files_only_those_are_read_that_are_listed() -> None:
+    files = {"main.tex": "\\includeonly{b, c}\n\\include{a}\n\\include{b}\n\\input{a}", "a.tex": "A", "b.tex": "B"}
+    assert whole(files) == ("\\includeonly{b, c}\n\\include{a}\nB\nA", [])
 
 
 def test_how_much_is_taken_in_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -725,3 +758,51 @@ def test_work_grows_with_the_files_and_the_cells() -> None:
     for work in (files, cells):
         work(2)()
         assert math.log(calls(work(160)) / calls(work(40)), 4) <= 1.2
+
+
+def test_an_equation_is_compiled_by_its_name_from_python(layers: Path) -> None:
+    x = torch.tensor([1.0, 2.0])
+    assert einc.compile(layers, "torch", equation="eq:second")(x=x).tolist() == [5.0, 10.0]
+    with pytest.raises(einc.EincError, match="there is no equation `eq:frist`"):
+        einc.compile(layers, "torch", equation="eq:frist")
+    with pytest.raises(einc.EincError, match="give one of the two"):
+        einc.compile(layers, "torch", equation="1", section="Second")
+
+
+ENVIRONMENTS = {
+    "IEEE": (r"\begin{IEEEeqnarray}[\small]{rCl} y_t &=& 2 x_t \IEEEyesnumber \label{eq:q}\\ &=& x_t + x_t "
+             r"\IEEEnonumber \\ z_t &=& 3 x_t \end{IEEEeqnarray}", ["(1) eq:q", "", "(2)"]),
+    "IEEE*": (r"\begin{IEEEeqnarray*}{rCl} y_t &=& 2 x_t \\ z_t &=& 3 x_t \IEEEyesnumber \end{IEEEeqnarray*}",
+              ["", "(1)"]),
+    "old": (r"\begin{eqnarray} y_t & = & 2 x_t \\ v_t &=& \fq \\ z_t &=& 3 x_t \end{eqnarray}", ["(1)", "(2)", "(3)"]),
+    "frame": (r"\begin{empheq}[box=\f]{align} y_t &= 2 x_t \\ z_t &= 3 x_t \end{empheq}", ["(1)", "(2)"]),
+    "frame*": (r"\begin{empheq}[box=\fbox]{align*} y_t &= 2 x_t \\ z_t &= 3 x_t \end{empheq}", ["", ""]),
+    "columns": (r"\begin{xalignat}{2} y_t &= 2 x_t & z_t &= 3 x_t \end{xalignat}", ["(1)", "(1)"]),
+    "array": (r"\[ \begin{array}{rcl} y_t &=& 2 x_t \\ z_t & = & 3 x_t \end{array}. \]", ["", ""]),
+    "box": (r"\[ \begin{IEEEeqnarraybox}[c]{rCl} y_t &=& 2 x_t \\ z_t &=& 3 x_t \end{IEEEeqnarraybox} \]",
+            ["", ""]),
+}
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+@pytest.mark.parametrize("ending", ["tex", "md"])
+def test_environments_of_equations_are_read_row_by_row(name: str, ending: str) -> None:
+    """Each has its rows, its numbers in TeX, and a page on which nothing is left of its marks."""
+    text, numbers = ENVIRONMENTS[name]
+    lines = ("index t : time(T)", "input x_t")
+    head = "\n".join([f"%! {x}" for x in lines] if ending == "tex" else ["```ein", *lines, "```\n"]) + "\n"
+    found = pipeline.paper(Source(f"p.{ending}", head + text), Report())
+    entries = account(found, kernels=False).entries
+    assert [e.status for e in entries if r"\fq" not in e.span.text] == [
+        "restates" if "x_t + x_t" in e.span.text else "compiled" for e in entries if r"\fq" not in e.span.text]
+    assert len(entries) == len(numbers)
+    if ending == "tex":
+        seen = naming.names(found.document)
+        assert [naming.name_of(seen, e.span) for e in entries if "x_t + x_t" not in e.span.text] == [
+            n for e, n in zip(entries, numbers, strict=True) if "x_t + x_t" not in e.span.text]
+
+
+def test_an_array_that_is_a_matrix_is_none_of_equations() -> None:
+    assert told(LAYER + r"\[ \begin{array}{cc} y_t^f & x_t^f \\ x_t^f & y_t^f \end{array} \]") != []
+    (row,) = told(LAYER + r"\[ \begin{array}{cc} y_t^f &= x_t^f \\ x_t^f & y_t^f \end{array} \]")
+    assert row.startswith("skipped")

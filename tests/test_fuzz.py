@@ -22,10 +22,10 @@ def test_no_input_gives_a_traceback_or_a_problem_without_a_place() -> None:
 
 def test_no_paper_gives_a_traceback() -> None:
     total = fuzz.Tally()
-    for number in range(25):
+    for number in range(50):
         total.add(fuzz.attempt(1, number, papers=True))
     assert total.findings == []
-    assert total.clean > 5, "most papers are accounted for"
+    assert total.clean > 20, "most papers are accounted for"
 
 
 def test_an_input_is_told_by_its_number() -> None:

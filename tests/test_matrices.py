@@ -172,6 +172,8 @@ def test_a_formula_is_what_torch_makes_of_it(name: str) -> None:
     ("matrix S : T × T\nmatrix V : T × d\noutput P = softmax(S)ᵀ V : all", "E0232", "rows or columns"),
     ("matrix X : d × d\nvector b : d\noutput Y = X + b", "E0232", "columns or rows"),
     ("vector q, k : d\noutput x = q kᵀ", "E0232", "columns or rows"),
+    ("vector q : d\noutput x = |q|", "E0232", "each entry of `q`, or one number"),
+    ("matrix A : d × d\noutput B = \\lvert A \\rvert A", "E0232", "each entry of `A`, or one number"),
     ("matrix X : T × d\ninput a, b, c\noutput Y = a / b c X", "E0232", "what follows the divisor"),
     ("matrix X_i : T × d\nmatrix W_O : h d × d\noutput Y = Concat(X_2, …, X_h) W_O", "E0232", "where the dots are"),
     ("matrix S : T × T\nmatrix V : T × d\noutput P = softmax(S) V", "E0503", "over which part of time(T)"),

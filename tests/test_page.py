@@ -22,8 +22,10 @@ from einc.documents.page import page
 from einc.documents.prose import allowed
 from einc.documents.reading import read
 from einc.documents.report import COLUMNS, STATUSES, as_json, as_text
+from einc.driver import pipeline
+from einc.driver.reports import coverage
 from einc.errors.problems import UnknownMacro
-from einc.errors.report import Source, Span, width
+from einc.errors.report import Report, Source, Span, width
 
 SEEDS = Path(__file__).parent.parent.parent / "shared" / "seeds"
 
@@ -334,3 +336,34 @@ def test_the_data_has_every_equation() -> None:
     assert all(a["line"] <= b["line"] for a, b in pairwise(data["equations"]))
     assert data["sections"][0]["section"] == "The rest of it"
     assert data["sections"][0]["kernel"] == KERNEL
+
+
+@pytest.mark.parametrize("head", ["# Softmax\n\n", ""])
+def test_a_page_has_the_algorithms_of_its_paper(head: str) -> None:
+    """An algorithm is a section without a heading: its program stands below the heading around it, if there is one."""
+    text = head + r"""For $i \in \{1..N\}$ (time) the sum is made in one loop:
+
+$$ \begin{aligned} m_0 &= -\infty \\ \text{for } 1 \leq i \leq N \text{ do} \\ m_i &= \max(m_{i-1}, x_i) \\
+\text{return } m_N \end{aligned} $$
+"""
+    made = coverage.account(pipeline.paper(Source("p.md", text), Report()), kernels=False)
+    shown = page(made)
+    assert len(made.made) == 1 and 'id="program.0"' in shown
+    assert shown.count("compiled here") == 1
+
+
+def test_at_500_pixels_nothing_but_formulas_is_wider(browser: Browser, tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text(page(account()), encoding="utf-8")
+    browser.ask("/window/rect", {"width": 500, "height": 900})
+    try:
+        browser.open(tmp_path / "page.html")
+        assert browser.run("return document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+        wide = browser.run("""const scrolls = e => e && (['auto', 'scroll', 'hidden'].includes(
+            getComputedStyle(e).overflowX) || scrolls(e.parentElement));
+            return [...document.querySelectorAll('main *')].filter(e => getComputedStyle(e).visibility === 'visible' &&
+                e.getBoundingClientRect().right > innerWidth + 1 && !scrolls(e.parentElement)).length""")
+        assert wide == 0
+        assert browser.run("return [...document.querySelectorAll('p, td, li')].every(e => "
+                           "getComputedStyle(e).wordBreak === 'normal')")
+    finally:
+        browser.ask("/window/rect", {"width": 1000, "height": 1200})

@@ -9,8 +9,10 @@ from itertools import pairwise
 
 from einc.documents.document import Formula, Holes
 
-_MARKS = re.compile(r"\\begin\s*\{(?P<begin>[a-z*]+)\}|\\end\s*\{(?P<end>[a-z*]+)\}|(?P<cut>\\\\|\\q?quad(?![A-Za-z]))"
-                    r"|(?P<align>&)|\\.|(?P<open>[{(\[])|(?P<close>[})\]])", re.S)
+_MARKS = re.compile(r"\\begin\s*\{(?P<begin>[A-Za-z*]+)\}|\\end\s*\{(?P<end>[A-Za-z*]+)\}"
+                    r"|(?P<cut>\\\\|\\q?quad(?![A-Za-z]))"
+                    r"|(?P<align>&(?:\s*(?::?=|\\(?:equiv|coloneqq)(?![A-Za-z]))\s*&)?)|\\."
+                    r"|(?P<open>[{(\[])|(?P<close>[})\]])", re.S)
 _LAYOUT = ("aligned", "alignedat", "gathered", "split")
 _BLANK = rf"(?:[\s&]|\\[,;:! ]|\\(?:begin|end)\{{(?:{'|'.join(_LAYOUT)})\}}|\\q?quad(?![A-Za-z])|\\\\)*"
 # A word of an argument before an equation: it follows from what stands before it.

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from einc.documents.definitions import DEFINES, HOWS, closing, definition
 from einc.documents.document import Document
-from einc.documents.pieces import ENVIRONMENTS, MAX_TITLE, Draft, plain
+from einc.documents.pieces import BEGINS, MAX_TITLE, Draft, plain
 from einc.documents.scanning import reason
 from einc.errors.report import Source
 
@@ -21,7 +21,7 @@ LEVELS = {"part": 1, "chapter": 1, "section": 2, "subsection": 3, "subsubsection
           "subparagraph": 6, "title": 1}
 
 _MARKS = re.compile(
-    rf"(?P<said>^[ \t]*%!)|(?P<comment>%)|\\begin\s*\{{(?P<math>(?:{ENVIRONMENTS})\*?)\}}(?:\s*\{{\d+\}})?"
+    rf"(?P<said>^[ \t]*%!)|(?P<comment>%)|{BEGINS}"
     r"|\\begin\s*\{(?P<quoted>verbatim\*?|lstlisting|minted|comment|ein)\}|(?P<verb>\\verb\*?(?![A-Za-z]))"
     rf"|\\(?P<heading>{'|'.join(LEVELS)})\b\*?\s*(?:\[[^\[\]]{{0,500}}\]\s*)?(?=\{{)"
     rf"|\\(?P<defines>{HOWS})(?![A-Za-z])"

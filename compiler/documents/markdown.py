@@ -104,7 +104,7 @@ def _display(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     opening = _OPENER.match(state.src, first, state.eMarks[start])
     if opening is None or state.is_code_block(start):
         return False
-    closer = {"$$": "$$", "\\[": "\\]"}.get(opening[0]) or rf"\end{{{opening['name']}}}"
+    closer = {"$$": "$$", "\\[": "\\]"}.get(opening[0]) or rf"\end{{{opening['math']}}}"
     absent: dict[str, tuple[int, int]] = state.env.setdefault("absent", {})
     known = absent.get(closer, (0, 0))
     if known[0] <= start < known[1]:

@@ -16,13 +16,15 @@ from einc.syntax.macros import Meaning, arguments, filled
 MAX_TEX, MAX_EXPANSIONS = 8_000, 200
 
 _COMMENT = re.compile(r"(?<!\\)%[^\n]*")
-_DROPPED = re.compile(r"\\label\s*\{[^{}]*\}|\\!|\\(?:nonumber|notag|limits|nolimits|ensuremath|mathstrut)(?![A-Za-z])")
+_DROPPED = re.compile(r"\\label\s*\{[^{}]*\}|\\!|\\(?:nonumber|notag|IEEE(?:non|yes)number|IEEEeqnarraynumspace|limits"
+                      r"|nolimits|ensuremath|mathstrut)(?![A-Za-z])")
 _TAG = re.compile(r"\\tag\*?\s*\{([^{}]*)\}")
 _ENVIRONMENT = re.compile(r"\\(begin|end)\s*\{([A-Za-z]+\*?)\}(?:\[[tbc]\])?")
 _ENVIRONMENTS = {
     "aligned": "align*", "alignedat": "align*", "split": "align*", "align": "align*", "alignat": "align*",
     "flalign": "align*",
     "gathered": "gather*", "gather": "gather*", "multline": "gather*", "multlined": "gather*", "eqnarray": "align*",
+    "IEEEeqnarray": "align*",
 }
 _WORD = re.compile(r"\\([A-Za-z]+)")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")

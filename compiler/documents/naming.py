@@ -18,11 +18,14 @@ from einc.errors.problems import NoSuchSection
 from einc.errors.report import Help, Span
 from einc.syntax import tree as s
 
-_ENVIRONMENT = re.compile(r"\\begin\s*\{(?P<name>[a-z]+)(?P<star>\*?)\}")
-_NUMBERED = frozenset({"equation", "align", "alignat", "flalign", "gather", "multline", "eqnarray", "dmath"})
+_ENVIRONMENT = re.compile(r"\\begin\s*\{(?P<name>[A-Za-z]+)(?P<star>\*?)\}"
+                          r"(?:\s*\[[^\[\]]*\]\s*\{(?P<held>[a-z]+)(?P<bare>\*?)\})?")
+_NUMBERED = frozenset({"equation", "align", "alignat", "flalign", "gather", "multline", "eqnarray", "dmath",
+                       "xalignat", "xxalignat", "IEEEeqnarray"})
 _ROWS = _NUMBERED - {"equation", "multline", "dmath"}
 _INSIDE = re.compile(
-    r"(?<!\\)%[^\n]*|\\label\s*\{(?P<label>[^{}]*)\}|\\tag\*?\s*\{(?P<tag>[^{}]*)\}|(?P<none>\\(?:nonumber|notag)(?![A-Za-z]))"
+    r"(?<!\\)%[^\n]*|\\label\s*\{(?P<label>[^{}]*)\}|\\tag\*?\s*\{(?P<tag>[^{}]*)\}|(?P<none>\\(?:nonumber|notag|IEEEnonumber)(?![A-Za-z]))"
+    r"|(?P<yes>\\IEEEyesnumber(?![A-Za-z]))"
     r"|\\q?quad\s*\((?P<beside>\d{1,4}[a-z]?)\)\s*(?=\Z|\\\\|\\end\b)|(?P<open>\\begin\b|\{)|(?P<close>\\end\b|\})"
     r"|(?P<row>\\\\)|\\.", re.S)
 _COUNTED = re.compile(
@@ -141,19 +144,20 @@ def _rows(document: Document, formula: Formula, counter: _Counter) -> Iterator[N
     text, (start, end) = document.source.text, (formula.span.start, formula.span.end)
     left, _ = outside(text, start, end, True)
     environment = _ENVIRONMENT.match(text, left, start)
-    counted = environment is not None and environment["name"] in _NUMBERED and not environment["star"]
-    rows = environment is not None and environment["name"] in _ROWS
+    kind = (environment["held"] or environment["name"]) if environment else ""
+    rows = kind in _ROWS
     depth, begun = 0, start
-    row, silent = Named(formula.span), False
+    mute = kind not in _NUMBERED or environment is None or bool(environment["bare" if environment["held"] else "star"])
+    row, silent = Named(formula.span), mute
     for found in [*_INSIDE.finditer(text, start, end), None]:
         if found is None or (found["row"] and rows and depth == 0):
-            number = row.number or (counter.next() if counted and not silent else "")
+            number = row.number or ("" if silent else counter.next())
             stop = end if found is None else found.start()
             yield replace(row, number=number, span=Span(document.source, begun, stop))
-            row, silent, begun = Named(formula.span), False, stop
+            row, silent, begun = Named(formula.span), mute, stop
             continue
         depth += bool(found["open"]) - bool(found["close"])
-        silent = silent or bool(found["none"])
+        silent = (silent or bool(found["none"])) and not found["yes"]
         number = found["tag"] or found["beside"] or ""
         row = replace(row, number=row.number or number.strip(), label=row.label or (found["label"] or "").strip())
 

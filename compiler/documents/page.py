@@ -210,7 +210,8 @@ class _Page:
     def listed(self, entry: Entry) -> str:
         document = self.account.document
         section = escape(document.title(entry.section))
-        where = f'<a href="#{self.names[entry.section]}">{section}</a>' if entry.section >= 0 else ""
+        home = self.home(entry.section)
+        where = f'<a href="#{self.names[home]}">{section}</a>' if home >= 0 else section
         said = worded(entry.reason)
         said = said if entry.restates is None else f"{self.link(entry.restates)} {said}"
         return (f'<tr class="{entry.status}"><td><a href="#eq.{entry.number}">{entry.number}</a>'
@@ -221,8 +222,14 @@ class _Page:
         text = equation(self.account, entry)
         return self.math(text, False, entry.formula) if len(text) <= 240 else f"<code>{escape(text[:120])}…</code>"
 
+    def home(self, section: int) -> int:
+        """The section under whose heading something stands: that around it, for an algorithm."""
+        parent = self.account.document.parent(section)
+        return section if parent is None else parent
+
     def programs(self, section: int) -> str:
-        return "".join(self.program(n, made) for n, made in enumerate(self.account.made) if made.section == section)
+        return "".join(self.program(n, made) for n, made in enumerate(self.account.made)
+                       if self.home(made.section) == section)
 
     def program(self, n: int, made: Made) -> str:
         """What a section was compiled to: its signature, what was inferred, what was

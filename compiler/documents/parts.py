@@ -1,16 +1,18 @@
 """A text of TeX with the files that it takes in -> one text, whose places are told by file and line.
 
 `\\input`, `\\include`, `\\subfile` and `\\import` are followed within a folder, which is all that a text may see. What
-is not read stays as it is written, with its problem; the rest is read.
+is not read stays as it is written, with its problem; the rest is read. Of packages and classes in the folder the
+definitions of macros are taken in; others are those of TeX, of which nothing is needed.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath, PureWindowsPath
 
+from einc.documents.definitions import DEFINES, definition
 from einc.errors.problems import NotTaken, NotThere
 from einc.errors.report import Help, Piece, Problem, Source, Span
 from einc.syntax.spelling import nearest
@@ -22,10 +24,14 @@ ENDING = ".tex"
 
 _MARKS = re.compile(
     r"%[^\n]*|\\begin\s*\{(?P<quoted>verbatim\*?|lstlisting|minted|comment|ein)\}|\\verb\*?(?P<verb>[^A-Za-z*\s])"
-    r"|\\(?:input|include|subfile)(?![A-Za-z@])\s*\{(?P<name>[^{}\n%]*)\}"
+    r"|\\(?:input|(?P<whole>include)|subfile)(?![A-Za-z@])\s*\{(?P<name>[^{}\n%]*)\}"
     r"|\\input[ \t]+(?P<bare>[^\s{}\\%#&$]+)"
+    r"|\\includeonly\s*\{(?P<only>[^{}]*)\}"
+    r"|\\(?P<style>usepackage|RequirePackage|documentclass|LoadClass)\s*(?:\[[^\[\]]*\]\s*)?\{(?P<styles>[^{}]*)\}"
     r"|\\(?:sub)?import\*?\s*\{(?P<folder>[^{}\n%]*)\}\s*\{(?P<inside>[^{}\n%]*)\}"
     r"|(?P<end>\\endinput(?![A-Za-z])|\\end\s*\{document\})|\\.", re.S)
+_STYLES = {"usepackage": ".sty", "RequirePackage": ".sty", "documentclass": ".cls", "LoadClass": ".cls"}
+_STYLE = re.compile(rf"%[^\n]*|(?P<defines>{DEFINES.pattern})|\\.|(?P<open>\{{)|(?P<close>\}})", re.S)
 _CLASS = re.compile(r"^[^%\n]*?\\documentclass(?![A-Za-z])", re.M)
 _BEGIN = re.compile(r"^[^%\n]*?(?P<begin>\\begin\s*\{document\})", re.M)
 
@@ -55,7 +61,7 @@ def joined(source: Source, folder: Folder) -> tuple[Source, tuple[Problem, ...]]
     """The text with the files that it takes in, and what was not read. A text that takes in none is as it was."""
     work = _Join(folder, len(source.text))
     work.file(source, "", (source.name,), 0, len(source.text))
-    if not work.named:
+    if not (work.named or work.taken or work.wrong):
         return source, ()
     whole = Source(source.name, "".join(work.out), tuple(work.pieces))
     return whole, tuple(told(Span(whole, start, end)) for start, end, told in work.wrong)
@@ -70,11 +76,14 @@ class _Join:
     folder: Folder
     total: int
     named: int = 0
+    taken: bool = False  # whether anything of another file is in the text
     out: list[str] = field(default_factory=list)
     length: int = 0
     pieces: list[Piece] = field(default_factory=list)
     wrong: list[tuple[int, int, Callable[[Span], Problem]]] = field(default_factory=list)
     missing: int = 0
+    only: frozenset[str] | None = None  # the names that `\\includeonly` lists
+    styles: set[str] = field(default_factory=set)
 
     def file(self, source: Source, beside: str, stack: tuple[str, ...], start: int, end: int) -> None:
         """Takes in a file between two places; `beside` is its own folder, `stack` the files that take it in."""
@@ -90,6 +99,15 @@ class _Join:
                 closed = -1 if closer in absent else text.find(closer, at, end)
                 at = closed + len(closer) if closed >= 0 else at
                 absent |= {closer} if closed < 0 else set()
+            elif found["only"] is not None:
+                self.only = frozenset(name.strip() for name in found["only"].split(","))
+            elif found["style"]:
+                self._stretch(source, kept, at)
+                kept = at
+                for name in found["styles"].split(","):
+                    self._style(name.strip(), beside, _STYLES[found["style"]], at - found.start())
+            elif found["whole"] and self.only is not None and (found["name"] or "").strip() not in self.only:
+                continue
             elif (name := _named(found)) is not None and self.named <= MAX_FILES:
                 self.named += 1
                 taken = self._taken(name, beside, stack)
@@ -100,6 +118,27 @@ class _Join:
                     self.wrong.append((self.length - len(found[0]), self.length, taken))
                 kept = at
         self._stretch(source, kept, end)
+
+    def _style(self, name: str, beside: str, ending: str, width: int) -> None:
+        """The definitions of a package or class that stands in the folder, once, and those of what it asks for; `width`
+        is the length of the command that names it, which ends here.
+        """
+        if name + ending in self.styles or len(self.styles) >= MAX_FILES or _leaves(name):
+            return
+        self.styles.add(name + ending)
+        _, found = self._found(name + ending, beside)
+        if isinstance(found, str):
+            self.wrong.append((self.length - width, self.length, _refused(found, "put its definitions in its place")))
+        if not isinstance(found, Source) or self.total + len(found.text) > MAX_CHARACTERS:
+            return
+        self.total += len(found.text)
+        for asked in _MARKS.finditer(found.text):
+            for other in asked["styles"].split(",") if asked["style"] else ():
+                self._style(other.strip(), beside, _STYLES[asked["style"]], width)
+        for start, end in _definitions(found):
+            self._put("\n")
+            self._stretch(found, start, end)
+            self.taken = True
 
     def _inside(self, taken: _Taken, stack: tuple[str, ...], text: str, found: re.Match[str]) -> None:
         """Adds to the text so far the body of a file in place of the command that names it. A line of its own ends it,
@@ -170,6 +209,19 @@ class _Join:
             "put the file into the folder of the document, or leave this out")
         return lambda span: NotThere(f"there is no file `{name}` in the folder of the document", span,
                                      notes=("the rest of the document is read",), helps=(help_,))
+
+
+def _definitions(source: Source) -> Iterator[tuple[int, int]]:
+    """The places of the definitions of macros in a text, those that stand in no braces."""
+    depth = at = 0
+    while found := _STYLE.search(source.text, at):
+        at = found.end()
+        made = definition(source, DEFINES.match(source.text, found.start()), len(source.text)) \
+            if found["defines"] and depth == 0 else None
+        if made is not None:
+            at = made.macro.span.end
+            yield found.start(), at
+        depth = max(depth + bool(found["open"]) - bool(found["close"]), 0)
 
 
 def _refused(message: str, help_: str) -> Callable[[Span], Problem]:

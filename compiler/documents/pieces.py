@@ -16,15 +16,23 @@ from einc.documents.document import Document, Fence, Formula, Heading, Holes
 from einc.errors.problems import Unclosed
 from einc.errors.report import Help, Source, Span
 
-ENVIRONMENTS = "equation|align|alignat|flalign|gather|multline|eqnarray|displaymath|dmath|math"
+# The environments that are formulas, those that are given columns or options last; what they are given is none of it.
+ENVIRONMENTS = "equation|align|flalign|gather|multline|eqnarray|displaymath|dmath|math"
+BEGINS = (rf"\\begin\s*\{{(?P<math>(?:{ENVIRONMENTS})\*?|(?P<given>(?:x{{0,2}}alignat|IEEEeqnarray|empheq)\*?))\}}"
+          r"(?(given)(?:\s*\[[^\[\]]*\])?(?:\s*\{[^{}]*\})?)")
 MAX_TITLE = 1_000
 
 _LAYOUT = re.compile(
     r"\\(?:begin|end)\{(?:aligned|alignedat|gathered|split)\*?\}(?:\[[tbc]\]|\{\d+\})?|\\(?:label|tag)\*?\{[^{}]*\}"
     r"|\\q?quad\s*\(\d{1,4}[a-z]?\)\s*(?=\Z|\\\\|\\end\b|\\begin\b)")
+# A display that is an array of equations, and no matrix: each of its rows has a sign of equality beside a mark.
+_ARRAY = re.compile(r"\s*(?P<begin>\\begin\s*\{(?P<name>array|IEEEeqnarraybox)\}(?:\[[^\[\]]*\])?\s*\{[^{}]*\})"
+                    r"(?P<rows>(?:(?!\\begin\b).)*)(?P<end>\\end\s*\{(?P=name)\})\s*[.,;]?\s*", re.S)
+_RELATED = re.compile(r"&\s*(?::?=|\\(?:equiv|coloneqq|leftarrow|gets)(?![A-Za-z]))")
 _OUTSIDE = {  # of a display and of a formula in a line, what stands before it and after
-    True: (re.compile(r"(?:\$\$|\\\[|\\begin\s*\{[a-z*]+\}(?:\s*\{\d+\})?|(?:```+|~~~+)[ \t]*math[^\n]*\n[> \t]*)\Z"),
-           re.compile(r"\$\$|\\\]|\\end\s*\{[a-z*]+\}|\n[> \t]*(?:```+|~~~+)")),
+    True: (re.compile(r"(?:\$\$|\\\[|\\begin\s*\{[A-Za-z*]+\}(?:\s*\[[^\[\]]*\])?(?:\s*\{[^{}]*\})?"
+                      r"|(?:```+|~~~+)[ \t]*math[^\n]*\n[> \t]*)\Z"),
+           re.compile(r"\$\$|\\\]|\\end\s*\{[A-Za-z*]+\}|\n[> \t]*(?:```+|~~~+)")),
     False: (re.compile(r"(?:\$`?|\\\(|\\begin\s*\{[a-z*]+\})\Z"), re.compile(r"`?\$|\\\)|\\end\s*\{[a-z*]+\}")),
 }
 # what a heading cannot say is no matter for the terminal
@@ -56,7 +64,7 @@ class Draft:
         text = self.source.text
         defined = self.scopes.formula(self.source, start, end, self.local)
         layout = [(start + m.start(), start + m.end()) for m in _LAYOUT.finditer(text[start:end])]
-        found = merged([*holes, *((span.start, span.end) for span in defined), *layout])
+        found = merged([*holes, *((span.start, span.end) for span in defined), *layout, *_array(text, start, end)])
         if not without(text, start, end, found).strip(" \t\r\n$"):
             return
         self.formulas.append(Formula(self._span(start, end), display, len(self.headings) - 1, found, self.waiting))
@@ -108,6 +116,15 @@ class Draft:
 
     def _span(self, start: int, end: int) -> Span:
         return Span(self.source, start, end)
+
+
+def _array(text: str, start: int, end: int) -> Holes:
+    """Where an array of equations begins and ends that is all of a display."""
+    found = _ARRAY.fullmatch(text, start, end)
+    rows = [row for row in found["rows"].split("\\\\") if row.strip()] if found else []
+    if found is None or not rows or not all(map(_RELATED.search, rows)):
+        return ()
+    return found.span("begin"), found.span("end")
 
 
 def merged(holes: list[tuple[int, int]]) -> Holes:

@@ -11,16 +11,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from einc.documents.pieces import ENVIRONMENTS
+from einc.documents.pieces import BEGINS
 
 Kind = Literal["inline", "display", "skip", "unclosed"]
 
 # A comment that says why the formula after it is not to be read.
 SKIP = re.compile(r"<!--\s*ein\s*:\s*skip\b:?(?P<reason>.*?)-->", re.S)
-OPENING = re.compile(rf"\\begin\{{(?P<name>(?:{ENVIRONMENTS})\*?)\}}(?:\{{\d+\}})?")
+OPENING = re.compile(BEGINS)
 
-_MARKS = re.compile(rf"\\begin\{{(?:{ENVIRONMENTS})\*?\}}|\\.|\$\$?|`+|<!--|</?[A-Za-z]", re.S)
-_PLAIN = re.compile(rf"\\begin\{{(?:{ENVIRONMENTS})\*?\}}|\\.|\$\$?", re.S)
+_MARKS = re.compile(rf"{BEGINS}|\\.|\$\$?|`+|<!--|</?[A-Za-z]", re.S)
+_PLAIN = re.compile(rf"{BEGINS}|\\.|\$\$?", re.S)
 _TAG = re.compile(r"</?[A-Za-z][A-Za-z0-9-]*(?:[^<>\"']|\"[^\"]*\"|'[^']*')*>")
 _SILENT = re.compile(r"<(pre|code|script|style|textarea)\b", re.I)
 _MATHEMATICAL = re.compile(r"[\\_^=<>]|^\s*[A-Za-z]\s*$")
@@ -124,11 +124,11 @@ class _Scanner:
     def _environment(self, start: int) -> tuple[int, Piece | None]:
         opening = OPENING.match(self.text, start)
         assert opening is not None
-        closer = rf"\end{{{opening['name']}}}"
+        closer = rf"\end{{{opening['math']}}}"
         end = self._find(closer, opening.end())
         if end < 0:
             return opening.end(), Piece("unclosed", start, opening.end(), closer)
-        return end + len(closer), Piece("inline" if opening["name"] == "math" else "display", opening.end(), end)
+        return end + len(closer), Piece("inline" if opening["math"] == "math" else "display", opening.end(), end)
 
     def _comment(self, start: int) -> tuple[int, Piece | None]:
         end = self._find("-->", start)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -22,8 +23,14 @@ from einc.syntax import tree as s
 _ASIDE = re.compile(r"[$\\)\s]*(?:(?:be|are|is|denotes?|index(?:es)?)\s+[A-Za-z ]{1,40})?\(([^)\n]{1,60})\)")
 # The noun that ends a phrase after the formula, `are the positions`, and the one before it: `each token`.
 _AFTER = re.compile(r"[$\\)]*\s+(?:(?:be|are|is|denotes?|index(?:es)?)\s+)?(?:the\s+)?(?:[A-Za-z]+ )?([A-Za-z]+)"
-                    r"\s*(?=[.,;:(]|and\b|\Z)")
+                    r"(?:\s*(?=[.,;:(]|and\b|\Z)|[ \t]*\n[ \t]*\n)")
 _BEFORE = re.compile(r"([A-Za-z]+),?\s+[$\\(]*\Z")
+# Words beside a letter that stands alone: `token $t$`, `the $t$-th token`, `$t$ counts tokens`, `at time $t$`.
+_ONE = r"(?:\$|\\\()(?P<letter>\s*\\?[A-Za-z]+'*\s*)(?:\$|\\\))"
+_AT_TIME = re.compile(rf"\b(?:[Aa]t|[Ee]ach|[Ee]very)\s+(?P<word>time)(?:\s+step)?\s+{_ONE}")
+_ALONE = (re.compile(rf"\b(?P<word>[A-Za-z]+)\s+{_ONE}(?!-)"), re.compile(rf"{_ONE}-?\s*th\s+(?P<word>[A-Za-z]+)"),
+          re.compile(rf"{_ONE}\s+(?:counts|indexes|numbers|runs\s+over|ranges\s+over)\s+(?:the\s+|all\s+)?"
+                     r"(?P<word>[A-Za-z]+)"), _AT_TIME)
 _SPOKEN = {"position": "time", "token": "time", "timestep": "time", "channel": "feature", "dimension": "feature",
            "vocabulary": "vocab"}
 _SPOKEN |= {cls: cls for cls in CLASSES}
@@ -42,7 +49,7 @@ def index_lines(document: Document, equations: Iterable[Said]) -> Iterator[tuple
     is `feature` for what is an element of a set, `t ∈ {1..T}`; a list of numbers, `t = 1, …, T`, then declares nothing,
     but where it counts matrices, `W_i ∈ ℝ^{d × k}`: they are a family, of the class that no product sums.
     """
-    equations = tuple(equations)
+    equations, beside = tuple(equations), _alone(document)
     families = {w.text for x in equations if x.fact == FACT and x.statement is not None
                 for w in words(k.content for k in scripts(x.statement.clauses[0].body) if k.content is not None)}
     temporal = {letter for found in _NEVER.finditer(document.source.text) for letter in _LETTER.findall(found[1])}
@@ -53,6 +60,8 @@ def index_lines(document: Document, equations: Iterable[Said]) -> Iterator[tuple
             names = [n for n in said.indices if index_name(n) is not None]
             body = said.statement.clauses[-1].body
             over, cls = ranged(body), _class(said, names, temporal)
+            alone = set().union(*(beside.get((said.formula.section, n.span.text.strip()), set()) for n in names))
+            cls = cls or (alone.pop() if len(alone) == 1 else "")
             cls = cls or ("time" if any(index_name(n) in ordered for n in names) else "")
             cls = cls or (_FAMILY if {index_name(n) for n in names} <= families else "")
             if names and over is not None and (cls or (isinstance(body, s.Relation) and _braced(body.operands[-1]))):
@@ -147,6 +156,19 @@ def _class(said: Said, names: list[s.Expression], temporal: set[str]) -> str:
     inner = words[0].split() if words is not None else []
     beside = [found[1].lower() for found in nouns if found if found[1].lower() not in ("time", "times")]
     return next((cls for word in (*inner[-1:], *inner, *beside) if (cls := _spoken(word))), "")
+
+
+def _alone(document: Document) -> dict[tuple[int, str], set[str]]:
+    """The classes that the words of each section name beside a letter where it stands alone."""
+    found: dict[tuple[int, str], set[str]] = {}
+    starts = [x.span.start for x in document.headings]
+    for form in _ALONE:
+        for x in form.finditer(document.source.text):
+            letter, word = x["letter"].strip(), x["word"].lower()
+            cls = "time" if form is _AT_TIME else "" if word == "time" else _spoken(word)
+            if cls:
+                found.setdefault((bisect_right(starts, x.start()) - 1, letter), set()).add(cls)
+    return found
 
 
 def _spoken(word: str) -> str:

@@ -25,7 +25,7 @@ from einc.errors.report import Help
 from einc.syntax.texts import MAX_BYTES
 
 MAX_ARCHIVE, MAX_UNPACKED, MAX_MEMBERS, MAX_DEPTH = 64 * 2**20, 128 * 2**20, 5_000, 20
-TEXTS = frozenset({".tex", ".ltx", ".txt", ".tikz", ".pgf", ".def", ""})  # endings of what is kept
+TEXTS = frozenset({".tex", ".ltx", ".txt", ".tikz", ".pgf", ".def", ".sty", ".cls", ""})  # endings of what is kept
 
 _ENTRY = b"PK\x01\x02"  # begins the entry of a member in the directory of a zip file
 

@@ -77,7 +77,8 @@ def planned(program: TypedProgram, options: Options) -> Module | Gradient | Segm
 
 def compile(path_or_text: str | Path, backend: str = "auto", *, strict: bool = False, narrow: bool = False,
             own: bool = False, tune: bool = False, module: bool = False, grad: bool = False, plan: str = "",
-            keep: Iterable[str] = (), section: str = "", side: str | Path | None = None) -> Compiled:
+            keep: Iterable[str] = (), section: str = "", equation: str = "",
+            side: str | Path | None = None) -> Compiled:
     """A spec (a path, the name of one that comes with einc, or the text itself) as a callable.
 
     The back end is torch, cpp or triton; `auto` decides at the call: Triton on a GPU, and on a CPU torch until, by
@@ -92,11 +93,12 @@ def compile(path_or_text: str | Path, backend: str = "auto", *, strict: bool = F
     the cache, the next ones; `keep` names what is kept of each position, else that is decided by cost. Further names,
     as in `plan="serve,long"`, choose `plan` blocks of the text.
     With `module` the result's `.module` is a `torch.nn.Module` class whose parameters are the weights.
-    Of a paper one `section` is compiled; `side` is a spec with the declarations that the paper lacks.
+    Of a paper one `section` is compiled, or one `equation`, by its label, its number or tag, or the title of its
+    section; `side` is a spec with the declarations that the paper lacks.
 
     EincError where the spec has errors, or the back end has nothing to tune; the message is the rendered problems.
     """
-    options = Options(backend, strict, narrow, own, tune, module, grad, plan, tuple(keep), section, side)
+    options = Options(backend, strict, narrow, own, tune, module, grad, plan, tuple(keep), section, side, equation)
     return built(typed(path_or_text, options), options)
 
 

@@ -23,6 +23,7 @@ class Options:
     keep: tuple[str, ...] = ()
     section: str = ""
     side: str | Path | None = None
+    equation: str = ""
 
     @property
     def plans(self) -> tuple[str, ...]:

@@ -45,6 +45,7 @@ NOISE = frozenset({
     "quad", "qquad", "left", "right", "middle", "big", "Big", "bigg", "Bigg", "bigl", "bigr", "Bigl", "Bigr", "biggl",
     "biggr",
     "Biggl", "Biggr", "limits", "nolimits", "mathtt", "displaystyle", "textstyle", "scriptstyle", "nonumber", "notag",
+    "IEEEnonumber", "IEEEyesnumber", "IEEEeqnarraynumspace",
 })
 SPACING = frozenset(",;:!> \t")
 

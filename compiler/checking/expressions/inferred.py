@@ -13,6 +13,7 @@ from einc.checking.expressions.misses import unmatched
 from einc.checking.expressions.values import Context
 from einc.errors.problems import Undeclared, UnknownIndex
 from einc.errors.report import Help, Label
+from einc.ir.indices import INDEX_CLASSES
 from einc.ir.programs import Slot
 from einc.syntax import tree as s
 
@@ -52,6 +53,7 @@ def inferred(context: Context, stem: Name, scripts: tuple[s.Script, ...],
         raise UnknownIndex(f"`{loose.text}` is no declared index", loose.span,
                            notes=("a label is a capital, a word or a number",),
                            helps=(undeclared(loose.text), Help(f"if it is a label, write `\\text{{{loose.text}}}`")))
+    _raised(context, stem, found[0], node)
     name, items = labelled(stem, found[0])
     sets = [item_set(context.scope, item) for item in items]
     letters = [_letter(context, item) for item in items]
@@ -92,6 +94,29 @@ def _one_reading(context: Context, stem: Name, scripts: tuple[s.Script, ...], no
 def _in_run(letter: str, label: str) -> bool:
     """Whether a letter is a label, or one of two or three that stand side by side as letters do: i of `ij`."""
     return letter == label or (len(label) <= 3 and label.isalpha() and label.islower() and letter in label)
+
+
+def _raised(context: Context, stem: Name, reading: tuple[Item, ...], node: s.Expression) -> None:
+    """Raises Undeclared for what stands above a name of which nothing is known and may be its power: a number, a
+    position, a size. `x_t^2` is a square, or an `x` of its own.
+    """
+    above = next((i for i in reading if i.level == "upper" and _power(context, stem, i)), None)
+    if above is not None:
+        message = f"`{above.span.text}` above `{node.span.text}` is a power, or a part of the name, and nothing tells"
+        raise Undeclared(message, above.span, helps=(
+            Help("if it is a power, declare what is raised in a side file, or write it in parentheses: `(x_t)^2`"),
+            Help("if it is none, declare the tensor under this name, or write a label as text: `x_t^{\\text{2}}`")))
+
+
+def _power(context: Context, stem: Name, item: Item) -> bool:
+    """Whether what stands above a name may be an exponent, or turn a matrix."""
+    match item.kind:
+        case "label":
+            bare, size = item.span.text == item.text, item.text in context.scope.sizes and stem.base.islower()
+            return bare and (item.text.isdigit() or item.text == "T" or size)
+        case "index" | "expression":
+            return (of := item_set(context.scope, item)) is not None and INDEX_CLASSES[of.cls].before == "le"
+    return False
 
 
 def _squared(context: Context, name: Name, slots: tuple[Slot, ...], node: s.Expression) -> None:

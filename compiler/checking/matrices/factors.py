@@ -7,10 +7,11 @@ from collections.abc import Container, Iterable
 from dataclasses import replace
 
 from einc.checking.declarations.names import head, left_of, size_name
+from einc.checking.matrices import typed as y
 from einc.checking.matrices.shapes import is_name, mapped, parts, within
 from einc.checking.matrices.slots import undressed
-from einc.errors.problems import NoShape
-from einc.errors.report import Span
+from einc.errors.problems import NoShape, OpenReading
+from einc.errors.report import Help, Span
 from einc.ir.primitives import PRIMITIVES
 from einc.syntax import tree as s
 from einc.syntax.spelling import is_fold
@@ -143,6 +144,17 @@ def applied(factors: tuple[s.Expression, ...], operators: tuple[str, ...], funct
 def unapplied(node: s.Expression) -> NoShape:
     """What is wrong with a function without parentheses."""
     return NoShape(f"`{node.span.text}` is a function, and what it is applied to stands in parentheses", node.span)
+
+
+def unbarred(called: y.Typed, name: str, node: s.Expression, given: s.Group) -> y.Typed:
+    """The same, but OpenReading for bars around what is no number, `|q|`: entries, a length and a determinant are
+    written so.
+    """
+    if name == "abs" and not called.shape.number and "abs" not in node.span.text:
+        message = f"do the bars mean each entry of `{given.items[0].span.text}`, or one number, as a length?"
+        raise OpenReading(message, given.span, helps=(Help("for each entry write `\\text{abs}(…)`"),
+            Help("a length is `\\sqrt{q^\\top q}` of a column `q`")))
+    return called
 
 
 def script(node: s.Expression) -> tuple[s.Expression | None, s.Expression | None]:

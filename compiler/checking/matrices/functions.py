@@ -52,7 +52,8 @@ class Function:
             found.name for x in given.items if (found := split(x, letters)) is not None
             and not (found.places or found.turned))
         if self.captured and not same:
-            computed = min(x.python for x in self.captured)
+            computed = min((x.span.text for x in _names(self.body) if (found := split(x, letters)) is not None
+                            and found.name in self.captured), default=min(x.python for x in self.captured))
             raise NoShape(f"the definition of `{node.span.text}` reads `{computed}`, which is computed of what stands "
                           "in its brackets there", span, helps=(Help("write it as one formula, or with indices"),))
         return same

@@ -12,7 +12,7 @@ from einc.checking.matrices import typed as y
 from einc.checking.matrices.along import along, at_letter, shown
 from einc.checking.matrices.applied import MATRIX, combined, inner, lying, ones, ones_of, unambiguous
 from einc.checking.matrices.entries import a_list, at_sides, listed, orders, stacked
-from einc.checking.matrices.factors import applied, binds, bound, unapplied
+from einc.checking.matrices.factors import applied, binds, bound, unapplied, unbarred
 from einc.checking.matrices.known import Applied, Known
 from einc.checking.matrices.laid import Laid
 from einc.checking.matrices.pieces import lone
@@ -270,7 +270,7 @@ class Typing:
         if found is None or not isinstance(given, s.Group) or given.open not in ("(", "[") or (
                 found[0].base not in self.known.functions and found[0].base not in MATRIX):
             return self.of(node), at + 1
-        called = self._call(node, found[0].base, given)
+        called = unbarred(self._call(node, found[0].base, given), found[0].base, node, given)
         return self._marked(called, after.scripts, after) if isinstance(after, s.Scripted) else called, at + 2
 
     def _times(self, a: y.Typed, b: y.Typed, span: Span) -> y.Typed:
