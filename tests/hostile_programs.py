@@ -282,7 +282,10 @@ class Hostile:
         return sum((x - mean) / deviation * y for x, y in pairs)
 
     def masked(self, body: Node, what: Node, text: str, holds: Callable[[Env], bool], asked: frozenset[str]) -> Node:
-        """A tensor with a mask, and a function of its rows that says no domain."""
+        """A tensor with a mask, and a function of its rows that says no domain; a mask that does not name s gives none."""
+        if "s" not in asked:
+            said, text, asked = holds, f"({text}) and s ≤ t", asked | {"s"}
+            holds = lambda e: said(e) and e["s"] <= e["t"]  # noqa: E731
         letters = sorted(body.letters | asked | {"t"}, key="thds".index)
         self.memos.append({})
         left = f"l{chr(ord('a') + len(self.memos))}_{{{' '.join(letters)}}}"
