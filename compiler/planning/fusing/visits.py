@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 
 from einc.ir.indices import Index
 from einc.ir.plan import Bound
 from einc.ir.programs import Equation
-from einc.ir.terms import Fold, Term, both, conjuncts
+from einc.ir.sums import factors
+from einc.ir.terms import Fold, Read, Term, both, conjuncts
 from einc.planning.analysis.ends import Tile
 from einc.planning.analysis.ranges import reach
 
@@ -27,5 +28,16 @@ def agreed(equations: Iterable[Equation], index: Index, grid: Index) -> Term:
 def _domains(equations: Iterable[Equation], index: Index, grid: Index | None) -> list[Term]:
     """The domains of the folds over an index, and of those over the tiles' axis whose result has the index: a tile adds
     to each of its elements."""
-    folds = [(e, e.body) for e in equations if isinstance(e.body, Fold)]
-    return [fold.domain for e, fold in folds if index in fold.bound or (grid in fold.bound and index in e.indices)]
+    by = {e.target: e for e in equations}
+    folds = [(e, e.body) for e in by.values() if isinstance(e.body, Fold)]
+    return [fold.domain if index in fold.bound else both(fold.domain, *_rows(fold, by)) for e, fold in folds
+            if index in fold.bound or (grid in fold.bound and index in e.indices)]
+
+
+def _rows(fold: Fold, by: Mapping[str, Equation]) -> Iterator[Term]:
+    """Where the rows that a fold is made of have points: over none a row adds nothing to it."""
+    for part in factors(fold.body) if fold.op == "sum" else (fold.body,):
+        row = by.get(part.tensor) if isinstance(part, Read) else None
+        if (row is not None and part == Read(row.target, row.axes) and isinstance(row.body, Fold)
+            and row.body.op == fold.op):
+            yield row.body.domain
