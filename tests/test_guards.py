@@ -222,16 +222,19 @@ WORTH: dict[str, Of] = {
         g["x"] + g["z"][:, None])[..., None],
     "(1[2 s ≤ T] x_{2 s})": lambda g: torch.cat([g["x"][1::2], g["x"].new_zeros(3)])[:, None],
     "(1[s > 1] x_{s - 1} + z_s)": lambda g: (g["z"] + torch.cat([g["x"].new_zeros(1), g["x"][:-1]]))[:, None]}
-QUOTIENTS = list(product(OVER, WEIGHT, WORTH))
+SCALE: dict[str, Of] = {" b_h)": lambda g: g["b"], ") tanh(b_h)": lambda g: g["b"].tanh(),  # in the sum, and beside it
+                        ") z_t b_h": lambda g: g["z"][:, None] * g["b"]}
+QUOTIENTS = list(product(SCALE, OVER, WEIGHT, WORTH))
 
 
-@seeds(range(0, len(QUOTIENTS), 7), range(len(QUOTIENTS)))
+@seeds(range(0, len(QUOTIENTS), 13), range(len(QUOTIENTS)))
 def test_what_scales_a_quotient_of_sums_over_nothing(seed: int) -> None:
     """The slope of a quotient by 0 is infinite, and may not leave a sum without a point: 0 there, it would be NaN."""
-    over, weight, worth = QUOTIENTS[seed]
+    scale, over, weight, worth = QUOTIENTS[seed]
     run = einc.compile(
         f"{LETTERS}input x_t, z_t, q_{{t h}}, b_h\ninput doc_t : int\nset S_t = topk_{{s < t}}(x_s, W)\n"
-        f"output y_{{t h}} = (Σ_{over} {weight} {worth} b_h) / (Σ_{over} {weight}) : all", grad=True, backend="torch")
+        f"output y_{{t h}} = (Σ_{over} {weight} {worth}{scale} / (Σ_{over} {weight}) : all", grad=True,
+        backend="torch")
     draw = torch.Generator().manual_seed(seed)
     given = {key: torch.randn(shape, generator=draw) for key, shape in
              {"x": (5,), "z": (5,), "q": (5, 2), "b": (2,)}.items()}
@@ -239,7 +242,7 @@ def test_what_scales_a_quotient_of_sums_over_nothing(seed: int) -> None:
     moved = [x.requires_grad_() for x in given.values() if x.is_floating_point()]
     weights = torch.where(OVER[over](given), WEIGHT[weight](given), 0)[..., None]
     some = weights.sum(1) > 0
-    want = (weights * WORTH[worth](given) * given["b"]).sum(1) / torch.where(some, weights.sum(1), 1)
+    want = (weights * WORTH[worth](given)).sum(1) * SCALE[scale](given) / torch.where(some, weights.sum(1), 1)
     cotangent = torch.randn(5, 2, generator=draw)
     asked = inspect.signature(run).parameters
     found = run(**{key: x for key, x in (given | {"W": 2}).items() if key in asked})
