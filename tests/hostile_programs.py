@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from random import Random
@@ -282,7 +283,10 @@ class Hostile:
         return sum((x - mean) / deviation * y for x, y in pairs)
 
     def masked(self, body: Node, what: Node, text: str, holds: Callable[[Env], bool], asked: frozenset[str]) -> Node:
-        """A tensor with a mask, and a function of its rows that says no domain."""
+        """A tensor with a mask that says s, and a function of its rows that says no domain."""
+        if "s" not in asked:
+            said, text, asked = holds, f"({text}) and s ≤ t", asked | {"s"}
+            holds = lambda e: said(e) and e["s"] <= e["t"]  # noqa: E731
         letters = sorted(body.letters | asked | {"t"}, key="thds".index)
         self.memos.append({})
         left = f"l{chr(ord('a') + len(self.memos))}_{{{' '.join(letters)}}}"
@@ -367,7 +371,11 @@ class Hostile:
                 self.define(self.fold())
             case "beside":
                 one, two = self.fold(), self.value(("t",), 1)
-                self.define(Node(f"({one.text}) * ({two.text}) - {two.text}",
+                # a letter that is bound here and free there has two names
+                text = one.text
+                if "h" in two.letters - one.letters:
+                    text = re.sub(r"(?<![a-z])h(?![a-z])", "h'", text.replace("b_h", "b_{h}"))
+                self.define(Node(f"({text}) * ({two.text}) - {two.text}",
                                  lambda e: one.of(e) * two.of(e) - two.of(e), one.letters | two.letters))
             case "point":
                 self.define(self.value(("t",), 2))

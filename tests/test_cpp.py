@@ -93,17 +93,17 @@ def worst(got: Outputs, want: Arrays, least: float = 0.0) -> float:
 
 
 def near(
-    function: Function, program: TypedProgram, given: Tensors, sizes: dict[str, int], bound: float
+    function: Function, program: TypedProgram, given: Tensors, sizes: dict[str, int], bound: float, least: float = 0.0
 ) -> dict[str, bool]:
     """What ran; the results are near the interpreter's, or no further from them than those of torch's statements."""
     want = said(program, given, sizes)
     with running(function) as ran:
         got = called(function, program, given, sizes)
     tried = dict(ran)
-    if worst(got, want) > bound:
+    if worst(got, want, least) > bound:
         with torch_computes(function):
-            bound = max(bound, 1.5 * worst(called(function, program, given, sizes), want))
-        assert worst(got, want) <= bound, f"torch's statements are nearer; {tried} ran"
+            bound = max(bound, 1.5 * worst(called(function, program, given, sizes), want, least))
+        assert worst(got, want, least) <= bound, f"torch's statements are nearer; {tried} ran"
     return tried
 
 

@@ -3,7 +3,9 @@ against evaluations of their own."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+import inspect
+from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import product
 
 import numpy as np
 import pytest
@@ -202,6 +204,53 @@ def test_an_example(name: str) -> None:
     case = Case("guarded", LETTERS + EXAMPLES[name], sizes, {"doc": ("1", "3")})
     kernels_agree(case, [None, (2, 1)])
     gradients_agree(case)
+
+
+Of = Callable[[dict[str, torch.Tensor]], torch.Tensor]
+INTO, BELOW = torch.arange(1, 6)[:, None], torch.arange(1, 6)  # t and s of five positions
+# What a sum runs over, what weighs it and what is weighed: the text, and its value for t, s and h
+OVER: dict[str, Of] = {
+    "{s < t}": lambda g: BELOW < INTO,
+    "{s < t, doc_s = doc_t}": lambda g: (BELOW < INTO) & (g["doc"] == g["doc"][:, None]),
+    "{s, s ≤ t - W}": lambda g: BELOW <= INTO - 2,
+    "{s ∈ S_t}": lambda g: torch.stack([
+        torch.isin(BELOW, 1 + g["x"][:n].topk(min(n, 2)).indices) for n in range(5)])}
+WEIGHT: dict[str, Of] = {"abs(z_s)": lambda g: g["z"].abs(), "exp(z_s)": lambda g: g["z"].exp(),
+                         "exp(z_s - x_t)": lambda g: (g["z"] - g["x"][:, None]).exp()}
+WORTH: dict[str, Of] = {
+    "x_s": lambda g: g["x"][:, None], "q_{s h}": lambda g: g["q"], "(x_s + z_t)": lambda g: (
+        g["x"] + g["z"][:, None])[..., None],
+    "(1[2 s ≤ T] x_{2 s})": lambda g: torch.cat([g["x"][1::2], g["x"].new_zeros(3)])[:, None],
+    "(1[s > 1] x_{s - 1} + z_s)": lambda g: (g["z"] + torch.cat([g["x"].new_zeros(1), g["x"][:-1]]))[:, None]}
+SCALE: dict[str, Of] = {" b_h)": lambda g: g["b"], ") tanh(b_h)": lambda g: g["b"].tanh(),  # in the sum, and beside it
+                        ") z_t b_h": lambda g: g["z"][:, None] * g["b"]}
+QUOTIENTS = list(product(SCALE, OVER, WEIGHT, WORTH))
+
+
+@seeds(range(0, len(QUOTIENTS), 13), range(len(QUOTIENTS)))
+def test_what_scales_a_quotient_of_sums_over_nothing(seed: int) -> None:
+    """The slope of a quotient by 0 is infinite, and may not leave a sum without a point: 0 there, it would be NaN."""
+    scale, over, weight, worth = QUOTIENTS[seed]
+    run = einc.compile(
+        f"{LETTERS}input x_t, z_t, q_{{t h}}, b_h\ninput doc_t : int\nset S_t = topk_{{s < t}}(x_s, W)\n"
+        f"output y_{{t h}} = (Σ_{over} {weight} {worth}{scale} / (Σ_{over} {weight}) : all", grad=True,
+        backend="torch")
+    draw = torch.Generator().manual_seed(seed)
+    given = {key: torch.randn(shape, generator=draw) for key, shape in
+             {"x": (5,), "z": (5,), "q": (5, 2), "b": (2,)}.items()}
+    given["doc"] = torch.randint(1, 4, (5,), generator=draw)
+    moved = [x.requires_grad_() for x in given.values() if x.is_floating_point()]
+    weights = torch.where(OVER[over](given), WEIGHT[weight](given), 0)[..., None]
+    some = weights.sum(1) > 0
+    want = (weights * WORTH[worth](given)).sum(1) * SCALE[scale](given) / torch.where(some, weights.sum(1), 1)
+    cotangent = torch.randn(5, 2, generator=draw)
+    asked = inspect.signature(run).parameters
+    found = run(**{key: x for key, x in (given | {"W": 2}).items() if key in asked})
+    torch.testing.assert_close(found, want)
+    pairs = (torch.autograd.grad((x * cotangent).sum(), moved, allow_unused=True, materialize_grads=True)
+             for x in (found, want))
+    for derived, other in zip(*pairs, strict=True):
+        torch.testing.assert_close(derived, other)
 
 
 @pytest.mark.parametrize("tiles", [None, (2, 1), (3, 4)])

@@ -279,6 +279,17 @@ def attempt(one: Case, bound: float, choices: tuple[Mapping[str, Tiling] | None,
         assert_close(got, expected, bound, least=1.0)
 
 
+@pytest.mark.parametrize("fold", ["Σ", "max"])
+@pytest.mark.parametrize("up", ["h ≤ s", "s ≤ h", "s < h"])
+@pytest.mark.parametrize("rows", ["s ≥ t", "s ≤ t", "doc_s = doc_t", "s ≠ t"])
+def test_running_folds_along_an_axis_of_another_length(fold: str, up: str, rows: str) -> None:
+    """Where the axis of the results ends, what is folded may go on, and where that ends the results may."""
+    text = (f"index t, s : time(T)\nindex h : head(H)\ninput x_t\ninput doc_t : int\n"
+            f"m_{{t h}} = {fold}_{{s, {up}, {rows}}} x_s\noutput y_{{t h}} = max(m_{{t h}}, -9) : all")
+    for sizes in ({"T": 5, "H": 1}, {"T": 3, "H": 7}, {"T": 11, "H": 4}):
+        attempt(Case("scan", text, sizes, {"doc": ("1", "2")}), NEAR)
+
+
 def failure(bodies: Sequence[str]) -> str:
     """What goes wrong with a program of these right sides; empty where nothing does."""
     lines = [f"y{chr(97 + n)}_t = x_t + {body}\noutput y{chr(97 + n)}_t : all" for n, body in enumerate(bodies)]

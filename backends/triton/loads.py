@@ -92,14 +92,17 @@ class Reader:
             return self.loaded[pointer]
         name = self.arguments.names.fresh(f"{identifier(let.op.buffer)}_tile")
         usual = dict(self.place.inside)
-        for axis in self.place.shift:  # beside the passed axis a scan folds another, which begins and ends elsewhere
-            dim = self.layout.dim(axis)
-            if dim is not None and axis in let.axes and axis in self.place.inside:
-                self.place.inside[dim.name] = self.place.inside[axis]
+        self.place.inside |= {dim.name: self.within(let, dim) for dim in shape if dim.name in self.place.inside}
         self.body(f"{name} = {self._read(pointer, shape)}")
         self.place.inside = usual
         self.loaded[pointer] = Code(name)
         return self.loaded[pointer]
+
+    def within(self, let: Let, dim: Dim) -> str:
+        """The mask of the places that a value has along a dimension: beside the passed axis a scan folds another, which
+        begins and ends elsewhere."""
+        over = (a for a in self.place.shift if a in let.axes and a in self.place.inside and self.layout.dim(a) == dim)
+        return self.place.inside[next(over, dim.name)]
 
     def _read(self, pointer: str, shape: Shape) -> str:
         """The text that loads a tile, with 0 outside. In a pass, where a mask may be left out, it calls the helper

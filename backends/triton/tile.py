@@ -238,7 +238,7 @@ class Scribe(Reader):
         dim = next((d for d in shape if d.role == "passed"), None)
         if not self.passed.when or dim is None:
             return code
-        return Code(f"{code.at(ATOM)} & {self.place.inside[dim.name]}{self.marks((dim,), shape)}", LOOSE)
+        return Code(f"{code.at(ATOM)} & {self.within(let, dim)}{self.marks((dim,), shape)}", LOOSE)
 
     def chosen(self, let: Let) -> Code:
         """The value where the condition holds."""

@@ -46,6 +46,8 @@ class Tensor:
     span: Span | None = None
     least: Literal["", "nonnegative", "positive"] = ""  # what is known of an input that another program made, and
     infinite: bool = False  # whether that may be no finite number
+    # values that this is 0 with: their names, and for each of their slots the place among these
+    gone: tuple[tuple[str, tuple[int, ...]], ...] = ()
     each: bool = False  # of several requests each has one of its own
     scale: bool = False  # other values are divided by its exponential and multiplied again: no result changes with it
 

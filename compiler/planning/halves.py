@@ -4,13 +4,16 @@ come in.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import product
 
 from einc.ir.choices import Choices
 from einc.ir.elements import EXACT, WIDE
 from einc.ir.plan import Call, Gradient, Module, SegmentedModule, leaves
-from einc.ir.programs import Program
-from einc.ir.terms import Read
+from einc.ir.programs import Equation, Program
+from einc.ir.sums import factors
+from einc.ir.terms import Apply, Read, walk
 from einc.planning.analysis.fills import surely_finite
 from einc.planning.analysis.signs import least
 from einc.planning.analysis.storage import kept_wide
@@ -18,6 +21,7 @@ from einc.planning.planner import plan
 from einc.planning.repeated import chained, trusting
 from einc.transforms.gradients.backward import Derived, derive
 from einc.transforms.normal.normalise import normalise
+from einc.transforms.normal.operands import vanishes
 
 
 def gradient(program: Program, choices: Choices, inner: Choices) -> Gradient | SegmentedModule:
@@ -39,15 +43,39 @@ def derived(program: Program) -> tuple[Derived, Program]:
 
 def second(found: Derived, forward: Module) -> Program:
     """The second program as it is planned: what the plan of the first saves in a wider type comes in that type."""
-    first = normalise(found.forward)
+    first, below = normalise(found.forward), _divisors(found)
     signs = least(first, [made for made, _ in found.saved])
     tensors = dict(found.backward.tensors)
     for made, key in found.saved:
         kept = forward.buffers[made].element
         element = kept if kept in (WIDE, EXACT) else tensors[key].element
         tensors[key] = replace(tensors[key], element=element, least=signs[made],
-                               infinite=not surely_finite(Read(made, ()), first.by_target))
+                               infinite=not surely_finite(Read(made, ()), first.by_target),
+                               gone=tuple(_gone(made, first.by_target, below)))
     return replace(found.backward, tensors=tensors)
+
+
+def _divisors(found: Derived) -> dict[str, str]:
+    """What the second program divides by, and what that is in the first."""
+    saved = {key: made for made, key in found.saved}
+    below = (term.args[1] for e in found.backward.equations for term in walk(e.body)
+             if isinstance(term, Apply) and term.op == "div")
+    return {f.tensor: saved.get(f.tensor, f.tensor) for x in below for f in factors(x) if isinstance(f, Read)}
+
+
+def _gone(key: str, by: Mapping[str, Equation], below: Mapping[str, str]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """What a value of the first program is 0 with, of what the second divides by: see `Tensor.gone`."""
+    if (mine := by.get(key)) is None or not mine.has_letters:
+        return
+    for name, made in below.items():
+        other = by.get(made)
+        if other is None or other is mine or not other.has_letters:
+            continue
+        options = [[n for n, i in enumerate(mine.indices) if i.set == x.set] for x in other.indices]
+        for places in product(*options):
+            there = Read(made, tuple(mine.axes[n] for n in places))
+            if len({*places}) == len(places) and vanishes(Read(key, mine.axes), there, by, {}):
+                yield name, places
 
 
 def _halves(program: Program, choices: Choices, inner: Choices) -> Gradient:

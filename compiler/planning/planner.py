@@ -27,14 +27,13 @@ from einc.ir.plan import (
     makes,
 )
 from einc.ir.programs import Equation, NormalProgram, Tensor, slot_of
-from einc.ir.terms import Apply, Fold, Join, Position, Read, Term, both, conjuncts, transform, walk
+from einc.ir.terms import Apply, Fold, Join, Position, Read, Term, transform, walk
 from einc.ir.verify import verify
 from einc.planning.analysis import storage
 from einc.planning.analysis.cost import lets_cost, nominal, points, size_of
 from einc.planning.analysis.ends import Tile
 from einc.planning.analysis.held import held
 from einc.planning.analysis.prefix import alone
-from einc.planning.analysis.ranges import reach
 from einc.planning.analysis.scatters import scattered
 from einc.planning.analysis.signs import facts_of_inputs
 from einc.planning.contractions.associate import Candidate, as_written, associate, samples
@@ -51,6 +50,7 @@ from einc.planning.fusing.library import called, gathered
 from einc.planning.fusing.onepass import one_pass, tiled
 from einc.planning.fusing.reduced_precision import mark_roundable
 from einc.planning.fusing.scans import Scanning, exactly
+from einc.planning.fusing.visits import agreed, bound
 from einc.planning.per_request import apart
 from einc.planning.repeated import repeated
 from einc.planning.streaming.exp2 import in_base_two
@@ -240,13 +240,13 @@ def _kernel(whole: _Whole, group: FusedGroup, kept: frozenset[str], found: Strea
     # A result is written whole: where another one has no points along an axis of it, it has its own.
     written = [e for e in group.equations if e.target in kept and (grid is None or grid in e.indices)]
     whole_axes = {i for e in written for i in e.indices}
-    bounds = {i.name: _bound(group, Tile(i, grid, stored), i != streamed) for i in folded
+    bounds = {i.name: bound(group.equations, Tile(i, grid, stored), i != streamed) for i in folded
               if cut and i not in (grid, *whole_axes)}
     axes = _axes(work, order, passed, grid, {i.name: chunks.bound(i) for i in folded} if chunks else bounds)
     work.stores = [replace(s, merge=_merged(group, s, grid)) for s in work.stores if s.buffer in kept]
     wide = {k for k, b in buffers.items() if b.element == WIDE}
     lets = mark_roundable(_live(work), work.stores, wide, whole.choices.narrow)
-    visited = {(i.name, grid.name): points(_common(group, i), i, grid) for i in folded
+    visited = {(i.name, grid.name): points(agreed(group.equations, i, grid), i, grid) for i in folded
                if grid is not None and i != grid}
     visited = chunks.visited() if chunks else visited
     cost = lets_cost(lets, work.sets, buffers, [s.buffer for s in work.stores], held(lets, axes) if cut else number(0),
@@ -350,12 +350,6 @@ def _axis_order(group: FusedGroup, indices: list[Index], grid: Index | None, fol
     return tuple(i.name for i in sorted(indices, key=rank))
 
 
-def _bound(group: FusedGroup, tile: Tile, single: bool) -> Bound | None:
-    """Where the folds over an axis have points; only where every virtual read of it is inside them."""
-    domains = [e.body.domain for e in group.equations if isinstance(e.body, Fold) and tile.axis in e.body.bound]
-    return reach(domains, tile, single) if domains else None
-
-
 def _domains(group: FusedGroup, index: Index | None, buffers: Mapping[str, Buffer]) -> set[Term]:
     """Where the folds that meet the points of a tile have theirs."""
     folds = [(e, e.body) for e in group.equations
@@ -367,12 +361,6 @@ def _domains(group: FusedGroup, index: Index | None, buffers: Mapping[str, Buffe
 
 def _placed(fold: Fold) -> bool:
     return any(b.set.cls in PLACES for b in fold.bound)
-
-
-def _common(group: FusedGroup, index: Index) -> Term:
-    """What the domains of all folds over the index agree on."""
-    domains = [e.body.domain for e in group.equations if isinstance(e.body, Fold) and index in e.body.bound]
-    return both(*(c for c in conjuncts(domains[0]) if all(c in conjuncts(d) for d in domains[1:])))
 
 
 def _live(work: Scanning) -> tuple[Let, ...]:

@@ -18,6 +18,7 @@ from einc.ir.programs import Equation, NormalProgram, Tensor, local
 from einc.ir.sums import factors
 from einc.ir.terms import Fold, Size, Term, bound_indices, canonical, free_indices, reads, walk
 from einc.planning.analysis.cost import BALANCE, nominal
+from einc.planning.analysis.signs import facts_of_inputs
 from einc.planning.contractions.materialise import unstored
 from einc.planning.contractions.networks import Network, definitions, networks, opened
 from einc.planning.contractions.order import pairs, path
@@ -128,6 +129,7 @@ class Search:
         outputs = {key for _, key in self.program.outputs}
         self.meanings = {e.target: _meaning(e, e.body) for e in self.program.equations}
         self.virtual = unstored(self.program, outputs)
+        self.facts = {**facts_of_inputs(self.program), **self.program.by_target}
         self.networks = networks(self.program, self.virtual)
         found = definitions(self.program, self.networks, self.virtual)
         # What scales a sum of values that are not stored keeps it in range, so it follows it at once.
@@ -179,7 +181,7 @@ class Search:
             if key not in chosen:
                 reached = self._reached(net, chosen)
                 if (key, reached) not in self.known:
-                    self.known[key, reached] = orders(opened(net, reached, self.networks), self.virtual)
+                    self.known[key, reached] = orders(opened(net, reached, self.networks), self.virtual, self.facts)
                 out[key] = self.known[key, reached]
         return out
 

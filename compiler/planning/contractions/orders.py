@@ -6,7 +6,7 @@ before it or after it. The order within a plain contraction is not decided here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -14,15 +14,18 @@ from einc.ir.indices import OPEN, Index
 from einc.ir.letters import TIMES
 from einc.ir.programs import Equation
 from einc.ir.terms import TRUE, Apply, Fold, Position, Read, Term, conjuncts, free_indices
+from einc.planning.analysis.fills import surely_finite
+from einc.planning.analysis.ranges import nonempty
 from einc.planning.contractions.networks import Network, Scale, indices_of
 from einc.transforms.normal.delta_elimination import axis_order
 
 Order = tuple[Equation, ...]
 
 
-def orders(net: Network, virtual: frozenset[str]) -> tuple[Order, ...]:
-    """Every order of the network; the last equation of each defines its root. None where it cannot be run at all."""
-    found = tuple(order for order in _found(net, virtual) if all(map(_scaled_in_time, order)))
+def orders(net: Network, virtual: frozenset[str], known: Mapping[str, Equation]) -> tuple[Order, ...]:
+    """Every order of the network; the last equation of each defines its root. None where it cannot be run at all.
+    `known` says what the factors are made of."""
+    found = tuple(order for order in _found(net, virtual, known) if all(map(_scaled_in_time, order)))
     return found or (((net.root,),) if net.written else ())
 
 
@@ -31,7 +34,7 @@ def _scaled_in_time(equation: Equation) -> bool:
     return free_indices(equation.body) <= set(equation.indices)
 
 
-def _found(net: Network, virtual: frozenset[str]) -> Iterator[Order]:
+def _found(net: Network, virtual: frozenset[str], known: Mapping[str, Equation]) -> Iterator[Order]:
     """The candidate orders of a network by its kind: as written, pointwise, into a virtual value, or over virtual
     values."""
     inner = virtual & {f.tensor for f in net.factors}
@@ -43,7 +46,7 @@ def _found(net: Network, virtual: frozenset[str]) -> Iterator[Order]:
         if not inner and net.domain == TRUE:
             yield from _into(net)
     elif inner:
-        yield from _through(net, virtual)
+        yield from _through(net, virtual, known)
     elif net.domain == TRUE and not net.scales:
         yield _ends(net, net.factors, net.bound, ())
 
@@ -63,16 +66,16 @@ def _into(net: Network) -> Iterator[Order]:
                 yield *made, *_ends(net, tuple(s.value for s in sides if s is not None), bound, net.scales)
 
 
-def _through(net: Network, virtual: frozenset[str]) -> Iterator[Order]:
+def _through(net: Network, virtual: frozenset[str], known: Mapping[str, Equation]) -> Iterator[Order]:
     """A sum that takes in values that are not stored: with them goes all that holds the index they are summed over."""
     inner = tuple(f for f in net.factors if f.tensor in virtual)
     touched = indices_of(inner) | free_indices(net.domain)
     for gone in (b for b in net.bound if b in touched and b.set.cls in OPEN):
         if all(gone in free_indices(c) for c in conjuncts(net.domain) if c != TRUE):
-            yield from _along(net, inner, gone)
+            yield from _along(net, inner, gone, known)
 
 
-def _along(net: Network, inner: tuple[Read, ...], gone: Index) -> Iterator[Order]:
+def _along(net: Network, inner: tuple[Read, ...], gone: Index, known: Mapping[str, Equation]) -> Iterator[Order]:
     plain = [f for f in net.factors if f not in inner]
     must = tuple(f for f in plain if gone in free_indices(f))
     others = [f for f in plain if f not in must]
@@ -80,8 +83,14 @@ def _along(net: Network, inner: tuple[Read, ...], gone: Index) -> Iterator[Order
         for more in combinations(others, count):
             rest = tuple(f for f in others if f not in more)
             made = _streamed(net, inner, (*must, *more), rest, gone)
-            if made is not None:
+            if made is not None and (_has_rows(net, gone, made) or all(surely_finite(f, known) for f in rest)):
                 yield made
+
+
+def _has_rows(net: Network, gone: Index, made: Order) -> bool:
+    """Whether the sum over `gone` has a point in each row: its 0 over none may not meet what is infinite."""
+    summed = next(e for e in made if isinstance(e.body, Fold) and gone in e.body.bound)
+    return nonempty(net.domain, (gone,), summed.indices)
 
 
 def _streamed(

@@ -279,7 +279,7 @@ class _Flat:
             below = inverse_of(inverse)
             if below is None or sign(below, self.equations, given) == POSITIVE:
                 continue
-            above = divided(tuple(p for p in parts if inverse_of(p) is None), below, self.equations)
+            above = divided(tuple(p for p in parts if inverse_of(p) is None), below, self.equations, self.tensors)
             if above:
                 at = min(map(parts.index, above))
                 for gone in (*above, inverse):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from einc.ir.domains import proves
 from einc.ir.indices import OPEN, Index
 from einc.ir.primitives import COSTLY, PRIMITIVES
-from einc.ir.programs import Equation
+from einc.ir.programs import Equation, Tensor
 from einc.ir.sums import factors
 from einc.ir.terms import (
     ONE,
@@ -73,13 +73,14 @@ def inverse_of(factor: Term) -> Term | None:
     return None
 
 
-def divided(parts: tuple[Term, ...], below: Term, equations: Mapping[str, Equation]) -> tuple[Term, ...]:
+def divided(parts: tuple[Term, ...], below: Term, equations: Mapping[str, Equation],
+            tensors: Mapping[str, Tensor]) -> tuple[Term, ...]:
     """Those factors of a product that a number which may be 0 divides before they meet the others.
 
     One that is 0 wherever the number is, if there is one; else all that have no other
     letters, or the one with the fewest more.
     """
-    vanishing = next((p for p in parts if _vanishes(p, below, equations)), None)
+    vanishing = next((p for p in parts if vanishes(p, below, equations, tensors)), None)
     if vanishing is not None:
         return (vanishing,)
     letters = free_indices(below)
@@ -88,11 +89,15 @@ def divided(parts: tuple[Term, ...], below: Term, equations: Mapping[str, Equati
                                    key=lambda p: len(free_indices(p)))[:1]))
 
 
-def _vanishes(term: Term, other: Term, equations: Mapping[str, Equation]) -> bool:
-    """Whether a term is a sum without a point wherever another one is."""
+def vanishes(term: Term, other: Term, equations: Mapping[str, Equation], tensors: Mapping[str, Tensor]) -> bool:
+    """Whether a term is a sum without a point wherever another one is; `tensors` know it of what was made before."""
+    if isinstance(term, Read) and isinstance(other, Read) and term.tensor in tensors:
+        known = tensors[term.tensor].gone
+        if any(key == other.tensor and other.subs == tuple(term.subs[n] for n in places) for key, places in known):
+            return True
     one, two = _made(term, equations), _made(other, equations)
     if isinstance(one, Apply) and one.op in ("mul", "div", "neg"):
-        return any(_vanishes(f, other, equations) for f in (one.args[:1] if one.op == "div" else one.args))
+        return any(vanishes(f, other, equations, tensors) for f in (one.args[:1] if one.op == "div" else one.args))
     match one, two:
         case Fold("sum", mine, domain, _), Fold("sum", theirs, there, _) if (
             [i.set for i in mine] == [i.set for i in theirs]
