@@ -112,7 +112,7 @@ def _power(context: Context, stem: Name, item: Item) -> bool:
     """Whether what stands above a name may be an exponent, or turn a matrix."""
     match item.kind:
         case "label":
-            bare, size = item.span.text == item.text, item.text in context.scope.sizes and stem.base.islower()
+            bare, size = item.span.text == item.text, item.text in context.scope.numbers.sizes and stem.base.islower()
             return bare and (item.text.isdigit() or item.text == "T" or size)
         case "index" | "expression":
             return (of := item_set(context.scope, item)) is not None and INDEX_CLASSES[of.cls].before == "le"
