@@ -24,7 +24,8 @@ LOADS = "what the pass reads is not copied ahead of it: its loads stand where a 
 BROKEN = dict.fromkeys(["cosine", "gated", "moba", "mtp", "nsa", "prefix", "retention", "shared_logits"], SPILLS)
 BROKEN |= dict.fromkeys(["ssd_sum"], SPILLS)
 BROKEN |= dict.fromkeys(["cope", "selective_attention", "simplicial"], WHOLE)
-BROKEN |= dict.fromkeys(["based", "fire", "kerple", "online_softmax", "relative_table", "t5_bias"], LOADS)
+BROKEN |= dict.fromkeys(["based", "fire", "kerple", "online_softmax", "relative_table", "shaw", "t5_bias"],
+                         LOADS)
 
 
 @cache

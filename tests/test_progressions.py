@@ -222,3 +222,10 @@ def test_a_start_that_a_restated_recurrence_reads_is_read() -> None:
     text = r"$$d_i = \sum_{j=1}^i x_j$$" + "\n\n" + r"$$d_0 = 0 \quad \text{and} \quad d_i = d_{i-1} + x_i$$"
     assert [x.status for x in entries(text, "index i, j : time(N)\ninput x_i\n")] == [
         "compiled", "fact", "restates"]
+
+
+def test_a_size_that_is_a_number_is_that_number_in_shapes() -> None:
+    side = "dim d = 4\nmatrix A : n × d\nmatrix B : 4 × m\n"
+    a, b = draw(3, 4), draw(4, 2)
+    np.testing.assert_allclose(returned(r"$$Y = A B$$", side, {"A": a, "B": b}, n=3, m=2)["Y"], a @ b)
+    assert last(r"$$Y = A B$$", side.replace("dim d = 4", "dim d = 5")).status == "skipped"

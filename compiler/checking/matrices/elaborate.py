@@ -16,15 +16,15 @@ from einc.checking.matrices.known import Known, known
 from einc.checking.matrices.laid import listed_sizes
 from einc.checking.matrices.lines import index, laid_out, names, placed, taken
 from einc.checking.matrices.local import localised, sizes
-from einc.checking.matrices.masks import Mask
 from einc.checking.matrices.pieces import pieced
-from einc.checking.matrices.reading import Reader, Side
+from einc.checking.matrices.reading import Reader
 from einc.checking.matrices.rows import renamed
 from einc.checking.matrices.scalars import of_numbers
 from einc.checking.matrices.shapes import Dimension, Key, Symbol, Waiting, lettered, parts, words
 from einc.checking.matrices.slots import Letters, places
 from einc.checking.matrices.supply import Supply
 from einc.checking.matrices.uses import declared, keyed, read, split
+from einc.checking.matrices.work import Result, Table
 from einc.checking.matrices.writing import Writing, stands_alone
 from einc.errors.problems import NoShape, OpenReading, ShapesDiffer
 from einc.errors.report import Help, Label, Problem, Report, Span
@@ -60,7 +60,7 @@ def elaborated(tree: s.SyntaxTree, prelude: Iterable[s.Statement], report: Repor
     found, given, letters = localised(pieced(tree.statements, said), said)
     functions, statements, out = defined(found, given.letters, sizes(found, given))
     work = _Work(replace(given, defined=chosen(statements, functions)), statements, report, functions,
-                 Supply(given, taken(statements)), tree.own, out, guessed=letters, inlined=applied)
+                 Supply(given, taken(statements)), tree.own, out, result=Result(guessed=letters, inlined=applied))
     for line in statements:
         if line.keyword in _KEYWORDS:
             work.declare(line)
@@ -68,9 +68,9 @@ def elaborated(tree: s.SyntaxTree, prelude: Iterable[s.Statement], report: Repor
     work.read(work.equations())
     work.begin()
     kept = in_indices([x for line in statements for x in work.lines(line)], report)
-    made = replace(tree, statements=(*work.new_indices(), *kept), lost=tree.lost | work.lost,
-                   unknown=tree.unknown | work.unread)
-    return Elaborated(made, work.guessed, work.inlined)
+    made = replace(tree, statements=(*work.new_indices(), *kept), lost=tree.lost | work.result.lost,
+                   unknown=tree.unknown | work.result.unread)
+    return Elaborated(made, work.result.guessed, work.result.inlined)
 
 
 @dataclass
@@ -84,23 +84,9 @@ class _Work:
     supply: Supply
     own: tuple[int, ...] | None = None
     written: frozenset[Name] = frozenset()  # the functions that are written out where they are applied
-    symbols: dict[Key, Symbol] = field(default_factory=dict)
-    defined: dict[Key, s.Statement] = field(default_factory=dict)
-    made: dict[int, tuple[s.Statement, ...]] = field(default_factory=dict)
-    lost: frozenset[str] = frozenset()
-    guessed: dict[Span, str] = field(default_factory=dict)
-    named: set[Key] = field(default_factory=set)  # what equations of matrices define
     multiplied: frozenset[Key] = frozenset()
-    rows: dict[Key, Key] = field(default_factory=dict)  # the matrices of vectors that are their rows
-    entries: set[Key] = field(default_factory=set)  # the masks whose entries some equation reads
-    lies: dict[Key, Side | None] = field(default_factory=dict)  # the sides of vectors in the equations that are read
-    masks: dict[Key, Mask] = field(default_factory=dict)
-    broken: set[Name] = field(default_factory=set)  # what equations define that cannot be read
-    faults: dict[int, Problem] = field(default_factory=dict)  # of equations, by their identity
-    inlined: frozenset[Span] = frozenset()
-    unread: frozenset[str] = frozenset()  # what equations of other sections define that are not read
-    elsewhere: frozenset[Key] = frozenset()  # what only the words of other sections give a shape
-    used: set[Key | None] = field(default_factory=set)  # what stands in equations of matrices
+    table: Table = field(default_factory=Table)
+    result: Result = field(default_factory=Result)
 
     @cached_property
     def mine(self) -> frozenset[Key]:
@@ -114,26 +100,26 @@ class _Work:
             for symbol in declared(line, self.known.letters):
                 if line.rank == s.LEAST and symbol.key in self.mine:
                     continue
-                self.elsewhere |= {symbol.key} if line.rank == s.LEAST else frozenset()
-                before = self.symbols.get(symbol.key)
+                self.table.elsewhere |= {symbol.key} if line.rank == s.LEAST else frozenset()
+                before = self.table.symbols.get(symbol.key)
                 if before is not None and before.sides != symbol.sides:
                     raise ShapesDiffer(f"`{symbol.span.text}` has two shapes", symbol.span, "",
                                        Label(before.span, "declared here"), helps=(Help("give one of them a label"),))
-                self.symbols[symbol.key] = symbol
+                self.table.symbols[symbol.key] = symbol
         except Problem as problem:
             self._wrong(problem, (c.body for c in line.clauses))
 
     def unite(self) -> None:
         """Finds the vectors that are the rows of a matrix of their name: `B_t : N` of `B : T × N`, where t counts T."""
-        for key, symbol in list(self.symbols.items()):
-            whole = self.symbols.get(Key(key.name, 0))
+        for key, symbol in list(self.table.symbols.items()):
+            whole = self.table.symbols.get(Key(key.name, 0))
             counted = tuple((self.known.letters[x],) for x in symbol.stack)
             if whole is not None and len(counted) == 1 and (*counted, *symbol.sides) == whole.sides:
-                self.rows[key] = whole.key
+                self.table.rows[key] = whole.key
 
     def _wrong(self, problem: Problem, lost: Iterable[s.Expression]) -> None:
         self.report.add(problem)
-        self.lost |= {w.text for w in words(lost)}
+        self.result.lost |= {w.text for w in words(lost)}
 
     def equations(self) -> list[s.Statement]:
         """The equations of matrices: some symbol stands in them without the letters of its sides, which a line declares
@@ -146,7 +132,7 @@ class _Work:
         while more := [line for line in rest if self._holds(line.clauses[0].body) or self._part(line)]:
             found |= {id(line) for line in more}
             rest = [line for line in rest if id(line) not in found]
-            self.named |= {key for line in more if (key := self._left(line)) is not None}
+            self.table.named |= {key for line in more if (key := self._left(line)) is not None}
         return [line for line in self.statements if id(line) in found]
 
     def _part(self, line: s.Statement) -> bool:
@@ -156,12 +142,12 @@ class _Work:
         if line.rank is None or not isinstance(body := line.clauses[0].body, s.Relation):
             return False
         left = split(body.operands[0], self.known.letters)
-        if left is None or part(left, self.symbols, self.known) or hidden(left, self.symbols):
+        if left is None or part(left, self.table.symbols, self.known) or hidden(left, self.table.symbols):
             return left is not None
         mine = {w.text for w in words(left.places)} | {x for node in parts(body) if binds(node) for x in bound(node)}
         uses = [use for right in body.operands[1:] for x in names(right)
                 if (use := split(x, self.known.letters)) is not None]
-        inside = [x.places for x in uses if part(x, self.symbols, self.known) is not None]
+        inside = [x.places for x in uses if part(x, self.table.symbols, self.known) is not None]
         return bool(inside) and all(w.text in mine for x in inside for w in words(x) if w.text in self.known.letters)
 
     def _asked(self, line: s.Statement) -> bool:
@@ -177,27 +163,28 @@ class _Work:
         found = split(node, self.known.letters)
         if found is None:
             return False
-        known = [x for x in self.symbols.values() if x.key.name == found.name and any(x.sides)]
+        known = [x for x in self.table.symbols.values() if x.key.name == found.name and any(x.sides)]
         full = any(len(found.places) == x.key.letters + len(x.sides) for x in known)
-        return found.turned or found.key in self.named or (bool(known) and not full)
+        return found.turned or found.key in self.table.named or (bool(known) and not full)
 
     def read(self, equations: list[s.Statement]) -> None:
         """Reads the equations, each after those that define what it reads; what waits for itself has no shape."""
         self.multiplied = self._multiplied(equations)
-        used = {keyed(found, self.symbols) for line in equations for x in names(line.clauses[0].body)
+        used = {keyed(found, self.table.symbols) for line in equations for x in names(line.clauses[0].body)
                 if (found := read(x, self.known.letters)) is not None}
-        self.used = used | {whole for key, whole in self.rows.items() if key in used}
+        self.table.used = used | {whole for key, whole in self.table.rows.items() if key in used}
         pending = equations
         while pending:
             unknown = frozenset(key for line in pending if (key := self._left(line)) is not None and (
-                key not in self.symbols or self._part(line)))
+                key not in self.table.symbols or self._part(line)))
             left = [line for line in pending if not self._try(line, unknown)]
             if len(left) == len(pending):
                 for line in left:
                     body = line.clauses[0].body
                     span = body.operands[-1].span if isinstance(body, s.Relation) else body.span
-                    self.made[id(line)] = ()
-                    self.faults[id(line)] = NoShape("the shape of what this reads is not known before its own", span,
+                    self.result.made[id(line)] = ()
+                    self.result.faults[id(line)] = NoShape(
+                        "the shape of what this reads is not known before its own", span,
                         helps=(Help("declare it: `matrix NAME : ROWS × COLUMNS`"),))
                 break
             pending = left
@@ -208,39 +195,40 @@ class _Work:
         """Finds what is never made: diagonal matrices that nothing reads, and masks that are domains and no more."""
         rights = (x for line in equations if isinstance(body := line.clauses[0].body, s.Relation) for x in
                   body.operands[1:])
-        used = {keyed(found, self.symbols) for right in rights for x in names(right)
+        used = {keyed(found, self.table.symbols) for right in rights for x in names(right)
                 if (found := read(x, self.known.letters)) is not None}
-        for key, line in self.defined.items():
-            if self.symbols[key].diagonal and key not in used:
-                self.made[id(line)] = ()
-                self.faults[id(line)] = stands_alone(line.clauses[0].span)
-            mask = self.masks.get(key)
-            if mask is not None and mask.nothing and mask.barred and key in used and key not in self.entries:
-                self.made[id(line)] = ()
-                self.inlined |= {line.span}
+        for key, line in self.table.defined.items():
+            if self.table.symbols[key].diagonal and key not in used:
+                self.result.made[id(line)] = ()
+                self.result.faults[id(line)] = stands_alone(line.clauses[0].span)
+            mask = self.table.masks.get(key)
+            if mask is not None and mask.nothing and mask.barred and key in used and key not in self.table.entries:
+                self.result.made[id(line)] = ()
+                self.result.inlined |= {line.span}
 
     def _tell(self, equations: list[s.Statement]) -> None:
         """Reports what is wrong with equations, but for functions that others apply."""
-        read = {name for line in equations if self.made.get(id(line)) for x in line.clauses
+        read = {name for line in equations if self.result.made.get(id(line)) for x in line.clauses
                 for name in names_in(x.body, self.known.letters)} | self.written
         while more := {x for name, function in self.functions.values() if name in read
                        for x in names_in(function.body, self.known.letters)} - read:
             read |= more
         for line in self.statements:
-            if id(line) in self.functions and id(line) not in self.made:
-                self.made[id(line)] = ()
-                self.faults[id(line)] = no_name(line.clauses[0].body.span)
-            fault = self.faults.get(id(line))
+            if id(line) in self.functions and id(line) not in self.result.made:
+                self.result.made[id(line)] = ()
+                self.result.faults[id(line)] = no_name(line.clauses[0].body.span)
+            fault = self.result.faults.get(id(line))
             if fault is not None and id(line) in self.functions and self.functions[id(line)][0] in read:
-                self.inlined |= {line.span}
+                self.result.inlined |= {line.span}
             elif fault is not None and not self._asked(line):
-                self.unread |= {"".join(left_of(line.clauses[0].body).span.text.split())}
+                self.result.unread |= {"".join(left_of(line.clauses[0].body).span.text.split())}
             elif fault is not None:
                 left = left_of(line.clauses[0].body)
                 self._wrong(fault, (left,))
                 found = split(left, self.known.letters)
-                whole = hidden(found, self.symbols) if found is not None else None
-                self.broken |= {found.name, whole.key.name if whole else found.name} if found is not None else set()
+                whole = hidden(found, self.table.symbols) if found is not None else None
+                if found is not None:
+                    self.result.broken |= {found.name, whole.key.name if whole else found.name}
 
     def begin(self) -> None:
         """Reads the lines of a paper that say what comes before the first: `h_0 = 0`, 0 in every entry of `h_t`."""
@@ -250,7 +238,7 @@ class _Work:
             if line.rank is None or found is None or found.places or not found.name.lower[-1:] or not (
                     isinstance(body, s.Relation) and found.name.lower[-1].isdigit()):
                 continue
-            symbol = self.symbols.get(Key(replace(found.name, lower=found.name.lower[:-1]), 1))
+            symbol = self.table.symbols.get(Key(replace(found.name, lower=found.name.lower[:-1]), 1))
             value = body.operands[-1]
             nothing = isinstance(value, s.Number) and value.text == "0"
             if symbol is None or any(words((value,))) or not (nothing or not symbol.sides):
@@ -259,7 +247,7 @@ class _Work:
             place = s.Number(found.name.lower[-1], body.operands[0].span)
             left = Writing(self.supply).shown(symbol, (place,), (), row, column, body.operands[0].span)
             clause = replace(line.clauses[0], body=replace(body, operands=(left, value)))
-            self.made[id(line)] = (replace(line, clauses=(clause, *line.clauses[1:])),)
+            self.result.made[id(line)] = (replace(line, clauses=(clause, *line.clauses[1:])),)
 
     def _multiplied(self, equations: list[s.Statement]) -> frozenset[Key]:
         """The symbols that stand nowhere but as the first matrix of a product, so that it is known what sums their
@@ -281,18 +269,18 @@ class _Work:
 
     def _left(self, line: s.Statement) -> Key | None:
         found = split(left_of(line.clauses[0].body), self.known.letters)
-        inside = None if found is None or line.rank is None else part(found, self.symbols, self.known)
+        inside = None if found is None or line.rank is None else part(found, self.table.symbols, self.known)
         return None if found is None else found.key if inside is None else inside.symbol.key
 
     def _try(self, line: s.Statement, unknown: frozenset[Key]) -> bool:
         """Reads an equation; False where it waits for the shape of another."""
         try:
             self._own(line)
-            self.made[id(line)] = self._equation(line, unknown)
+            self.result.made[id(line)] = self._equation(line, unknown)
         except Waiting:
             return False
         except Problem as problem:
-            self.made[id(line)], self.faults[id(line)] = (), problem
+            self.result.made[id(line)], self.result.faults[id(line)] = (), problem
         return True
 
     def _own(self, line: s.Statement) -> None:
@@ -303,10 +291,11 @@ class _Work:
             return
         _, function = self.functions[id(line)]
         for name in function.parameters:
-            if Key(name, 0) in self.elsewhere:
+            if Key(name, 0) in self.table.elsewhere:
                 raise NoShape(f"nothing in this section says which shape `{name.python}` has", line.clauses[0].span)
-        given = (self.symbols[Key(name, 0)] for name in function.parameters if Key(name, 0) in self.symbols)
-        if strange := function.strange(self.symbols, {x for symbol in given for side in symbol.sides for x in side}):
+        given = (self.table.symbols[Key(name, 0)] for name in function.parameters if Key(name, 0) in self.table.symbols)
+        sides = {x for symbol in given for side in symbol.sides for x in side}
+        if strange := function.strange(self.table.symbols, sides):
             raise OpenReading(f"is `{strange}` a size of what stands in brackets?", line.clauses[0].span,
                               helps=(Help("declare them with it: `matrix NAME : ROWS × COLUMNS`"),))
 
@@ -314,34 +303,35 @@ class _Work:
         """The equation in index notation, with what it defines among the symbols."""
         body = line.clauses[0].body
         assert isinstance(body, s.Relation)
-        reader = Reader(self.known, self.symbols, self.supply, unknown, self.multiplied, self.masks, self.lies)
+        reader = Reader(self.known, self.table.symbols, self.supply, unknown, self.multiplied, self.table.masks,
+                        self.table.lies)
         found = reader.read(line)
-        before = self.defined.get(found.symbol.key)
+        before = self.table.defined.get(found.symbol.key)
         if before is not None and line.rank is None:
             raise NoShape(f"`{body.operands[0].span.text}` is defined twice", body.operands[0].span, "",
                           Label(before.span, "defined here"), helps=(Help("give one of them a label"),))
-        self.symbols[found.symbol.key], self.defined[found.symbol.key] = found.symbol, line
+        self.table.symbols[found.symbol.key], self.table.defined[found.symbol.key] = found.symbol, line
         if found.side is not None:
-            for key in replace(reader, symbols=self.symbols).vectors(body):
-                self.lies[key] = found.side if self.lies.get(key, found.side) == found.side else None
+            for key in replace(reader, symbols=self.table.symbols).vectors(body):
+                self.table.lies[key] = found.side if self.table.lies.get(key, found.side) == found.side else None
         if found.mask is not None:
-            self.masks[found.symbol.key] = found.mask
-        self.entries |= found.read
+            self.table.masks[found.symbol.key] = found.mask
+        self.table.entries |= found.read
         if found.guessed:
-            said = (self.guessed.get(line.clauses[0].span, ""), *found.guessed)
-            self.guessed[line.clauses[0].span] = "; ".join(dict.fromkeys(x for x in said if x))
+            said = (self.result.guessed.get(line.clauses[0].span, ""), *found.guessed)
+            self.result.guessed[line.clauses[0].span] = "; ".join(dict.fromkeys(x for x in said if x))
         return found.lines
 
     def lines(self, line: s.Statement) -> Iterator[s.Statement]:
         """What stands in place of a line: inputs for symbols that nothing defines, an equation, or the line itself."""
-        if id(line) in self.made:
-            yield from self.made[id(line)]
+        if id(line) in self.result.made:
+            yield from self.result.made[id(line)]
         elif line.keyword in _KEYWORDS:
             places = {c.span for c in line.clauses}
-            clauses = [self._declared(x) for x in self.symbols.values() if x.span in places
-                       and x.key not in self.defined and not self._defined_by_index(x) and x.key not in self.rows
-                       and x.key.name not in self.broken
-                       and (line.rank is None or x.key in self.used)]
+            clauses = [self._declared(x) for x in self.table.symbols.values() if x.span in places
+                       and x.key not in {*self.table.defined, *self.table.rows} and not self._defined_by_index(x)
+                       and x.key.name not in self.result.broken
+                       and (line.rank is None or x.key in self.table.used)]
             if clauses:
                 commas = (clauses[0], *(replace(c, after=",") for c in clauses[1:]))
                 yield s.Statement("input", line.override, commas, (), line.span)
@@ -353,7 +343,7 @@ class _Work:
     def _returned(self, clause: s.Clause) -> s.Clause:
         """`output Y` of a matrix, with the letters of its sides."""
         found = split(clause.body, self.known.letters)
-        symbol = None if found is None else self.symbols.get(found.key)
+        symbol = None if found is None else self.table.symbols.get(found.key)
         if found is None or symbol is None or found.turned or found.letters is None:
             return clause
         row, column = self._letters(symbol, found.letters)
@@ -362,14 +352,14 @@ class _Work:
     def _defined_by_index(self, symbol: Symbol) -> bool:
         """Whether an equation with indices defines a symbol: it has the letters of its sides too."""
         return any(Key(symbol.key.name, symbol.key.letters + len(symbol.sides)) == self._left(line)
-                   for line in self.statements if line.keyword in ("", "output") and id(line) not in self.made)
+                   for line in self.statements if line.keyword in ("", "output") and id(line) not in self.result.made)
 
     def _declared(self, symbol: Symbol) -> s.Clause:
         """An input as it is declared: one letter a side."""
         row, column = self._letters(symbol, symbol.stack)
         stack = places(symbol.stack, symbol.span)
         body = Writing(self.supply).shown(symbol, stack, (), row, column, symbol.span)
-        return s.Clause(body, lettered(symbol, self.symbols), symbol.span)
+        return s.Clause(body, lettered(symbol, self.table.symbols), symbol.span)
 
     def _letters(self, symbol: Symbol, stack: tuple[str, ...]) -> tuple[Letters, Letters]:
         """A letter for each side of a symbol, that of the whole set for a composite one."""

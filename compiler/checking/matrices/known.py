@@ -102,11 +102,21 @@ def known(prelude: Iterable[s.Statement], tree: s.SyntaxTree) -> Known:
                 composites[made] = letter
                 if size is not None:
                     pieces[size] = made
+    pieces |= {name: (number,) for line in lines if line.keyword == "dim" for c in line.clauses
+               for name, number in [_fixed(c.body)] if name not in pieces and number}
     functions = {name: Applied() for name, row in PRIMITIVES.items() if row.callable}
     functions |= dict(_function(x) for x in (*prelude, *lines) if x.keyword == "def" and x.clauses)
     return Known(letters, classes, pieces, composites, functions, frozenset(_indexed(lines)), dict(tree.axes),
                  dict(tree.lines),
                  shifted={x: min(low) if len(low) == 1 else None for x, low in lows.items() if low != {1}})
+
+
+def _fixed(node: s.Expression) -> tuple[str, str]:
+    """A size and the number that a `dim` line gives it, "" for one without."""
+    match node:
+        case s.Relation((size, s.Number(text)), ("=",)) if (name := size_name(size)) is not None:
+            return name, text
+    return "", ""
 
 
 def _set(node: s.Expression) -> tuple[str, str | None, tuple[str, ...]]:
