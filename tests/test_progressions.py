@@ -1,5 +1,5 @@
 """Matrices that a paper writes out with dots: progressions, triangles, rows under a function; and what displays say
-besides: functions of numbers, abbreviations, names on the right, values that go on.
+besides: functions of numbers, abbreviations, values that go on.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import torch
 
 from einc.documents.coverage import Entry
 from einc.driver.reports.coverage import section_of
+from einc.meaning.interpret import interpret
 from tests.test_sections import entries, paper, returned
 
 COUNTED = "index t : time(0..T-1)\nindex k : feature(0..d-1)\ninput q_{t, k}\n"
@@ -150,13 +151,42 @@ def test_a_paper_that_defines_a_function_of_the_language_means_its_own() -> None
     np.testing.assert_allclose(returned(text, "", {"S": given}, n=3)["Y"], given * np.tanh(given))
 
 
+SLIPS = {
+    "a power of a number": (r"$$f(x) = 2^x$$", r"$$Y = f(S)$$", lambda x: 2.0 ** x),
+    "a power of a number by a number": (r"$$f(n) = 2^n$$", r"$$Y = f(3) S$$", lambda x: 8 * x),
+    "a function of a power": (r"$$f(x) = x 2^{x + 1}$$", r"$$Y = f(S)$$", lambda x: x * 2.0 ** (x + 1)),
+}
+
+
+@pytest.mark.parametrize("name", SLIPS)
+def test_a_function_takes_its_argument_in_exponents(name: str) -> None:
+    function, equation, wanted = SLIPS[name]
+    given = draw(3, 3)
+    made = returned(SQUARE + function + "\n\n" + equation, "", {"S": given}, n=3)["Y"]
+    np.testing.assert_allclose(made, wanted(given))
+
+
+@pytest.mark.parametrize("text", [
+    "For positive $x$ we have\n\n" + r"$$\text{ReLU}(x) = x$$", r"$$f(x) = x$$ for $x > 0$.",
+    "To first order\n\n$$f(x) = x$$",
+    r"$$F(x) = \frac{1}{n}$$", r"$$f(e) = e^2$$", r"$$f(x, y) = x y$$",
+], ids=range(6))
+def test_what_may_be_no_definition_of_a_function_is_none(text: str) -> None:
+    name = "F" if "F(" in text else "f"
+    both = f"{name}(S, S)" if "x, y" in text else f"{name}(S)"
+    found = entries(SQUARE + text + f"\n\n$$Y = {both} S$$")
+    assert "compiled" not in {x.status for x in found[:1]}
+    if "ReLU" not in text and "x, y" not in text:
+        assert found[-1].status == "skipped"
+
+
 def test_the_value_of_a_function_of_declared_numbers_is_compiled() -> None:
     made = returned(r"$$\text{GELU}(x) = x \cdot \Phi(x)$$", "input x\ndef Φ(x) = (1 + erf(x / √2)) / 2\n",
                     {"x": np.array(0.7)})
     np.testing.assert_allclose(made["GELU"], torch.nn.functional.gelu(torch.tensor(0.7, dtype=torch.float64)))
 
 
-# abbreviations, names on the right, displays that go on, names of functions
+# abbreviations, displays that go on, names of functions
 
 POWERS = r"""# R
 
@@ -182,22 +212,32 @@ def test_a_sentence_declares_an_abbreviation(sentence: str, status: str) -> None
     assert found[1].status == status
 
 
+ABBREVIATED = {
+    "a power": ("We write $w_i$ for $w_i / c$.", r"z_i = w_i^2", lambda w: (w / 3) ** 2),
+    "of the display above": ("", r"z_i = w_i + 1,$$ where we write $w_i$ for $w_i / c$." "\n\n$$v_i = w_i",
+                             lambda w: w / 3 + 1),
+    "two that differ": ("We write $w_i$ for $w_i / c$. We write $w_i$ for $w_i^2$.", r"z_i = w_i", lambda w: w),
+    "another name": ("We write $w_i$ as $a_i$ plus a small noise.", r"z_i = w_i + a_i", lambda w: w + w),
+    "elsewhere": ("In Appendix B we write $w_i$ for $w_i / c$.", r"z_i = w_i", lambda w: w),
+}
+
+
+@pytest.mark.parametrize("name", ABBREVIATED)
+def test_what_an_abbreviation_stands_for(name: str) -> None:
+    sentence, display, wanted = ABBREVIATED[name]
+    given = {"w": draw(4), "a": draw(4), "c": np.array(3.0)}
+    read = paper(f"# A\n\n{sentence}\n\n$${display}$$", "index i : feature(n)\ninput w_i, a_i, c\n")
+    program = section_of(read, read.sections[0]).program
+    assert program is not None
+    made = interpret(program, {t.key: given[t.key] for t in program.inputs()}, {"n": 4})
+    np.testing.assert_allclose(made["z"], wanted(given["w"]))
+
+
 def test_an_abbreviation_holds_in_its_section() -> None:
     text = POWERS.replace("SENTENCE", r"We write $\theta^{t/d}$ as $\theta^t$ for short.")
     side = "input θ\nindex j : feature(d)\ninput w_j\n"
     made = returned(text, side, {"theta": np.array(3.0)}, "Other", d=6)
     np.testing.assert_allclose(made["g"], 3.0 ** -np.arange(0, 6, 2))
-
-
-def test_a_name_on_the_right_is_defined() -> None:
-    text = "Let $Q, K \\in \\mathbb{R}^{n \\times d}$.\n\n" + r"$$\frac{Q K^\top}{\sqrt d} = S$$"
-    q, k = draw(3, 2), draw(3, 2) + 1
-    np.testing.assert_allclose(returned(text, "", {"Q": q, "K": k}, n=3, d=2)["S"], q @ k.T / 2**0.5)
-
-
-def test_a_name_on_the_right_that_is_declared_is_a_claim() -> None:
-    text = r"$$Q K^\top = S$$"
-    assert last(text, "matrix Q, K : n × d\nmatrix S : n × n\n").status == "skipped"
 
 
 def test_a_display_that_goes_on_and_one_named_as_a_function_are_values() -> None:

@@ -3,7 +3,7 @@ r"""Abbreviations that sentences declare: after "we write $\theta^{t/d}$ as $\th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -14,10 +14,15 @@ from einc.errors.report import Report, Span
 from einc.syntax import tree as s
 from einc.syntax.parse import parse_formula
 
+# A sentence that declares one and says nothing else: what stands before the two formulas, between them and behind them.
 _WRITE = re.compile(
-    r"\bwe\s+(?:(?:will|shall|simply|then|also|now)\s+)*(?:write|abbreviate|shorten)\s*(?:\$|\\\()\s*\Z", re.I)
+    r"(?:\A|[.:;!?]\s|\n\s*\n|\n\s*[-*]\s|\$\$|\\\]|\\end\{[a-z]+\*?\})\s*(?P<lead>(?:to|for)\s+[^.$]*,\s*|(?:from\s+(?:here|now)(?:\s+on)?|henceforth"
+    r"|throughout(?:\s+(?:the|this)\s+(?:paper|text|document|section))?|in\s+what\s+follows),?\s*|and\s+|,?\s*where\s+)?"
+    r"we\s+(?:(?:will|shall|simply|then|also|now)\s+)*(?:write|abbreviate|shorten)\s*(?:\$|\\\()\s*\Z", re.I)
 _AS = re.compile(r"\s*(?:\$|\\\))\s*(?:simply\s+)?(?:as|to|by)\s+(?:just\s+|simply\s+)?(?:\$|\\\()\s*", re.I)
 _FOR = re.compile(r"\s*(?:\$|\\\))\s*(?:(?:in\s+place|instead)\s+of|(?:short\s+)?for)\s+(?:\$|\\\()\s*", re.I)
+_END = re.compile(r"\s*(?:\$|\\\))\s*(?:(?:for\s+(?:short|brevity|simplicity|convenience)|in\s+short|hereafter)\s*)?"
+                  r"(?:[.;](?:\s|\Z)|\Z|\n\s*\n)", re.I)
 
 
 @dataclass(frozen=True)
@@ -33,10 +38,22 @@ class Abbreviation:
         """The expression with what it stands for wherever it stands."""
         if _met(self.whole, node, self._letters, {}):
             return node
+        first: s.Expression = node
+        rest: tuple[s.Script, ...] = ()
+        if isinstance(node, s.Scripted) and (many := len(self.short.scripts)) < len(node.scripts):
+            first, rest = replace(node, scripts=node.scripts[:many]), node.scripts[many:]
         found: dict[str, s.Expression] = {}
-        if _met(self.short, node, self._letters, found):
-            return _put(self.whole, found, node.span)
+        if _met(self.short, first, self._letters, found) and self._free(found) and all(x.kind == "upper" for x in rest):
+            made = _put(self.whole, found, node.span)
+            return s.Scripted(s.Group("(", ")", (made,), node.span), (), rest, node.span) if rest else made
         return mapped(node, self.of, scripts=True)
+
+    def _free(self, found: Mapping[str, s.Expression]) -> bool:
+        """Whether what stands for its letters has none of the other letters below the name that it abbreviates."""
+        below = [x.content for x in self.whole.scripts if x.kind == "lower" and x.content is not None] if isinstance(
+            self.whole, s.Scripted) else []
+        own = {w.text for w in words(below)} - self._letters
+        return not any(w.text in own for w in words(found.values()))
 
     @property
     def _letters(self) -> frozenset[str]:
@@ -63,25 +80,37 @@ def _changed(line: s.Statement, known: Iterable[Abbreviation]) -> s.Statement:
 
 
 def _declared(document: Document, functions: frozenset[str]) -> Iterator[Abbreviation]:
-    """The abbreviations that sentences declare."""
+    """The abbreviations that sentences declare; none of what two sentences declare otherwise."""
+    found = [x for pair in pairwise(document.formulas) for x in _sentence(document, *pair, functions)]
+    for one in found:
+        same = [x for x in found if plain(x.short.base) == plain(one.short.base) and x.section == one.section]
+        if all(plain((x.short, x.whole)) == plain((one.short, one.whole)) for x in same):
+            yield one
+
+
+def _sentence(document: Document, a: Formula, b: Formula, functions: frozenset[str]) -> Iterator[Abbreviation]:
+    """The abbreviation that two formulas in a sentence declare."""
     text = document.source.text
-    for a, b in pairwise(document.formulas):
-        if a.display or b.display or _WRITE.search(text, max(a.span.start - 60, 0), a.span.start) is None:
-            continue
-        between = text[a.span.end : b.span.start]
-        first, second = _read(document, a, functions), _read(document, b, functions)
-        if first is None or second is None:
-            continue
-        if _AS.fullmatch(between) is not None:
-            whole, short = first, second
-        elif _FOR.fullmatch(between) is not None:
-            short, whole = first, second
-        else:
-            continue
-        letters = {*_places(short)} if isinstance(short, s.Scripted) else set()
-        if letters and isinstance(short, s.Scripted) and letters <= {w.text for w in words((whole,))} and plain(
-                short) != plain(whole):
-            yield Abbreviation(short, whole, b.section, b.span.end)
+    lead = _WRITE.search(text, max(a.span.start - 200, 0), a.span.start)
+    if a.display or b.display or lead is None or _END.match(text, b.span.end) is None:
+        return
+    between = text[a.span.end : b.span.start]
+    first, second = _read(document, a, functions), _read(document, b, functions)
+    if first is None or second is None:
+        return
+    short, whole = (second, first) if _AS.fullmatch(between) is not None else (first, second)
+    if (short is first and _FOR.fullmatch(between) is None) or not isinstance(short, s.Scripted):
+        return
+    letters, named = {*_places(short)}, {w.text for w in words((whole,))}
+    own = letters | {w.text for w in words((short.base,))}
+    if letters and own <= named and plain(short) != plain(whole):
+        said = (lead["lead"] or "").strip(" ,\n").lower()
+        everywhere = said.startswith("throughout") and not said.endswith("section")
+        start = b.span.end
+        if said == "where":  # it belongs to the display above it
+            above = (x.span.start for x in document.formulas if x.display and x.span.end < a.span.start)
+            start = max(above, default=start)
+        yield Abbreviation(short, whole, -1 if everywhere else b.section, start)
 
 
 def _read(document: Document, formula: Formula, functions: frozenset[str]) -> s.Expression | None:

@@ -21,7 +21,7 @@ from einc.documents.families import members, named
 from einc.documents.pieces import merged
 from einc.documents.rows import FACT, rows
 from einc.documents.said import Known, Said, left_text, scripts
-from einc.documents.unnamed import about, again, identity, is_function, nothing, numbered, of_function, value
+from einc.documents.unnamed import again, identity, is_function, nothing, numbered, of_function, restricted, value
 from einc.documents.worded import worded
 from einc.errors.problems import BadDeclaration, UnknownMacro
 from einc.errors.report import Help, Problem, Report, Span
@@ -308,6 +308,11 @@ def _chain(formula: Formula, statement: s.Statement, group: list[s.Clause], know
         yield Said(formula, first.span, fact="names of members")
         return
     function = formula.display and is_function(replace(statement, clauses=(first,)))
+    if function and (where := restricted(first.body)):
+        yield Said(formula, first.span, problem=BadDeclaration(
+            f"this may hold under a condition alone, as `{where}` says", first.span, helps=(
+                Help("a definition stands without a condition beside it"),)))
+        return
     if listing(first.body.operands[0], "") is not None and first.body.operators[1:] in ((), ("=",)):
         yield from _listed(formula, statement, first, rest, known)
         return
@@ -315,9 +320,6 @@ def _chain(formula: Formula, statement: s.Statement, group: list[s.Clause], know
     chained = len(operators) > 1 and all(o in ("=", ":=") for o in operators)
     name = head(left)
     if (name is None or shapes.several(left, name[0].base)) and not function:
-        if formula.display and (turned := about(first.body, known)) is not None:
-            yield from _chain(formula, statement, [replace(first, body=turned), *rest], known)
-            return
         for right in first.body.operands[1:] if chained else (None,):
             yield identity(formula, statement, first, (left, right), known)
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -9,9 +10,7 @@ from einc.checking.declarations.names import head
 from einc.checking.matrices.factors import binds
 from einc.checking.matrices.functions import at_rows, parameters
 from einc.checking.matrices.shapes import parts, words
-from einc.documents import shapes
 from einc.documents.document import Formula
-from einc.documents.facts import bare
 from einc.documents.said import Known, Said, left_text, scripts
 from einc.errors.problems import BadDeclaration
 from einc.errors.report import Help, Problem, Span
@@ -43,17 +42,24 @@ def of_function(body: s.Relation) -> bool:
         left.span.text.startswith("\\") and left.text in PRIMITIVES)
 
 
-def about(body: s.Relation, known: Known) -> s.Relation | None:
-    """An equation whose name stands on the right, `Q K^⊤ = S`, with it on the left; None for others. A name that the
-    text declares is no definition.
-    """
-    right = body.operands[-1]
-    name = head(right)
-    if len(body.operands) != 2 or body.operators != ("=",) or name is None or shapes.several(right, name[0].base):
-        return None
-    if name[0].base in known.indices | known.tensors or bare(right.span.text) in known.sizes:
-        return None
-    return replace(body, operands=(right, body.operands[0]))
+# What words beside a display say of where it holds, so that it may be no definition.
+_CONDITION = re.compile(
+    r"\b(?:for|if|when|whenever|where)\s+(?:(?:every|all|any|very|sufficiently)\s+)?(?:positive|negative|large|small"
+    r"|non-?negative|non-?zero)\b|\b(?:for|if|when|whenever|where)\s+(?:\$|\\\()[^$.]{0,30}(?:<|>|\\l?l(?:e|t)?q?\b|\\g(?:g|e)q?\b"
+    r"|≤|≥|\\approx|\\to\b)|\b(?:first|second|leading|lowest)[\s-]+order\b|\bapproximat\w*|\broots?\b|\bnear\s+(?:zero|0)\b",
+    re.I)
+_BREAK = re.compile(r"\n\s*\n")
+
+
+def restricted(body: s.Relation) -> str:
+    """The words beside a display that say under which condition it holds, in its paragraph; "" without such."""
+    text, span = body.span.source.text, body.span
+    before = _BREAK.split(text[max(span.start - 160, 0) : span.start])
+    near = before[-1] if before[-1].strip(" \t\n$\\[") or len(before) < 2 else before[-2]
+    near = re.split(r"\.\s", near)[-1]
+    behind = re.split(r"\.(?:\s|\Z)|\n\s*\n", text[span.end : span.end + 80].lstrip(" ,$\\]"))[0]
+    found = _CONDITION.search(near) or _CONDITION.search(behind)
+    return " ".join(found[0].split()) if found is not None else ""
 
 
 def numbered(found: Iterable[Said]) -> Iterator[Said]:

@@ -30,8 +30,8 @@ class Function:
         def change(node: s.Expression) -> s.Expression:
             """An argument in place of its name, turned where the name is."""
             found = split(node, letters) if is_name(node) else None
-            if found is None:
-                return mapped(node, change)
+            if found is None:  # what a number is raised to stands in its script
+                return mapped(node, change, scripts=not is_name(node))
             name, stack, flipped = found.name, found.places, found.turned
             if (base := turned(name)) is not None and base in given:
                 name, flipped = base, True
@@ -48,6 +48,12 @@ class Function:
         span = node.span.to(given.span)
         if (many := len(self.parameters)) != len(given.items):
             raise NoShape(f"`{node.span.text}` is defined of {many} and has {len(given.items)} here", span)
+        if any(x.base == "e" for x in self.parameters):
+            raise NoShape(f"`e` stands in the brackets of `{node.span.text}`, and it is the base of powers too", span,
+                          helps=(Help("give it another letter"),))
+        if not names_in(self.body, letters) & {*self.parameters}:
+            raise NoShape(f"the definition of `{node.span.text}` has nothing of what stands in its brackets, so it may "
+                          "be one number or one for each entry", span, helps=(Help("write what it is with indices"),))
         same = self.parameters == tuple(
             found.name for x in given.items if (found := split(x, letters)) is not None
             and not (found.places or found.turned))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from einc.checking.declarations.names import head, left_of
@@ -95,14 +95,16 @@ def _running(functions: Mapping[str, Applied]) -> set[str]:
     return {name for name, x in functions.items() if x.lines}
 
 
-def _numeric(line: s.Statement, functions: Container[str], shaped: Container[str]) -> bool:
+def _numeric(line: s.Statement, functions: Container[str], shaped: Collection[str]) -> bool:
     """Whether a function is of numbers: its brackets have small letters, and its right side these, and numbers."""
     left, body = left_of(line.clauses[0].body), line.clauses[0].body
     if not isinstance(left, s.Product) or not isinstance(left.factors[1], s.Group) or not isinstance(
             body, s.Relation) or not _name(line):
         return False
     given = left.factors[1].items
-    if not all(isinstance(x, s.Word) and len(x.text) == 1 and x.text.islower() and x.text not in shaped
+    if len(given) > 1:  # of several, a product may be one of matrices
+        return False
+    if not all(isinstance(x, s.Word) and len(x.text) == 1 and x.text.islower() and x.text not in {*shaped, *_CONSTANTS}
                and BOLD.match(x.span.text) is None for x in given):
         return False
     mine = {x.text for x in given if isinstance(x, s.Word)}
@@ -115,7 +117,8 @@ def _number(node: s.Expression, mine: Container[str], functions: Container[str])
         case s.Word(text):
             return text in mine or text in functions or text in _CONSTANTS
         case s.Scripted(base, accents, scripts):
-            return not accents and all(k.kind == "upper" for k in scripts) and isinstance(base, s.Word | s.Group)
+            powers = not accents and all(k.kind == "upper" for k in scripts)
+            return powers and isinstance(base, s.Word | s.Group | s.Number)
         case s.Product(_, operators):
             return all(o in ("", "*", "/") for o in operators)
         case s.Number() | s.Infinity() | s.Sum() | s.Fraction() | s.Root():
