@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from einc.syntax import tree as s
 from einc.syntax.spelling import GREEK, KEYWORDS
@@ -138,3 +139,15 @@ def index_name(node: s.Expression) -> str | None:
     if found is None or found[1] or found[0].accents or found[0].labels:
         return None
     return found[0].base + "'" * found[0].primes
+
+
+def literal(node: s.Expression) -> Fraction | None:
+    """The number that a node writes out; None for anything else."""
+    match node:
+        case s.Number(text):
+            return Fraction(text)
+        case s.Sum((s.Number(text),), ("-",)):
+            return -Fraction(text)
+        case s.Group("{" | "(", _, (inner,)):
+            return literal(inner)
+    return None

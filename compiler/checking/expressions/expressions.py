@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from einc.checking.declarations.names import Name, head, index_name, size_name, titled
+from einc.checking.declarations.names import Name, head, index_name, literal, size_name, titled
 from einc.checking.expressions.calls import below_a_root, call, is_function
 from einc.checking.expressions.ordering import place
 from einc.checking.expressions.predicates import binder, is_condition, predicate
 from einc.checking.expressions.rules import closed, idle, refuse_indicator
 from einc.checking.expressions.spec_calls import is_spec_call, spec_call, spec_name
 from einc.checking.expressions.tensors import map_value, read, same
-from einc.checking.expressions.values import Context, Occurrence, Value, literal, merged, multiplied, once
+from einc.checking.expressions.values import Context, Occurrence, Value, merged, multiplied, once
 from einc.errors.problems import (
     AmbiguousQuotient,
     BadPart,
@@ -382,9 +382,9 @@ def _named(context: Context, node: s.Expression) -> Value:
     known_size = size if context.inside.letters is None and size in context.scope.numbers.sizes else None
     own = index is not None and name is not None and context.own_letter(name.rstrip("'"), known_size)
     known_size = None if own else known_size
-    tensor = None if own else read(context, node, ask=index is not None or known_size is not None)
-    meanings = [what for what, found in (("an index", index), ("an extent", known_size), ("a tensor", tensor))
-                if found is not None]
+    found = None if own else read(context, node, ask=index is not None or known_size is not None)
+    meanings = [what for what, meaning in (("an index", index), ("an extent", known_size), ("a tensor", found))
+                if meaning is not None]
     if len(meanings) > 1:
         raise TwoMeanings(f"`{node.span.text}` is {' and '.join(meanings)}", node.span,
                           helps=(Help("rename one of them"),))
@@ -395,5 +395,5 @@ def _named(context: Context, node: s.Expression) -> Value:
         return Value(Position(index), free={index: (Occurrence("label", node.span),)}, integer=True)
     if known_size is not None:
         return Value(Size(named_size(known_size)), integer=True)
-    assert tensor is not None
-    return tensor
+    assert found is not None
+    return found[0] if found[1] is None else _powered(context, found[0], (found[1],))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from einc.checking.declarations.names import Name, index_name
+from einc.checking.declarations.names import Name
+from einc.checking.declarations.raised import computed, transposes
 from einc.checking.declarations.scope import Signature
 from einc.checking.declarations.scripts import Reading, labelled, readings
 from einc.checking.declarations.signatures import bare_label, reads_as_indices
@@ -68,10 +69,7 @@ def unmatched(context: Context, stem: Name, scripts: tuple[s.Script, ...], node:
 
 def _transposing(context: Context, script: s.Script) -> Problem | None:
     """`W_{f g}^T`, where T is no index."""
-    content = (script.content.items[0] if isinstance(script.content, s.Group) and len(script.content.items) == 1
-               else script.content)
-    if (script.kind != "upper" or content is None or index_name(content) != "T"
-        or context.vocabulary(frozenset()).index("T")):
+    if not transposes(script) or context.vocabulary(frozenset()).index("T"):
         return None
     return Transposed("`^T` is read as a script here, and `T` is no index", script.span,
                       helps=(Help("for the transpose leave it out: the indices say which axis is which", script.span,
@@ -80,9 +78,7 @@ def _transposing(context: Context, script: s.Script) -> Problem | None:
 
 def _powered(scripts: tuple[s.Script, ...]) -> bool:
     """Whether the last script could be meant as an exponent."""
-    last = scripts[-1].content if scripts and scripts[-1].kind == "upper" else None
-    items = last.items if isinstance(last, s.Group) else (last,)
-    return len(items) == 1 and isinstance(items[0], s.Sum | s.Product | s.Fraction) and index_name(items[0]) is None
+    return bool(scripts) and computed(scripts[-1]) is not None
 
 
 def _wrong_set(context: Context, signature: Signature, stem: Name, found: list[Reading], node: s.Expression,

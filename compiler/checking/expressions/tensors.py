@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from fractions import Fraction
 
-from einc.checking.declarations.names import Name, head
+from einc.checking.declarations.names import Name, head, literal
+from einc.checking.declarations.raised import computed, exponent
 from einc.checking.declarations.scope import Signature
 from einc.checking.declarations.scripts import Item, Level, carrying, labelled, readings, spaced
 from einc.checking.declarations.slots import match_slots, packed_set, standing
 from einc.checking.expressions.inferred import inferred
 from einc.checking.expressions.misses import unmatched
-from einc.checking.expressions.values import Context, Occurrence, Parameter, Value, literal, merged, once
+from einc.checking.expressions.values import Context, Occurrence, Parameter, Value, merged, once
 from einc.errors.problems import (
     AmbiguousScript,
     IdleDelta,
@@ -45,16 +45,18 @@ from einc.syntax import tree as s
 _Match = tuple[Signature | Parameter, tuple[Item, ...]]
 
 
-def read(context: Context, node: s.Expression, ask: bool = False) -> Value | None:
-    """The value of a name; with `ask`, None where no tensor has it."""
+def read(context: Context, node: s.Expression, ask: bool = False) -> tuple[Value, s.Script | None] | None:
+    """The value of a name, and the script that raises it to a power where one does; with `ask`, None where no tensor
+    has it.
+    """
     found = head(node)
     assert found is not None
     stem, scripts = found
     special = _kronecker(context, stem, scripts, node.span)
     if special is not None:
-        return special
-    matches, power = _in_range(_matches(context, stem, scripts, node.span)), _power(scripts)
-    powered = [] if power is None else _matches(context, stem, scripts[:-1], node.span)
+        return special, None
+    matches, raises = _in_range(_matches(context, stem, scripts, node.span)), bool(scripts) and _raises(scripts[-1])
+    powered = _matches(context, stem, scripts[:-1], node.span) if raises else []
     if len(matches) + len(powered) > 1:
         raise _ambiguous(context, node, matches, powered)
     if not matches and not powered:
@@ -67,9 +69,7 @@ def read(context: Context, node: s.Expression, ask: bool = False) -> Value | Non
     masked = "" if isinstance(target, Parameter) else _masked(target)
     value = replace(value, free={i: tuple(replace(o, factor=node.span, masked=masked) for o in found)
                                  for i, found in value.free.items()})
-    if powered and power is not None:
-        value = merged([once(value)], Apply("pow", (value.term, const(power))) if power else ONE, value.domain)
-    return value
+    return value, scripts[-1] if powered else None
 
 
 def _masked(signature: Signature) -> str:
@@ -80,11 +80,12 @@ def _masked(signature: Signature) -> str:
     return f"`{signature.name.text}` (declared at {span.source.name}:{span.source.position(span.start)[0]})"
 
 
-def _power(scripts: tuple[s.Script, ...]) -> Fraction | None:
-    """The number that the last script would be as an exponent."""
-    if not scripts or scripts[-1].kind != "upper" or scripts[-1].content is None:
-        return None
-    return literal(scripts[-1].content)
+def _raises(script: s.Script) -> bool:
+    """Whether a script alone says that it is a power, where nothing declares it a label or a place: a number, or what
+    is computed.
+    """
+    found = exponent(script)
+    return found is not None and (computed(script) is not None or literal(found) is not None)
 
 
 def _matches(context: Context, stem: Name, scripts: tuple[s.Script, ...], span: Span) -> list[_Match]:
@@ -151,7 +152,7 @@ def _ambiguous(context: Context, node: s.Expression, matches: list[_Match], powe
     """Builds the problem of a name whose scripts have several readings, with a spelling that settles each."""
     span = node.span
     if powered:
-        return AmbiguousScript(f"the upper number of `{span.text}` can be read as a power or as the value of a slot",
+        return AmbiguousScript(f"what stands above in `{span.text}` can be read as a power or as the value of a slot",
                                span,
                                helps=(Help("write a power in parentheses: `(x_t)^2`"),))
     product = next((i for _, items in matches for i in items if i.kind == "expression" and "·" in i.text), None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 
 from einc.checking.declarations.borrowed import Text
 from einc.checking.declarations.names import Name
@@ -321,15 +320,3 @@ def multiplied(above: list[Value], below: list[Value]) -> Value:
 
 def _flat(factors: list[Term]) -> tuple[Term, ...]:
     return tuple(x for f in factors for x in (f.args if isinstance(f, Apply) and f.op == "mul" else (f,)))
-
-
-def literal(node: s.Expression) -> Fraction | None:
-    """The number that a node writes out; None for anything else."""
-    match node:
-        case s.Number(text):
-            return Fraction(text)
-        case s.Sum((s.Number(text),), ("-",)):
-            return -Fraction(text)
-        case s.Group("{" | "(", _, (inner,)):
-            return literal(inner)
-    return None

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from einc.checking.declarations.names import Name, head, index_name, left_of, size_name
+from einc.checking.declarations.raised import exponent
 from einc.checking.declarations.sets import extent_of
 from einc.checking.matrices.functions import Function
 from einc.checking.matrices.shapes import Dimension, parts, within, words
@@ -65,7 +66,7 @@ class Known:
 
     def _power(self, name: Name, scripts: tuple[s.Script, ...]) -> bool:
         """Whether a name with scripts is a number to a power: as declared it has none."""
-        power = bool(scripts) and all(x.kind == "upper" for x in scripts)
+        power = bool(scripts) and all(exponent(x) is not None for x in scripts)
         return power and (name, False) in self.indexed and (name, True) not in self.indexed
 
     def whole(self, dimension: Dimension) -> Dimension:

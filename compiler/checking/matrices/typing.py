@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
-from einc.checking.declarations.names import Name, head, size_name
+from einc.checking.declarations.names import Name, head, literal, size_name
+from einc.checking.declarations.raised import unraised
 from einc.checking.matrices import typed as y
 from einc.checking.matrices.along import along, at_letter, shown
 from einc.checking.matrices.applied import MATRIX, combined, inner, lying, ones, ones_of, unambiguous
@@ -31,7 +32,7 @@ from einc.checking.matrices.shapes import (
     words,
 )
 from einc.checking.matrices.told import letters, shown_name, turned_help
-from einc.checking.matrices.uses import Use, fitting, keyed, split, turned, unraised
+from einc.checking.matrices.uses import Use, fitting, keyed, split, turned
 from einc.errors.problems import NoShape, OpenReading, ShapesDiffer
 from einc.errors.report import Help, Label, Problem, Span
 from einc.syntax import tree as s
@@ -91,7 +92,8 @@ class Typing:
         """A symbol, a size, a letter or a number of the text."""
         found = split(node, self.known.letters)
         text = node.text if isinstance(node, s.Word) else node.span.text
-        whole = split(plain_name, self.known.letters) if (plain_name := unraised(node)) is not None else None
+        bare = unraised(node)
+        whole = split(bare[0], self.known.letters) if bare is not None and isinstance(bare[1], s.Number) else None
         if whole is not None and keyed(whole, (*self.symbols, *self.waiting)) is not None:
             if (raised := self._raised(node)) is None:
                 raise NoShape(f"`{text}` is a power of a matrix", node.span, helps=(_POWERS,))
@@ -164,18 +166,15 @@ class Typing:
 
     def _raised(self, node: s.Word | s.Scripted) -> y.Raised | y.Diagonal | None:
         """A power of a number that is a symbol, `γ^{n-m}`, and the inverse of a diagonal matrix."""
-        if not isinstance(node, s.Scripted) or not node.scripts or node.scripts[-1].kind != "upper":
+        if (bare := unraised(node)) is None:
             return None
-        *rest, last = node.scripts
-        base = replace(node, scripts=tuple(rest)) if rest or node.accents else node.base
+        base, power = bare
         found = split(base, self.known.letters)
         inner = self._used(found, node.span) if found is not None else None
-        if isinstance(inner, y.Diagonal) and last.span.text.strip("^{} ") in ("-1", "−1"):
+        if isinstance(inner, y.Diagonal) and literal(power) == -1:
             return replace(inner, inverse=not inner.inverse, span=node.span)
-        if inner is None or last.content is None:
+        if inner is None:
             return None
-        content = last.content
-        power = content.items[0] if isinstance(content, s.Group) and len(content.items) == 1 else content
         if isinstance(inner, y.Diagonal) and not any(words((power,))):
             return replace(inner, inner=y.Raised(inner.inner, power, inner.inner.shape, node.span), span=node.span)
         if not inner.shape.number:

@@ -6,6 +6,7 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from einc.checking.declarations.names import Name, head, index_name
+from einc.checking.declarations.raised import exponent, parenthesised, unraised
 from einc.checking.matrices.shapes import TRANSPOSE, Key, Symbol, dimensions, words
 from einc.errors.problems import BadDeclaration
 from einc.errors.report import Help
@@ -38,22 +39,9 @@ class Use:
 def read(node: s.Expression, letters: Container[str]) -> Use | None:
     """The symbol that a name reads, without the power to which it is raised: D of `D^{-1}`."""
     found = split(node, letters)
-    if found is None and isinstance(node, s.Scripted) and node.scripts and node.scripts[-1].kind == "upper":
-        return split(replace(node, scripts=node.scripts[:-1]), letters)
+    if found is None and (raised := unraised(node)) is not None:
+        return split(raised[0], letters)
     return found
-
-
-def unraised(node: s.Expression) -> s.Expression | None:
-    """A name without the number that stands above it, `A^2`; None where none does, as in `A^{(2)}`."""
-    if not isinstance(node, s.Scripted) or not node.scripts or node.scripts[-1].kind != "upper":
-        return None
-    content = node.scripts[-1].content
-    inner = content.items[0] if isinstance(content, s.Group) and content.open == "{" and len(
-        content.items) == 1 else content
-    rest = node.scripts[:-1]
-    if not isinstance(inner, s.Number):
-        return None
-    return replace(node, scripts=rest) if rest or node.accents else node.base
 
 
 def keyed(use: Use, keys: Iterable[Key]) -> Key | None:
@@ -84,14 +72,15 @@ def split(node: s.Expression, letters: Container[str]) -> Use | None:
         for item in entries(script.content):
             text = _word(item)
             if text is None:
-                power = script.kind == "upper" and not _bracketed(script.content)
-                if power or not any(w.text in letters for w in words((item,))):
+                if exponent(script) is not None or not any(w.text in letters for w in words((item,))):
                     return None
                 stack.append(item)
             elif text == TRANSPOSE and script.kind == "upper":
                 turned = not turned
             elif text in letters:
                 stack.append(s.Word(text, item.span))
+            elif text == "T" and script.kind == "upper" and parenthesised(script):
+                return None  # `V^{(T)}`: neither a transpose nor a label
             elif len(text) > 1 and all(x in letters for x in text):
                 stack += (s.Word(x, item.span) for x in text)
             else:
@@ -113,13 +102,6 @@ def entries(content: s.Expression) -> Iterator[s.Expression]:
                 yield from entries(factor)
         case _:
             yield content
-
-
-def _bracketed(content: s.Expression) -> bool:
-    """Whether all of a script stands in parentheses: `S^{(i-1)}`, where `S^{i-1}` may be a power."""
-    braced = isinstance(content, s.Group) and content.open == "{" and len(content.items) == 1
-    inner = content.items[0] if isinstance(content, s.Group) and braced else content
-    return isinstance(inner, s.Group) and inner.open == "("
 
 
 def turned(name: Name) -> Name | None:
