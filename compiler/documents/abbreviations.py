@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
+from einc.checking.declarations.names import head
 from einc.checking.matrices.shapes import mapped, parts, plain, words
 from einc.documents.document import Document, Formula
 from einc.documents.said import Said
-from einc.errors.report import Report, Span
+from einc.errors.problems import BadDeclaration
+from einc.errors.report import Help, Label, Problem, Report, Span
 from einc.syntax import tree as s
 from einc.syntax.parse import parse_formula
 
@@ -18,9 +19,13 @@ from einc.syntax.parse import parse_formula
 _WRITE = re.compile(
     r"(?:\A|[.:;!?]\s|\n\s*\n|\n\s*[-*]\s|\$\$|\\\]|\\end\{[a-z]+\*?\})\s*(?P<lead>(?:to|for)\s+[^.$]*,\s*|(?:from\s+(?:here|now)(?:\s+on)?|henceforth"
     r"|throughout(?:\s+(?:the|this)\s+(?:paper|text|document|section))?|in\s+what\s+follows),?\s*|and\s+|,?\s*where\s+)?"
-    r"we\s+(?:(?:will|shall|simply|then|also|now)\s+)*(?:write|abbreviate|shorten)\s*(?:\$|\\\()\s*\Z", re.I)
+    r"we\s+(?:(?:will|shall|simply|then|also|now)\s+)*(?:write|abbreviate|shorten|denote)\s*(?:\$|\\\()\s*\Z", re.I)
 _AS = re.compile(r"\s*(?:\$|\\\))\s*(?:simply\s+)?(?:as|to|by)\s+(?:just\s+|simply\s+)?(?:\$|\\\()\s*", re.I)
 _FOR = re.compile(r"\s*(?:\$|\\\))\s*(?:(?:in\s+place|instead)\s+of|(?:short\s+)?for)\s+(?:\$|\\\()\s*", re.I)
+_AND = re.compile(r"\s*(?:\$|\\\))\s*,?\s*(?:and\s+)?(?:\$|\\\()\s*", re.I)
+# The beginning of a sentence that may declare one; what else it says may not be understood.
+_WRITES = re.compile(r"[^.$]*\bwe\s+(?:\w+\s+){0,3}(?:write|abbreviate|shorten|denote)\s*(?:\$|\\\()\s*\Z", re.I)
+_ELSEWHERE = re.compile(r"\bin\s+(?:the\s+)?(?:appendix|section|chapter)\b", re.I)
 _END = re.compile(r"\s*(?:\$|\\\))\s*(?:(?:for\s+(?:short|brevity|simplicity|convenience)|in\s+short|hereafter)\s*)?"
                   r"(?:[.;](?:\s|\Z)|\Z|\n\s*\n)", re.I)
 
@@ -60,13 +65,43 @@ class Abbreviation:
         return frozenset(_places(self.short))
 
 
+@dataclass(frozen=True)
+class Unread:
+    """A name of which a sentence says what it stands for, in a way that is not read."""
+
+    short: s.Expression
+    section: int
+    start: int
+
+    def stands(self, lines: Iterable[s.Statement]) -> bool:
+        """Whether the name stands in one of the lines."""
+        return any(_same(self.short, x) for line in lines for c in line.clauses for x in parts(c.body))
+
+    def problem(self, span: Span) -> Problem:
+        """The problem of an equation at `span` in which the name stands."""
+        name = self.short.span
+        return BadDeclaration(f"a sentence says what `{name.text}` stands for, and it is not read", span, "",
+                              Label(name, "said here"), helps=(Help(f"say it in a display: `{name.text} = …`"),))
+
+
+def _same(short: s.Expression, node: s.Expression) -> bool:
+    """Whether two names are one, whatever stands in their scripts beside labels."""
+    a, b = head(short), head(node)
+    return a is not None and b is not None and a[0] == b[0] and [x.kind for x in a[1]] == [x.kind for x in b[1]]
+
+
 def spelled_out(document: Document, found: Iterable[Said], functions: frozenset[str]) -> Iterator[Said]:
     """The equations with what abbreviations stand for, behind the sentences that declare these, in their sections."""
     known = list(_declared(document, functions))
     for x in found:
-        own = [a for a in known if a.start <= x.span.start and a.section in document.around(x.formula.section)]
-        if x.skip or x.indices or not own:
+        here = [a for a in known if a.start <= x.span.start and a.section in document.around(x.formula.section)]
+        own = [a for a in here if isinstance(a, Abbreviation)]
+        if x.skip or x.indices or not here:
             yield x
+            continue
+        lines = x.sides or (() if x.statement is None or x.fact else (x.statement,))
+        if (open_ := next((a for a in here if isinstance(a, Unread) and a.stands(lines)), None)) is not None:
+            yield replace(x, statement=None, sides=(), problem=open_.problem(x.span))
             continue
         statement = None if x.statement is None else _changed(x.statement, own)
         yield replace(x, statement=statement, sides=tuple(_changed(side, own) for side in x.sides))
@@ -79,38 +114,80 @@ def _changed(line: s.Statement, known: Iterable[Abbreviation]) -> s.Statement:
     return line
 
 
-def _declared(document: Document, functions: frozenset[str]) -> Iterator[Abbreviation]:
-    """The abbreviations that sentences declare; none of what two sentences declare otherwise."""
-    found = [x for pair in pairwise(document.formulas) for x in _sentence(document, *pair, functions)]
-    for one in found:
-        same = [x for x in found if plain(x.short.base) == plain(one.short.base) and x.section == one.section]
-        if all(plain((x.short, x.whole)) == plain((one.short, one.whole)) for x in same):
+@dataclass(frozen=True)
+class _Pair:
+    """Two formulas of a sentence of which one stands for the other; `told`: the sentence says nothing else."""
+
+    short: Formula
+    whole: Formula
+    start: int
+    everywhere: bool
+    told: bool
+
+
+def _pairs(document: Document) -> Iterator[_Pair]:
+    """What the sentences of a document write for what: one pair, or several, `we write A as B and C as D`."""
+    text, at = document.source.text, 0
+    while at + 1 < len(document.formulas):
+        first = document.formulas[at]
+        loose = None if first.display else _WRITES.search(text, max(first.span.start - 90, 0), first.span.start)
+        loose = None if loose is None or _ELSEWHERE.search(loose[0]) else loose
+        found: list[tuple[Formula, Formula]] = []
+        closed = False
+        while loose is not None and at + 1 < len(document.formulas):
+            a, b = document.formulas[at : at + 2]
+            between = text[a.span.end : b.span.start]
+            if a.display or b.display or not (_AS.fullmatch(between) or _FOR.fullmatch(between)):
+                break
+            found.append((b, a) if _AS.fullmatch(between) else (a, b))
+            at += 2
+            closed = _END.match(text, b.span.end) is not None
+            if at == len(document.formulas) or not _AND.fullmatch(text, b.span.end, document.formulas[at].span.start):
+                break
+        at += 0 if found else 1
+        if found:
+            lead = _WRITE.search(text, max(first.span.start - 200, 0), first.span.start)
+            yield from _told(document, found, lead, closed)
+
+
+def _told(document: Document, found: list[tuple[Formula, Formula]], lead: re.Match[str] | None,
+          closed: bool) -> Iterator[_Pair]:
+    """The pairs of one sentence, with the place from which they hold."""
+    first, last = found[0], max(x.span.end for x in found[-1])
+    said = (lead["lead"] or "").strip(" ,\n").lower() if lead is not None else ""
+    start = last
+    if said == "where":  # it belongs to the display above it
+        begin = min(x.span.start for x in first)
+        start = max((x.span.start for x in document.formulas if x.display and x.span.end < begin), default=last)
+    everywhere = said.startswith("throughout") and not said.endswith("section")
+    for short, whole in found:
+        yield _Pair(short, whole, start, everywhere, lead is not None and closed)
+
+
+def _declared(document: Document, functions: frozenset[str]) -> Iterator[Abbreviation | Unread]:
+    """The abbreviations that sentences declare, and what they say that is not read, or is said otherwise twice."""
+    read = [(pair, _abbreviation(document, pair, functions)) for pair in _pairs(document)]
+    found = [x for _, x in read if x is not None]
+    for pair, one in read:
+        same = [x for x in found if one is not None and plain(x.short.base) == plain(one.short.base)
+                and x.section == one.section]
+        if one is not None and all(plain((x.short, x.whole)) == plain((one.short, one.whole)) for x in same):
             yield one
+        elif (short := _read(document, pair.short, functions)) is not None and head(short) is not None and (
+                plain(short) != plain(_read(document, pair.whole, functions))):
+            yield Unread(short, pair.short.section, pair.start)
 
 
-def _sentence(document: Document, a: Formula, b: Formula, functions: frozenset[str]) -> Iterator[Abbreviation]:
-    """The abbreviation that two formulas in a sentence declare."""
-    text = document.source.text
-    lead = _WRITE.search(text, max(a.span.start - 200, 0), a.span.start)
-    if a.display or b.display or lead is None or _END.match(text, b.span.end) is None:
-        return
-    between = text[a.span.end : b.span.start]
-    first, second = _read(document, a, functions), _read(document, b, functions)
-    if first is None or second is None:
-        return
-    short, whole = (second, first) if _AS.fullmatch(between) is not None else (first, second)
-    if (short is first and _FOR.fullmatch(between) is None) or not isinstance(short, s.Scripted):
-        return
+def _abbreviation(document: Document, pair: _Pair, functions: frozenset[str]) -> Abbreviation | None:
+    """The abbreviation that two formulas of a sentence declare; None where they declare none that can be read."""
+    short, whole = (_read(document, x, functions) for x in (pair.short, pair.whole))
+    if short is None or whole is None or not pair.told or not isinstance(short, s.Scripted):
+        return None
     letters, named = {*_places(short)}, {w.text for w in words((whole,))}
     own = letters | {w.text for w in words((short.base,))}
-    if letters and own <= named and plain(short) != plain(whole):
-        said = (lead["lead"] or "").strip(" ,\n").lower()
-        everywhere = said.startswith("throughout") and not said.endswith("section")
-        start = b.span.end
-        if said == "where":  # it belongs to the display above it
-            above = (x.span.start for x in document.formulas if x.display and x.span.end < a.span.start)
-            start = max(above, default=start)
-        yield Abbreviation(short, whole, -1 if everywhere else b.section, start)
+    if not letters or not own <= named or plain(short) == plain(whole):
+        return None
+    return Abbreviation(short, whole, -1 if pair.everywhere else pair.short.section, pair.start)
 
 
 def _read(document: Document, formula: Formula, functions: frozenset[str]) -> s.Expression | None:

@@ -43,6 +43,16 @@ def parts(text: str, formula: Formula) -> list[Piece]:
     """The pieces of a formula that each begin with a left side; the whole where there is none. A row that begins with a
     sign of equality goes on from the rows before it: its piece begins with their left side.
     """
+    return _pieces(text, formula)[0]
+
+
+def left(text: str, formula: Formula) -> tuple[int, int] | None:
+    """The place of the left side from which a display after this one may go on; None where it leaves none open."""
+    return _pieces(text, formula)[1]
+
+
+def _pieces(text: str, formula: Formula) -> tuple[list[Piece], tuple[int, int] | None]:
+    """The pieces of a formula, and the place of the left side that is open at its end."""
     start, end = formula.span.start, formula.span.end
     out: list[Piece] = []
     left: tuple[int, int] | None = None  # where the left side stands from which the next row may go on
@@ -62,7 +72,7 @@ def parts(text: str, formula: Formula) -> list[Piece]:
         if (found is None and text[a:b].strip() and _WRAPS.match(text, a, b) is None) or _ENDS.search(
                 _outside(text[a if found is None else found.end() : b])):
             left = None
-    return out
+    return out, left
 
 
 def columns(text: str, formula: Formula) -> bool:

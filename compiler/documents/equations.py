@@ -8,20 +8,22 @@ from dataclasses import replace
 
 from einc.checking.declarations.names import head, index_name, left_of
 from einc.checking.matrices.progressions import listing
-from einc.checking.matrices.shapes import mapped, parts
+from einc.checking.matrices.shapes import mapped
 from einc.documents import algorithms, code, listings, multiplied, shapes
 from einc.documents.abbreviations import spelled_out
-from einc.documents.apart import columns
+from einc.documents.apart import columns, left
 from einc.documents.apart import parts as parts_of
 from einc.documents.blocks import updates
 from einc.documents.braces import braces
+from einc.documents.conditions import restricted
 from einc.documents.document import Document, Formula
+from einc.documents.doubtful import doubtful
 from einc.documents.facts import bare, fact, sizes
 from einc.documents.families import members, named
 from einc.documents.pieces import merged
 from einc.documents.rows import FACT, rows
-from einc.documents.said import Known, Said, left_text, scripts
-from einc.documents.unnamed import again, identity, is_function, nothing, numbered, of_function, restricted, value
+from einc.documents.said import Known, Said, left_text, neighbours, ranged
+from einc.documents.unnamed import again, identity, is_function, nothing, numbered, of_function, value
 from einc.documents.worded import worded
 from einc.errors.problems import BadDeclaration, UnknownMacro
 from einc.errors.report import Help, Problem, Report, Span
@@ -47,6 +49,7 @@ def said(document: Document, functions: frozenset[str], indices: Iterable[str],
     known = Known(frozenset(indices), sizes(document), frozenset(tensors))
     document = replace(document, macros=standard(document.macros))
     found = [x for formula in document.formulas for x in _formula(document, formula, functions, known)]
+    found = [x if x.formula.code else _settled(x, known, functions) for x in found]
     found += _words(document, found, functions)
     states = {(x.formula.section, left_text(x)) for x in found if x.statement is not None and updates(x.statement)}
     states |= {(x.formula.section, left_text(x)) for x in found for y in found
@@ -54,6 +57,13 @@ def said(document: Document, functions: frozenset[str], indices: Iterable[str],
     found = list(spelled_out(document, numbered(found), functions))
     return tuple(_single([replace(x, statement=None) if x.fact and (x.formula.section, left_text(x)) not in states
                           and _no_definition(x, known) else x for x in found]))
+
+
+def _settled(found: Said, known: Known, functions: frozenset[str]) -> Said:
+    """An equation, with the question that its writing leaves open where it leaves one."""
+    lines = found.sides or (() if found.statement is None else (found.statement,))
+    problem = doubtful(lines, known.sizes, functions | PRIMITIVES.keys())
+    return found if problem is None else replace(found, statement=None, sides=(), fact="", problem=problem)
 
 
 def _words(document: Document, found: list[Said], functions: frozenset[str]) -> list[Said]:
@@ -143,8 +153,7 @@ def _formula(document: Document, formula: Formula, functions: frozenset[str], kn
     if not formula.display and not number and not _SAYS.search(span.text):
         return
     if formula.display and (begun := _GOES_ON.match(document.source.text, span.start, span.end)) is not None:
-        rest = replace(formula, span=Span(document.source, begun.end(), span.end))
-        yield from (replace(x, formula=formula) for x in _formula(document, rest, functions, known))
+        yield from _going_on(document, formula, begun.end(), functions, known)
         return
     beside = formula.display and columns(document.source.text, formula)
     if beside or _read(document, formula, functions)[1].errors:
@@ -156,6 +165,23 @@ def _formula(document: Document, formula: Formula, functions: frozenset[str], kn
         yield from again(found, known)
     else:
         yield from _equations(document, formula, functions, known)
+
+
+def _going_on(document: Document, formula: Formula, sign: int, functions: frozenset[str],
+              known: Known) -> Iterator[Said]:
+    """The equations of a display that begins with a sign of equality, which ends at `sign`: it goes on from the display
+    before it in its section where that leaves a left side open, and else it is a value.
+    """
+    text, span = document.source.text, formula.span
+    before = next((x for x in reversed(document.formulas[: document.formulas.index(formula)]) if x.display and
+                   not (x.section == formula.section and _GOES_ON.match(text, x.span.start, x.span.end))), None)
+    open_ = left(text, before) if before is not None and before.section == formula.section else None
+    holes = formula.holes if open_ is None else merged([*formula.holes, (open_[1], sign - 1)])
+    start = sign if open_ is None else open_[0]
+    part = replace(formula, span=Span(document.source, start, span.end), holes=holes)
+    for x in (_formula if open_ is None else _equations)(document, part, functions, known):
+        own = x.span if x.span.start >= span.start else Span(document.source, sign - 1, max(x.span.end, sign))
+        yield replace(x, formula=formula, span=own)
 
 
 def _equations(document: Document, formula: Formula, functions: frozenset[str], known: Known) -> Iterator[Said]:
@@ -358,33 +384,6 @@ def _facts(formula: Formula, statement: s.Statement, clause: s.Clause, kind: str
         body = s.Relation((name, last), ("=",), span)
         line = replace(statement, clauses=(replace(clause, body=body, span=span, after=""),), span=span)
         yield Said(formula, span, line if head(name) is not None else None, fact=kind)
-
-
-def neighbours(node: s.Expression, base: str = "") -> Iterator[str]:
-    """The letters of which an expression reads a neighbour, t of `h_{t-1}`, of names with a `base` where one is given:
-    they count what comes one after the other.
-    """
-    for part in (x for x in parts(node) if not base or ((named := head(x)) is not None and named[0].base == base)):
-        for x in (x for k in scripts(part) if k.kind == "lower" and k.content is not None for x in parts(k.content)):
-            match x:
-                case s.Sum((s.Word(letter), s.Number())):
-                    yield letter
-
-
-def ranged(node: s.Expression) -> s.Range | None:
-    """The range of `t ∈ {1..T}`, `t = 1..T` and `t ∈ [T]`; None for what is no such relation."""
-    match node:
-        case s.Relation((_, s.Group("{", "}", (s.Range() as over,))), ("in",)):
-            return over
-        case s.Relation((_, s.Range() as over), ("in",)):
-            return over
-        case s.Relation((letter, s.Range(s.Number() | s.Word() | s.Sum()) as over), ("=",)) if index_name(letter):
-            return over
-        case s.Relation((_, s.Group("[", "]", (s.Range() as over,))), ("in",)):
-            return over
-        case s.Relation((_, s.Group("[", "]", ((s.Word() | s.Scripted()) as high,))), ("in",)):
-            return s.Range(s.Number("1", high.span), high, high.span)
-    return None
 
 
 def _indices(formula: Formula, clauses: list[s.Clause], known: Known) -> Said:

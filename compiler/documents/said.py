@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from einc.checking.declarations.names import head, index_name
+from einc.checking.matrices.shapes import parts
 from einc.documents import listings
 from einc.documents.document import Formula
 from einc.errors.report import Problem, Span
@@ -52,3 +55,30 @@ def left_text(found: Said) -> str:
 def scripts(node: s.Expression) -> tuple[s.Script, ...]:
     """What hangs on a name."""
     return node.scripts if isinstance(node, s.Scripted) else ()
+
+
+def neighbours(node: s.Expression, base: str = "") -> Iterator[str]:
+    """The letters of which an expression reads a neighbour, t of `h_{t-1}`, of names with a `base` where one is given:
+    they count what comes one after the other.
+    """
+    for part in (x for x in parts(node) if not base or ((named := head(x)) is not None and named[0].base == base)):
+        for x in (x for k in scripts(part) if k.kind == "lower" and k.content is not None for x in parts(k.content)):
+            match x:
+                case s.Sum((s.Word(letter), s.Number())):
+                    yield letter
+
+
+def ranged(node: s.Expression) -> s.Range | None:
+    """The range of `t ∈ {1..T}`, `t = 1..T` and `t ∈ [T]`; None for what is no such relation."""
+    match node:
+        case s.Relation((_, s.Group("{", "}", (s.Range() as over,))), ("in",)):
+            return over
+        case s.Relation((_, s.Range() as over), ("in",)):
+            return over
+        case s.Relation((letter, s.Range(s.Number() | s.Word() | s.Sum()) as over), ("=",)) if index_name(letter):
+            return over
+        case s.Relation((_, s.Group("[", "]", (s.Range() as over,))), ("in",)):
+            return over
+        case s.Relation((_, s.Group("[", "]", ((s.Word() | s.Scripted()) as high,))), ("in",)):
+            return s.Range(s.Number("1", high.span), high, high.span)
+    return None

@@ -12,8 +12,7 @@ from einc.checking.matrices.factors import renamed
 from einc.checking.matrices.progressions import listing
 from einc.checking.matrices.shapes import DOTS, TRANSPOSE, parts, plain, words
 from einc.documents.document import Document
-from einc.documents.equations import neighbours, ranged
-from einc.documents.said import Said, scripts
+from einc.documents.said import Said, neighbours, ranged, scripts
 from einc.documents.shapes import FACT
 from einc.errors.report import Span
 from einc.ir.indices import CLASSES

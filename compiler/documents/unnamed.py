@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -40,26 +39,6 @@ def of_function(body: s.Relation) -> bool:
     left = body.operands[0]
     return len(body.operands) == 2 and body.operators == ("=",) and isinstance(left, s.Word) and (
         left.span.text.startswith("\\") and left.text in PRIMITIVES)
-
-
-# What words beside a display say of where it holds, so that it may be no definition.
-_CONDITION = re.compile(
-    r"\b(?:for|if|when|whenever|where)\s+(?:(?:every|all|any|very|sufficiently)\s+)?(?:positive|negative|large|small"
-    r"|non-?negative|non-?zero)\b|\b(?:for|if|when|whenever|where)\s+(?:\$|\\\()[^$.]{0,30}(?:<|>|\\l?l(?:e|t)?q?\b|\\g(?:g|e)q?\b"
-    r"|≤|≥|\\approx|\\to\b)|\b(?:first|second|leading|lowest)[\s-]+order\b|\bapproximat\w*|\broots?\b|\bnear\s+(?:zero|0)\b",
-    re.I)
-_BREAK = re.compile(r"\n\s*\n")
-
-
-def restricted(body: s.Relation) -> str:
-    """The words beside a display that say under which condition it holds, in its paragraph; "" without such."""
-    text, span = body.span.source.text, body.span
-    before = _BREAK.split(text[max(span.start - 160, 0) : span.start])
-    near = before[-1] if before[-1].strip(" \t\n$\\[") or len(before) < 2 else before[-2]
-    near = re.split(r"\.\s", near)[-1]
-    behind = re.split(r"\.(?:\s|\Z)|\n\s*\n", text[span.end : span.end + 80].lstrip(" ,$\\]"))[0]
-    found = _CONDITION.search(near) or _CONDITION.search(behind)
-    return " ".join(found[0].split()) if found is not None else ""
 
 
 def numbered(found: Iterable[Said]) -> Iterator[Said]:

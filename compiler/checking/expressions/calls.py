@@ -12,7 +12,7 @@ from einc.checking.expressions.rules import refuse_indicator
 from einc.checking.expressions.tensors import left_out
 from einc.checking.expressions.values import Context, Inside, Occurrence, Parameter, Value, gather, merged, once
 from einc.checking.expressions.wider import over_several
-from einc.errors.problems import Circular, NeedsArguments, NoDomain, TooDeep, WrongArguments
+from einc.errors.problems import Circular, NeedsArguments, NoDomain, TooDeep, Undeclared, WrongArguments
 from einc.errors.report import Help, Problem, Silent, Span
 from einc.ir.indices import Index, primed
 from einc.ir.primitives import PRIMITIVES
@@ -52,6 +52,10 @@ def below_a_root(context: Context, factors: tuple[s.Expression, ...], at: int) -
 
 def call(context: Context, name: Name, scripts: tuple[s.Script, ...], group: s.Group, span: Span) -> Value:
     """The value of an application."""
+    if (name.python in context.scope.reserved and context.inside.letters is None
+            and context.scope.foreign.undefines(name.base)):
+        raise Undeclared(f"the paper defines `{name.base}` itself, and that cannot be read", span, helps=(
+            Help("mend its equation, or write here what it says"),))
     if name.python in CALLABLE and name.python not in context.scope.functions:
         return _primitive(context, name.python, group, span)
     function = context.scope.functions[name.python]
