@@ -45,7 +45,7 @@ def mask(right: s.Expression, at: tuple[s.Expression | None, ...]) -> Mask | Non
 def _rows(node: s.Expression) -> Iterator[tuple[s.Expression | None, bool]]:
     """The terms of a sum: the condition under which each is there, None for one without, and whether it is −∞."""
     node = _bare(node)
-    terms, signs = (node.terms, node.signs) if isinstance(node, s.Sum) and not _infinite(node) else ((node,), ("+",))
+    terms, signs = (node.terms, node.signs) if isinstance(node, s.Sum) and not infinite(node) else ((node,), ("+",))
     for term, sign in zip(terms, signs, strict=True):
         conditions: list[s.Expression] = []
         rest: list[s.Expression] = []
@@ -56,8 +56,8 @@ def _rows(node: s.Expression) -> Iterator[tuple[s.Expression | None, bool]]:
                 conditions += x.items
             elif not (isinstance(x, s.Number) and x.text == "1" and isinstance(after, s.Group) and after.open == "["):
                 rest.append(x)
-        infinite = sign == "+" and len(rest) == 1 and _infinite(rest[0])
-        yield (_all(conditions) if conditions else None), infinite
+        barred = sign == "+" and len(rest) == 1 and infinite(rest[0])
+        yield (_all(conditions) if conditions else None), barred
 
 
 def _bare(node: s.Expression) -> s.Expression:
@@ -66,7 +66,7 @@ def _bare(node: s.Expression) -> s.Expression:
     return node
 
 
-def _infinite(node: s.Expression) -> bool:
+def infinite(node: s.Expression) -> bool:
     """Whether it is −∞."""
     match _bare(node):
         case s.Sum((s.Infinity(),), ("-",)):

@@ -203,7 +203,8 @@ class Reader:
         column = self.supply.fresh(shape.columns, used | {*row})
         inside = used | {*row, *column}
         writing = Writing(self.supply, inside, left.name.python, whole=line.rank is not None,
-                          above=frozenset((*above(clause.body.operands[1]), *y.cut(right))), masks=self.masks)
+                          above=frozenset((*above(clause.body.operands[1]), *y.cut(right))), masks=self.masks,
+                          sizes=frozenset(x for k in self.symbols.values() for side in k.sides for x in side))
         place = left_of(clause.body).span
         given, at = (partly.stack, partly.at) if partly else (left.places, ())
         meant = writing.whole_side(right, row, column, inside)

@@ -9,8 +9,9 @@ from typing import assert_never
 from einc.checking.declarations.names import Name
 from einc.checking.matrices import slots
 from einc.checking.matrices import typed as y
+from einc.checking.matrices.barred import Barred, below, whole_mask, within
 from einc.checking.matrices.factors import enclosed, product, ranges
-from einc.checking.matrices.masks import Mask, opposite
+from einc.checking.matrices.masks import Mask
 from einc.checking.matrices.shapes import ONE, Dimension, Key, Symbol, words
 from einc.checking.matrices.slots import (
     Letters,
@@ -49,6 +50,7 @@ class Writing:
     masks: Mapping[Key, Mask] = field(default_factory=dict)
     read: set[Key] = field(default_factory=set)  # the masks that stand in what is written
     ranges: Mapping[str, s.Expression] = field(default_factory=dict)  # the domains of the big operators around
+    sizes: frozenset[str] = frozenset()  # the names that are numbers above 0
 
     def whole_side(self, node: y.Typed, row: Letters, column: Letters, used: frozenset[str]) -> s.Expression:
         """The right side of an equation, which alone may be a direct sum."""
@@ -65,10 +67,10 @@ class Writing:
                 return s.Number("1", span)
             case y.Leaf(symbol, stack, at, _, span):
                 found = self.shown(symbol, stack, at, row, column, span)
-                mask = self._mask(node)
+                mask = whole_mask(node, self.masks)
                 self.read.update({symbol.key} & self.masks.keys())
                 return found if mask is None or mask.barred else s.Product(
-                    (s.Number("1", span), s.Group("[", "]", (_within(mask.support, mask, row, column),), span), found),
+                    (s.Number("1", span), s.Group("[", "]", (within(mask.support, mask, row, column),), span), found),
                     ("", "", ""), span)
             case y.Raised(inner, power, _, span):
                 script = s.Script("upper", s.Group("{", "}", (power,), span), "", span)
@@ -93,8 +95,8 @@ class Writing:
                 letters = self.supply.fresh(inner.shape.columns, used)
                 return self._sum(fold, letters, self.write(inner, row, letters, used | {*letters}), span)
             case y.Triangle(inner, _, span, above):
-                below = _gated(_below(column, row, span), enclosed(self.write(inner, row, column, used)), span)
-                return below if above is None else _with_above(below, above, row, column, span)
+                inside = _gated(below(column, row, span), enclosed(self.write(inner, row, column, used)), span)
+                return inside if above is None else _with_above(inside, above, row, column, span)
             case y.Stacked(letter, inner, side):
                 one, rows, columns = _outer(side, row, column)
                 return self.write(y.substituted(inner, {letter: one}), rows, columns, used)
@@ -116,10 +118,6 @@ class Writing:
             case _:
                 assert_never(node)
 
-    def _mask(self, node: y.Typed) -> Mask | None:
-        """What the cases of a symbol say where the whole of it stands."""
-        return self.masks.get(node.symbol.key) if isinstance(node, y.Leaf) and not (node.at or node.stack) else None
-
     # one kind each
 
     def _times(self, node: y.Times, row: Letters, column: Letters, used: frozenset[str]) -> s.Expression:
@@ -131,7 +129,7 @@ class Writing:
         left = left.inner if isinstance(left, y.Triangle) and cut else left
         factors = (self.write(left, row, letters, inside), self.write(node.right, letters, column, inside))
         body = product(factors, ("", ""), node.span)
-        return self._sum("sum", letters, body, node.span, _below(letters, row, node.span) if cut else None)
+        return self._sum("sum", letters, body, node.span, below(letters, row, node.span) if cut else None)
 
     def _sum(self, fold: str, letters: Letters, body: s.Expression, span: Span,
              domain: s.Expression | None = None) -> s.Expression:
@@ -203,26 +201,13 @@ class Writing:
 
     def _open(self, node: y.Lines, row: Letters, column: Letters,
               own: str) -> tuple[y.Typed, tuple[s.Expression, ...]]:
-        """What a function of lines reads without the masks that are added to it, and the conditions that they leave;
-        all of it where a point at −∞ is more than none.
+        """What a function of lines reads without what is −∞ in it, and the conditions that this leaves; all of it where
+        a point at −∞ is more than none.
         """
-        inner = node.inner
         if not (node.barred and node.indexed and node.domain is None):
-            return inner, ()
-        if isinstance(inner, y.Triangle) and _nothing(inner.above):
-            return inner.inner, (_below(column, row, node.span),)
-        if not (isinstance(inner, y.Entries) and inner.kind == "sum"):
-            return inner, ()
-        found = [(x, sign, self._mask(x) if sign == "+" else None)
-                 for x, sign in zip(inner.parts, inner.marks, strict=True)]
-        conditions = tuple(opposite(_within(x, mask, row, column), own)
-                           for _, _, mask in found if mask is not None for x in mask.barred)
-        kept = [(x, sign) for x, sign, mask in found if mask is None or not mask.nothing or not mask.barred]
-        if not conditions or not kept:
-            return inner, ()
-        parts, signs = tuple(x for x, _ in kept), tuple(sign for _, sign in kept)
-        alone = len(kept) == 1 and signs == ("+",)
-        return (parts[0] if alone else replace(inner, parts=parts, marks=signs)), conditions
+            return node.inner, ()
+        inner, conditions = Barred(self.masks, self.sizes, row, column, own, node.span).opened(node.inner)
+        return (node.inner, ()) if inner is None else (inner, conditions)
 
     def _domain(self, node: y.Lines, side: Dimension, own: str, other: Letters) -> s.Expression:
         """What stands in the script of a function: its letter alone, or a domain, whose first letter is that of the
@@ -355,13 +340,6 @@ def stands_alone(span: Span) -> NoShape:
         Help("multiply it with a matrix, whose rows or columns it scales"),))
 
 
-def _nothing(node: s.Expression | None) -> bool:
-    """Whether a number is −∞."""
-    match node:
-        case s.Sum((s.Infinity(),), ("-",)):
-            return True
-    return False
-
 
 def _with_above(below: s.Expression, above: s.Expression, row: Letters, column: Letters, span: Span) -> s.Expression:
     """What stands below a diagonal, and one number above it."""
@@ -372,14 +350,3 @@ def _with_above(below: s.Expression, above: s.Expression, row: Letters, column: 
 def _gated(condition: s.Relation, node: s.Expression, span: Span) -> s.Expression:
     """What a gate leaves of a number where its condition holds."""
     return s.Product((s.Number("1", span), s.Group("[", "]", (condition,), span), node), ("", "", ""), span)
-
-
-def _below(column: Letters, row: Letters, span: Span) -> s.Relation:
-    """`s ≤ t`, of the letters of a column and a row."""
-    return s.Relation((entered(column, span), entered(row, span)), ("<=",), span)
-
-
-def _within(condition: s.Expression, mask: Mask, row: Letters, column: Letters) -> s.Expression:
-    """A condition of a mask at the letters of a row and a column."""
-    change = dict(zip(mask.letters, (*row, *column), strict=True))
-    return substituted(condition, change)
