@@ -243,7 +243,7 @@ $$ [A_1; A_2; \dots; A_h] = X, \qquad Y_i = A_i A_i^\top $$""", "below or beside
 $$ [A_1; A_2; \dots; A_h] = X, \qquad Y_i = A_i A_i^\top $$""", "has h pieces"),
     ("a letter more that nothing explains", r"""For tokens $t = 1, \dots, T$ and heads $i = 1, \dots, h$ let
 $x_t \in \mathbb{R}^{d}$, $W \in \mathbb{R}^{h e \times d}$. $$ k_t = W x_t $$ $$ y_{t,i} = 2 k_{t,i} $$""",
-     "which of them"),
+     "has other indices"),
     ("a function in words of two positions", r"""For tokens $t = 1, \dots, T$ let $x_t \in \mathbb{R}^{d}$ and
 $R_t \in \mathbb{R}^{d \times d}$. For a vector at position $t$, $F(\cdot)$ multiplies it by the matrix $R_t$.
 $$ y_t = \sum_{s=1}^{t} F(x_s + x_t) $$""", "is `R_t` taken here"),

@@ -216,8 +216,6 @@ ABBREVIATED = {
     "a power": ("We write $w_i$ for $w_i / c$.", r"z_i = w_i^2", lambda w: (w / 3) ** 2),
     "of the display above": ("", r"z_i = w_i + 1,$$ where we write $w_i$ for $w_i / c$." "\n\n$$v_i = w_i",
                              lambda w: w / 3 + 1),
-    "two that differ": ("We write $w_i$ for $w_i / c$. We write $w_i$ for $w_i^2$.", r"z_i = w_i", lambda w: w),
-    "another name": ("We write $w_i$ as $a_i$ plus a small noise.", r"z_i = w_i + a_i", lambda w: w + w),
     "elsewhere": ("In Appendix B we write $w_i$ for $w_i / c$.", r"z_i = w_i", lambda w: w),
 }
 
@@ -231,6 +229,13 @@ def test_what_an_abbreviation_stands_for(name: str) -> None:
     assert program is not None
     made = interpret(program, {t.key: given[t.key] for t in program.inputs()}, {"n": 4})
     np.testing.assert_allclose(made["z"], wanted(given["w"]))
+
+
+@pytest.mark.parametrize("sentence", ["We write $w_i$ for $w_i / c$. We write $w_i$ for $w_i^2$.",
+                                      "We write $a_i$ as $w_i$ plus a small noise."])
+def test_what_a_sentence_leaves_open_is_told(sentence: str) -> None:
+    found = last(f"# A\n\n{sentence}\n\n$$z_i = w_i$$", "index i : feature(n)\ninput w_i, a_i, c\n")
+    assert found.reason == "a sentence says what `w_i` stands for, and it is not read"
 
 
 def test_an_abbreviation_holds_in_its_section() -> None:

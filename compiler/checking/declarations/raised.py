@@ -25,8 +25,8 @@ def exponent(script: s.Script) -> s.Expression | None:
     match _alone(script):
         case None | s.Group() | s.Word(_, _, True):
             return None
-        case s.Product(_, operators) if not any(operators):  # letters side by side are places
-            return None
+        case s.Product(factors, operators) if not any(operators) and not isinstance(factors[0], s.Number):
+            return None  # letters side by side are places, and `2 j` is computed
         case found:
             return found
 
@@ -58,8 +58,10 @@ def unraised(node: s.Expression) -> tuple[s.Expression, s.Expression] | None:
 
 
 def _alone(script: s.Script) -> s.Expression | None:
-    """The one thing that stands above a name; None where nothing or several things do."""
+    """The one thing that stands above a name; None where nothing or several things do. Without braces around them
+    parentheses only group, `x^(t-s)`.
+    """
     content = script.content if script.kind == "upper" else None
-    if isinstance(content, s.Group) and content.open == "{":
+    if isinstance(content, s.Group) and content.open in ("{", "("):
         return content.items[0] if len(content.items) == 1 else None
     return content

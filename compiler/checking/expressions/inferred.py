@@ -62,7 +62,7 @@ def inferred(context: Context, stem: Name, scripts: tuple[s.Script, ...],
     if len(slots) < len(items):
         raise problem
     _squared(context, name, slots, node)
-    _otherwise(context, name, node)
+    _otherwise(context, name, slots, node)
     signature = Signature(name, slots, "input", node.span, inferred=True)
     signature.named(context.made.reserved(name.python))
     context.scope.add(signature)
@@ -132,12 +132,15 @@ def _squared(context: Context, name: Name, slots: tuple[Slot, ...], node: s.Expr
                 Help(f"if it is a label, declare `{text}` in a side file: it is another tensor")))
 
 
-def _otherwise(context: Context, name: Name, node: s.Expression) -> None:
-    """Raises Undeclared for a name that the text declares or defines with other indices, `k_{t,i}` beside `k_t^x`: it
-    may be a part of that, a power, or another tensor.
+def _otherwise(context: Context, name: Name, slots: tuple[Slot, ...], node: s.Expression) -> None:
+    """Raises Undeclared for a name that is declared with other indices, and for one with letters below alone that is
+    defined with entries above and the same first letter, `k_{t,i}` beside `k_t^x`: it may be a part of that.
     """
     for other in context.scope.named(name.stem):
-        if other.name == name and not other.inferred:
+        entries = {x.set for x in other.slots if x.level == "upper"}
+        above = entries and all(x.level == "lower" and x.set not in entries for x in slots)
+        part = above and len(slots) > 1 and other.slots[0].set == slots[0].set
+        if other.name == name and not other.inferred and (part or other.role != "local"):
             message = f"`{other.span.text}` has other indices, and nothing says what `{node.span.text}` is of it"
             raise Undeclared(message, node.span, "", Label(other.span, "this one"), helps=(
                 Help("define it by an equation, or declare it in a side file"),))
