@@ -85,7 +85,8 @@ def split(node: s.Expression, letters: Container[str]) -> Use | None:
             text = _word(item)
             if text is None:
                 power = script.kind == "upper" and not _bracketed(script.content)
-                if power or not any(w.text in letters for w in words((item,))):
+                counted = script.kind == "lower" and isinstance(item, s.Sum)  # `T + 1`, which is never a label
+                if power or not (counted or any(w.text in letters for w in words((item,)))):
                     return None
                 stack.append(item)
             elif text == TRANSPOSE and script.kind == "upper":
