@@ -15,6 +15,7 @@ from einc.documents.apart import columns
 from einc.documents.apart import parts as parts_of
 from einc.documents.blocks import updates
 from einc.documents.braces import braces
+from einc.documents.called import called
 from einc.documents.document import Document, Formula
 from einc.documents.facts import bare, fact, sizes
 from einc.documents.families import members, named
@@ -51,7 +52,7 @@ def said(document: Document, functions: frozenset[str], indices: Iterable[str],
     states = {(x.formula.section, left_text(x)) for x in found if x.statement is not None and updates(x.statement)}
     states |= {(x.formula.section, left_text(x)) for x in found for y in found
                if x.fact == "a value" and x.formula.section == y.formula.section and not y.fact and _begins(x, y)}
-    found = list(spelled_out(document, numbered(found), functions))
+    found = list(spelled_out(document, numbered(called(found)), functions))
     return tuple(_single([replace(x, statement=None) if x.fact and (x.formula.section, left_text(x)) not in states
                           and _no_definition(x, known) else x for x in found]))
 

@@ -10,7 +10,7 @@ from einc.checking.matrices import typed as y
 from einc.checking.matrices.following import counts, within
 from einc.checking.matrices.known import Known
 from einc.checking.matrices.shapes import Dimension, Key, Shape, Symbol, plain, words
-from einc.checking.matrices.uses import Use, keyed
+from einc.checking.matrices.uses import Use, fitting
 from einc.errors.problems import NoShape, OpenReading
 from einc.errors.report import Help, Span
 from einc.syntax import tree as s
@@ -73,7 +73,7 @@ class Part:
 
 def part(use: Use, symbols: Mapping[Key, Symbol], known: Known) -> Part | None:
     """The part of a symbol that a name is; None where it is a whole one, or none."""
-    key = keyed(use, symbols)
+    key = next((k for k in fitting(use, symbols) if stacked(known, symbols[k], use.places) is not None), None)
     if key is None or key == use.key or use.turned:
         return None
     symbol = symbols[key]
