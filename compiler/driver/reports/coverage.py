@@ -10,6 +10,7 @@ from itertools import accumulate
 
 from einc.checking.declarations.names import index_name, left_of
 from einc.checking.declarations.scope import Account as Became
+from einc.documents.assumed import sides
 from einc.documents.coverage import LEVELS, Account, Entry, Inferred, Made, Sure
 from einc.documents.needs import Needs
 from einc.documents.ranges import unlike
@@ -156,8 +157,10 @@ class _Account:
         one, other = said.sides
         verdict, wrong = self._compared(said, named(one, "given"), named(other, "restated"), (one, other))
         match verdict:
-            case Proved():
-                return replace(plain, status="fact", reason="both sides are proved equal")
+            case Proved(how):
+                facts = " and ".join(f"`{x.span.text}`" for x in self.paper.assumed(said.formula.section))
+                more = f", with {facts}" if facts and how.endswith("assumed") else ""
+                return replace(plain, status="fact", reason=f"both sides are proved equal{more}")
             case _ if wrong is not None:
                 return self._skipped(plain, wrong.message, wrong)
             case Refuted():
@@ -322,15 +325,18 @@ class _Account:
                   blamed: tuple[s.Statement, ...] = (), needs: Needs | None = None) -> tuple[Verdict, Problem | None]:
         """Whether two equations of a section are the same; what is wrong with the other, or with those to be blamed."""
         needs, report = needs or self.sections[said.formula.section].needs, Report()
-        program, _ = pipeline.check_tree(needs.of((one, other)), report, proved=False)
-        if program is None or len(program.outputs) != 2:
+        facts = [replace(named(x, "fact"), span=one.span) for n, line in enumerate(self.paper.assumed(said.formula.section), 1)
+                 for x in sides(line, n)]
+        program, _ = pipeline.check_tree(needs.of((one, other, *facts)), report, proved=False)
+        if program is None or len(program.outputs) != 2 + len(facts):
             wrong = (p for p in report.errors if p.span is not None and any(
                 _inside(p.span, x.span) for x in blamed or (other,)))
             return Open("it cannot be read there", 0), next(wrong, None)
-        (_, held), (_, again) = program.outputs
+        (_, held), (_, again), *rest = program.outputs
+        keys = [key for _, key in rest]
         if not as_wide(program, held, again):
             return Open("they hold in different domains", 0), None
-        return same(program, held, again), None
+        return same(program, held, again, given=list(zip(keys[::2], keys[1::2], strict=True))), None
 
 
 def _place(said: Said) -> Span:
