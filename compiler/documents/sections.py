@@ -225,7 +225,7 @@ class Paper:
         apart = {n for n, lines in self.homes.items() if any(line.keyword == "for" for line in lines)}
         apart |= {*range(len(self.document.headings), len(self.document.headings) + len(self.document.algorithms))}
         found = (_ranked(x, section) for n in self.sections if n != section and n not in apart
-                 for x in self.own(n) if x.span not in without and not x.unnamed)
+                 for x in self.own(n) if x.span not in without and not (x.unnamed or x.becomes))
         return [x for x in found if written(x) not in named]
 
     def _given(self, section: int) -> frozenset[str]:

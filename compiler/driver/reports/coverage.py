@@ -246,7 +246,8 @@ class _Account:
         assert program is not None
         shown = replace(plain, status="compiled", explicit=explicit(program, key, _place(said)),
                         shapes=shapes(program, key), sure=self._sure(section, program, key))
-        if (guess := section.became.guessed.get(_place(said))):
+        arrow = "what the arrow leads to is what the name is in this section" if said.becomes else ""
+        if (guess := "; ".join(x for x in (arrow, section.became.guessed.get(_place(said), "")) if x)):
             shown = replace(shown, sure="inferred", reason=guess)
         others = [x for x in self._defining(said, section) if self.numbers[x] < plain.number]
         if not others:
