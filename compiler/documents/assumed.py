@@ -22,13 +22,14 @@ def orthogonal(node: s.Expression) -> bool:
     return False
 
 
-def sides(line: s.Statement, number: int) -> Iterator[s.Statement]:
-    """The two sides of such an equation under names of their own, the right one as the identity as large as the left."""
+def both_sides(line: s.Statement, number: int) -> Iterator[s.Statement]:
+    """The two sides of such an equation under names of their own: the right one is an identity as large as the left."""
     body = line.clauses[0].body
     assert isinstance(body, s.Relation)
     left, right = body.operands
     size = [k.content for k in right.scripts if k.content is not None] if isinstance(right, s.Scripted) else []
-    whole = s.Product((s.Word(IDENTITY, right.span), s.Group("(", ")", (left, *size), right.span)), ("", ""), right.span)
+    given = s.Group("(", ")", (left, *size), right.span)
+    whole = s.Product((s.Word(IDENTITY, right.span), given), ("", ""), right.span)
     for name, side in (("assumed", left), ("identity", whole)):
         label = s.Script("label_lower", None, str(number), left.span)
         named = s.Scripted(s.Word(name, left.span, quoted=True), (), (label,), left.span)

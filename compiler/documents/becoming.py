@@ -12,10 +12,12 @@ from einc.documents.document import Document, Formula
 from einc.documents.said import Said, scripts
 from einc.documents.symbols import Symbol
 from einc.syntax import tree as s
+from einc.syntax.macros import Timeline
 
 _ARROW = re.compile(r"\\(?:long)?rightarrow(?![A-Za-z])")
 # Words beside an arrow that goes to a limit, or from one set to another.
-_OTHER = re.compile(r"\b(?:converg|limit|tends?\b|tending|approach|asymptot|maps?\b|mapping|diagram|sends?\b|as \$|when \$)", re.I)
+_OTHER = re.compile(r"\b(?:converg|limit|tends?\b|tending|approach|asymptot|maps?\b|mapping|diagram|sends?\b|as \$"
+                    r"|when \$)", re.I)
 Read = Callable[[Document, Formula], Iterator[Said]]
 
 
@@ -32,7 +34,7 @@ def becoming(document: Document, found: list[Said], read: Read) -> Iterator[Said
     """The equations: of a display of arrows each row, where it says what a name becomes of which the text spoke before,
     holds in its section. `read` reads a formula.
     """
-    lines = {name: ([0], [_Equals()]) for name in ("longrightarrow", "rightarrow")}
+    lines: dict[str, Timeline] = {name: ([0], [_Equals()]) for name in ("longrightarrow", "rightarrow")}
     equal = replace(document, macros=replace(document.macros, lines={**document.macros.lines, **lines}))
     for x in found:
         shown = x.formula.display and x.problem is not None and _ARROW.search(x.formula.span.text)
@@ -63,8 +65,9 @@ def _becomes(said: Said, spoken: frozenset[Symbol]) -> bool:
     """Whether a row says what a name of which the text spoke becomes: an expression, in which the name does not stand
     and all letters of the name do.
     """
-    body = said.statement.clauses[0].body if said.statement is not None and not said.fact else None
-    if not isinstance(body, s.Relation) or body.operators != ("=",) or len(said.statement.clauses) != 1:
+    clauses = said.statement.clauses if said.statement is not None and not said.fact else ()
+    body = clauses[0].body if len(clauses) == 1 else None
+    if not isinstance(body, s.Relation) or body.operators != ("=",):
         return False
     left, right = left_of(body), body.operands[1]
     if head(left) is None or Symbol.of(left) not in spoken or not isinstance(right, s.Product | s.Sum | s.Fraction):

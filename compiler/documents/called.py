@@ -1,4 +1,4 @@
-r"""Words by which a display calls what it says: `X W = \text{cache}` names its left side for the rest of the display."""
+r"""Words by which a display calls what it says: `X W = \text{cache}` names its left side in this display."""
 
 from __future__ import annotations
 

@@ -16,7 +16,6 @@ from einc.documents.apart import parts as parts_of
 from einc.documents.becoming import becoming
 from einc.documents.blocks import updates
 from einc.documents.braces import braces
-from einc.documents.called import called
 from einc.documents.document import Document, Formula
 from einc.documents.facts import bare, fact, sizes
 from einc.documents.families import members, named
@@ -33,7 +32,6 @@ from einc.syntax.macros import standard
 from einc.syntax.parse import parse_formula
 
 _EQUALS = ("=", ":=", "<-")
-
 
 # What an inline formula has that says something; others are names in a sentence.
 _SAYS = re.compile(r"=|←|≔|≡|∈|\\equiv|\\leftarrow|\\gets|\\coloneqq|\\in(?![A-Za-z])")
@@ -54,7 +52,7 @@ def said(document: Document, functions: frozenset[str], indices: Iterable[str],
     states = {(x.formula.section, left_text(x)) for x in found if x.statement is not None and updates(x.statement)}
     states |= {(x.formula.section, left_text(x)) for x in found for y in found
                if x.fact == "a value" and x.formula.section == y.formula.section and not y.fact and _begins(x, y)}
-    found = list(spelled_out(document, numbered(called(found)), functions))
+    found = list(spelled_out(document, numbered(found), functions))
     return tuple(_single([replace(x, statement=None) if x.fact and (x.formula.section, left_text(x)) not in states
                           and _no_definition(x, known) else x for x in found]))
 

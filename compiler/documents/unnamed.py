@@ -11,6 +11,7 @@ from einc.checking.matrices.factors import binds
 from einc.checking.matrices.functions import at_rows, parameters
 from einc.checking.matrices.shapes import parts, words
 from einc.documents.assumed import FACT, orthogonal
+from einc.documents.called import called
 from einc.documents.document import Formula
 from einc.documents.said import Known, Said, left_text, scripts
 from einc.errors.problems import BadDeclaration
@@ -66,7 +67,7 @@ def restricted(body: s.Relation) -> str:
 def numbered(found: Iterable[Said]) -> Iterator[Said]:
     """The equations, the values without a name as `value_1`, `value_2` and so on."""
     count = 0
-    for x in found:
+    for x in called(list(found)):
         if not x.unnamed or x.statement is None:
             yield x
             continue

@@ -16,7 +16,21 @@ from einc.checking.declarations.slots import standing
 from einc.ir.folds import FOLDS
 from einc.ir.indices import Extent, Index, IndexSet, number
 from einc.ir.programs import Equation, Program
-from einc.ir.terms import Fold, Join, Pack, Part, Position, Read, Size, Term, Where, children, const, rebuild, substitute
+from einc.ir.terms import (
+    Fold,
+    Join,
+    Pack,
+    Part,
+    Position,
+    Read,
+    Size,
+    Term,
+    Where,
+    children,
+    const,
+    rebuild,
+    substitute,
+)
 
 _FEW = 4  # values of an index that are taken one by one
 _MOST = 14_000  # nodes of both sides

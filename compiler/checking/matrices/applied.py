@@ -16,7 +16,6 @@ from einc.errors.problems import NoShape, OpenReading, ShapesDiffer
 from einc.errors.report import Help, Span
 from einc.syntax import tree as s
 
-
 IDENTITY = "identity@"  # a name that no text can write
 
 

@@ -112,6 +112,14 @@ def plain_zero(node: s.Expression | None) -> bool:
     return isinstance(node, s.Number) and node.text == "0"
 
 
+def absent(node: s.Expression | None) -> bool:
+    """Whether an entry is −∞."""
+    match node:
+        case s.Sum((s.Infinity(),), ("-",)):
+            return True
+    return False
+
+
 def divided(bodies: Iterable[s.Expression]) -> dict[str, Dimension]:
     """The sizes of which a matrix of blocks tells parts: where d/2 blocks have 2 rows, d is `d / 2` times 2."""
     return {size: (many, each) for body in bodies for node in parts(body)

@@ -9,6 +9,7 @@ from typing import assert_never
 from einc.checking.declarations.names import Name
 from einc.checking.matrices import slots
 from einc.checking.matrices import typed as y
+from einc.checking.matrices.bands import absent
 from einc.checking.matrices.factors import enclosed, product, ranges
 from einc.checking.matrices.following import folds, moved, stretches, within
 from einc.checking.matrices.masks import Mask, opposite
@@ -210,7 +211,7 @@ class Writing:
         inner = node.inner
         if not (node.barred and node.indexed and node.domain is None):
             return inner, ()
-        if isinstance(inner, y.Triangle) and _nothing(inner.above):
+        if isinstance(inner, y.Triangle) and absent(inner.above):
             return inner.inner, (_below(column, row, node.span),)
         if not (isinstance(inner, y.Entries) and inner.kind == "sum"):
             return inner, ()
@@ -371,14 +372,6 @@ def stands_alone(span: Span) -> NoShape:
     """What is wrong with a diagonal matrix that scales nothing."""
     return NoShape(f"`{span.text}` stands alone: a diagonal matrix is never made", span, helps=(
         Help("multiply it with a matrix, whose rows or columns it scales"),))
-
-
-def _nothing(node: s.Expression | None) -> bool:
-    """Whether a number is −∞."""
-    match node:
-        case s.Sum((s.Infinity(),), ("-",)):
-            return True
-    return False
 
 
 def _with_above(below: s.Expression, above: s.Expression, row: Letters, column: Letters, span: Span) -> s.Expression:

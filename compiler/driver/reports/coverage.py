@@ -10,7 +10,7 @@ from itertools import accumulate
 
 from einc.checking.declarations.names import index_name, left_of
 from einc.checking.declarations.scope import Account as Became
-from einc.documents.assumed import sides
+from einc.documents.assumed import both_sides
 from einc.documents.coverage import LEVELS, Account, Entry, Inferred, Made, Sure
 from einc.documents.needs import Needs
 from einc.documents.ranges import unlike
@@ -326,8 +326,8 @@ class _Account:
                   blamed: tuple[s.Statement, ...] = (), needs: Needs | None = None) -> tuple[Verdict, Problem | None]:
         """Whether two equations of a section are the same; what is wrong with the other, or with those to be blamed."""
         needs, report = needs or self.sections[said.formula.section].needs, Report()
-        facts = [replace(named(x, "fact"), span=one.span) for n, line in enumerate(self.paper.assumed(said.formula.section), 1)
-                 for x in sides(line, n)]
+        assumed = enumerate(self.paper.assumed(said.formula.section), 1)
+        facts = [replace(named(x, "fact"), span=one.span) for n, line in assumed for x in both_sides(line, n)]
         program, _ = pipeline.check_tree(needs.of((one, other, *facts)), report, proved=False)
         if program is None or len(program.outputs) != 2 + len(facts):
             wrong = (p for p in report.errors if p.span is not None and any(
