@@ -21,6 +21,7 @@ _STEP = r"(?:\\(?:implies|Rightarrow|Longrightarrow|therefore)(?![A-Za-z])|[โนโ
 _BEGINS = re.compile(rf"{_BLANK}(?:{_STEP}{_BLANK})?(?P<left>"
                      r"(?!\\(?:times|cdot|odot|circ|oplus|otimes|in|le|ge|leq|geq|implies|text)(?![A-Za-z]))[A-Za-z\\]"
                      r"[^=&+\-*/<>]*)&?\s*(?P<sign>=|:=|\\equiv(?![A-Za-z])|\\coloneqq|\\leftarrow|\\gets)", re.S)
+_STEPS = re.compile(rf"{_BLANK}{_STEP}{_BLANK}")
 _GOES_ON = re.compile(rf"{_BLANK}(?P<sign>=|\\equiv(?![A-Za-z]))", re.S)
 _WRAPS = re.compile(rf"{_BLANK}(?:[+\-]|\\(?:times|cdot|odot|circ|oplus|otimes)(?![A-Za-z]))", re.S)
 # Behind one of these a sign of equality may say something else than the left side: a list, words, another relation.
@@ -60,11 +61,14 @@ def _pieces(text: str, formula: Formula) -> tuple[list[Piece], tuple[int, int] |
         goes_on = _GOES_ON.match(text, a, b)
         begins = _BEGINS.match(text, a, b) if goes_on is None else None
         found = begins or goes_on
+        step = _STEPS.match(text, a, b) if found is None else None
         if begins is not None:
             out.append(Piece(begins.start("left"), b))
             left = None if text.startswith(r"\q", a) else (begins.start("left"), begins.start("sign"))
         elif goes_on is not None and left is not None:
             out.append(Piece(left[0], b, ((left[1], goes_on.start("sign")),)))
+        elif step is not None:  # whatever stands on its left
+            out.append(Piece(step.end(), b))
         elif out:
             out[-1] = replace(out[-1], end=b)
         elif text[a:b].strip():

@@ -13,6 +13,7 @@ from einc.documents import algorithms, code, listings, multiplied, shapes
 from einc.documents.abbreviations import spelled_out
 from einc.documents.apart import columns, left
 from einc.documents.apart import parts as parts_of
+from einc.documents.becoming import becoming
 from einc.documents.blocks import updates
 from einc.documents.braces import braces
 from einc.documents.conditions import restricted
@@ -34,7 +35,6 @@ from einc.syntax.parse import parse_formula
 
 _EQUALS = ("=", ":=", "<-")
 
-
 # What an inline formula has that says something; others are names in a sentence.
 _SAYS = re.compile(r"=|←|≔|≡|∈|\\equiv|\\leftarrow|\\gets|\\coloneqq|\\in(?![A-Za-z])")
 
@@ -50,6 +50,7 @@ def said(document: Document, functions: frozenset[str], indices: Iterable[str],
     document = replace(document, macros=standard(document.macros))
     found = [x for formula in document.formulas for x in _formula(document, formula, functions, known)]
     found = [x if x.formula.code else _settled(x, known, functions) for x in found]
+    found = list(becoming(document, found, lambda text, formula: _formula(text, formula, functions, known)))
     found += _words(document, found, functions)
     states = {(x.formula.section, left_text(x)) for x in found if x.statement is not None and updates(x.statement)}
     states |= {(x.formula.section, left_text(x)) for x in found for y in found

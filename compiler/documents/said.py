@@ -31,6 +31,7 @@ class Said:
     skip: str = ""
     fact: str = ""
     rows: tuple[listings.Rows, ...] = ()  # what a display lists of matrices
+    becomes: bool = False  # an arrow says it of a name, from here on in its section
     unnamed: bool = False  # a value to which the display gives no name
     sides: tuple[s.Statement, ...] = ()  # two equations for one new name, of what is said to be equal
 

@@ -14,6 +14,8 @@ from functools import cached_property
 
 from einc.checking.declarations.names import head, index_name, left_of
 from einc.documents import shapes
+from einc.documents.assumed import FACT as ASSUMED
+from einc.documents.assumed import about, orthogonal
 from einc.documents.axes import axes
 from einc.documents.axes import lines as lines_of
 from einc.documents.blocks import placed
@@ -124,7 +126,8 @@ class Paper:
 
     def own(self, section: int) -> Iterator[Said]:
         """The equations of a section."""
-        return (x for x in self.said if x.statement is not None and not x.indices and x.fact != shapes.FACT
+        return (x for x in self.said if x.statement is not None and not x.indices
+                and x.fact not in (shapes.FACT, ASSUMED)
                 and x.formula.section == section)
 
     def _shapes(self, section: int, lines: Iterable[s.Statement], unread: Iterable[Said],
@@ -146,9 +149,9 @@ class Paper:
         other sections, also those that the section does not need.
         """
         own = [_ranked(x, section) for x in self.own(section) if x.span not in without]
-        home = [_as(line, SIDE_OWN) for line in self._home(section, own)]
+        home = [_as(line, SIDE_OWN) for line in self._home(section, own) if not orthogonal(line.clauses[0].body)]
         named = {written(x) for x in own if x.rank not in (OWN_FACT, FACT)}
-        unread = [x for x in self.said if x.formula.display and not (x.skip or x.indices or x.fact)
+        unread = [x for x in self.said if x.formula.display and not (x.skip or x.indices or x.fact or x.sides)
                   and (x.statement is None or x.span in without)]
         mine = {_unread(x) for x in unread if x.formula.section == section}
         rounds = any(line.keyword == "for" for line in home)
@@ -176,6 +179,16 @@ class Paper:
                             lines=tuple(sorted(({x: frozenset({"row"}) for x in listed.values()}
                                                 | lines_of(self.document, section)).items())),
                             rows=tuple(sorted(listed.items())))
+
+    def assumed(self, section: int) -> tuple[s.Statement, ...]:
+        """The facts that proofs of a section use: those of its side file, and its own. None of what an equation
+        defines, which may be otherwise.
+        """
+        own = (x.statement for x in self.said if x.fact == ASSUMED and x.formula.section == section)
+        found = [*self.homes.get(section, ()), *(x for x in own if x is not None)]
+        defined = {name for n in self.sections for x in self.own(n) if not x.fact for name in _names(x)}
+        return tuple(line for line in found if line.clauses and orthogonal(line.clauses[0].body)
+                     and shapes.named(about(line).span.text) not in defined)
 
     def _home(self, section: int, own: Iterable[s.Statement]) -> Iterator[s.Statement]:
         """What the side file says of a section. Of an algorithm it is also what it says of the section around it, but
@@ -212,7 +225,7 @@ class Paper:
         apart = {n for n, lines in self.homes.items() if any(line.keyword == "for" for line in lines)}
         apart |= {*range(len(self.document.headings), len(self.document.headings) + len(self.document.algorithms))}
         found = (_ranked(x, section) for n in self.sections if n != section and n not in apart
-                 for x in self.own(n) if x.span not in without and not x.unnamed)
+                 for x in self.own(n) if x.span not in without and not (x.unnamed or x.becomes))
         return [x for x in found if written(x) not in named]
 
     def _given(self, section: int) -> frozenset[str]:

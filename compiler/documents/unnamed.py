@@ -9,6 +9,8 @@ from einc.checking.declarations.names import head
 from einc.checking.matrices.factors import binds
 from einc.checking.matrices.functions import at_rows, parameters
 from einc.checking.matrices.shapes import parts, words
+from einc.documents.assumed import FACT, orthogonal
+from einc.documents.called import called
 from einc.documents.document import Formula
 from einc.documents.said import Known, Said, left_text, scripts
 from einc.errors.problems import BadDeclaration
@@ -44,7 +46,7 @@ def of_function(body: s.Relation) -> bool:
 def numbered(found: Iterable[Said]) -> Iterator[Said]:
     """The equations, the values without a name as `value_1`, `value_2` and so on."""
     count = 0
-    for x in found:
+    for x in called(list(found)):
         if not x.unnamed or x.statement is None:
             yield x
             continue
@@ -79,6 +81,8 @@ def identity(formula: Formula, statement: s.Statement, clause: s.Clause,
     """
     assert isinstance(clause.body, s.Relation)
     left, right = pair
+    if orthogonal(clause.body) and "I" not in known.tensors:
+        return Said(formula, clause.span, replace(statement, clauses=(clause,), span=clause.span), fact=FACT)
     other = clause.body.operands[1] if right is None else right
     span = left.span.to(other.span)
     if not formula.display or (len(clause.body.operands) > 2 and right is None):

@@ -117,9 +117,21 @@ def tidied(term: Term) -> Term:
         case Apply("add" | "sub" | "neg" | "mul" | "div"):
             form = linear(term)
             return term if form is None else sum_of(Linear(tuple((tidied(x), c) for x, c in form.atoms), form.constant))
+        case Apply("min" | "max" as op, args):
+            return _furthest(op, tuple(map(tidied, args)))
         case Apply(_, args):
             return rebuild(term, tuple(map(tidied, args)))
     return term
+
+
+def _furthest(op: str, args: tuple[Term, ...]) -> Term:
+    """The least or the greatest of some numbers, without those that never are it."""
+    kept = list(args)
+    for one in args:
+        others = [x for x in kept if x is not one]
+        if any(proves(TRUE, Apply("le", (x, one) if op == "min" else (one, x))) for x in others):
+            kept = others
+    return kept[0] if len(kept) == 1 else Apply(op, tuple(kept))
 
 
 def needed(conditions: Iterable[Term]) -> tuple[Term, ...] | None:

@@ -65,11 +65,22 @@ def _as_it_is(term: Term, given: Term) -> Term:
 _LAWS: dict[Law, str] = {_as_it_is: "", up_to_positions: ", sums over intervals as sums up to positions"}
 
 
-def same(program: TypedProgram, a: str, b: str, seed: int = 0) -> Verdict:
-    """Whether two tensors of a program, by their keys, are equal where both exist; their
-    slots run over the same sets in turn."""
+def same(program: TypedProgram, a: str, b: str, seed: int = 0, given: Iterable[tuple[str, str]] = ()) -> Verdict:
+    """Whether two tensors of a program, by their keys, are equal where both exist; their slots run over the same sets
+    in turn. The pairs `given` are equal by assumption.
+    """
+    pairs: list[tuple[str, str]] = []
+    for pair in given:
+        assumed = compared(program, *pair)
+        if assumed is None:
+            return Open("what is assumed has indices that run over different sets", 0)
+        program = assumed.program
+        pairs.append((assumed.left, assumed.right))
     claim = compared(program, a, b)
-    return Open("their indices run over different sets", 0) if claim is None else prove(claim, seed)
+    if claim is None:
+        return Open("their indices run over different sets", 0)
+    shown = (*claim.program.outputs, *((key, key) for pair in pairs for key in pair))
+    return prove(replace(claim, program=replace(claim.program, outputs=shown), given=tuple(pairs)), seed)
 
 
 def compared(program: TypedProgram, a: str, b: str) -> Claim | None:

@@ -7,7 +7,8 @@ tensor itself, for which there is then a case each.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import reduce
 from itertools import count, product
 
@@ -15,7 +16,21 @@ from einc.checking.declarations.slots import standing
 from einc.ir.folds import FOLDS
 from einc.ir.indices import Extent, Index, IndexSet, number
 from einc.ir.programs import Equation, Program
-from einc.ir.terms import Fold, Join, Pack, Part, Position, Read, Term, Where, children, const, rebuild, substitute
+from einc.ir.terms import (
+    Fold,
+    Join,
+    Pack,
+    Part,
+    Position,
+    Read,
+    Size,
+    Term,
+    Where,
+    children,
+    const,
+    rebuild,
+    substitute,
+)
 
 _FEW = 4  # values of an index that are taken one by one
 _MOST = 14_000  # nodes of both sides
@@ -51,6 +66,9 @@ class Unfolding:
                     yield from map(wrap, self._options(Index(f"{index.name}.{part.name}", part.set)))
             case "few":
                 yield from map(const, self._values(index.set))
+            case "more":
+                least, ends = _more(index.set)
+                yield from (Position(Index(index.name, least)), *ends)
             case _:
                 yield Position(index)
 
@@ -60,7 +78,9 @@ class Unfolding:
         if over in self.program.sums:
             return "sum"
         fixed = over.extent.constant
-        return "few" if fixed is not None and fixed <= _FEW else ""
+        if fixed is None:
+            return "more" if _more(over)[1] else ""
+        return "few" if fixed <= _FEW else ""
 
     def _values(self, over: IndexSet) -> range:
         return range(over.start, over.start + int(over.extent.constant or 0))
@@ -140,6 +160,10 @@ class Unfolding:
         if kind == "sum":
             summands = [(Index(f"*{next(self.fresh)}", part.set), wrap) for part, wrap in self._summands(index.set)]
             made = [over((new,), wrap(Position(new))) for new, wrap in summands]
+        elif kind == "more":
+            least, ends = _more(index.set)
+            new = Index(f"*{next(self.fresh)}", least)
+            made = [over((new,), Position(new)), *(over((), end) for end in ends)]
         else:
             made = [over((), const(value)) for value in self._values(index.set)]
         return reduce(FOLDS[fold.op].merged, made)
@@ -155,6 +179,15 @@ class _Wrap:
 
     def __call__(self, item: Term) -> Term:
         return Part(item, self.of, self.before, self.into)
+
+
+def _more(over: IndexSet) -> tuple[IndexSet, tuple[Term, ...]]:
+    """Of a set of `T + 1` elements that of the first T, and the others; none of another set."""
+    more = sum((part for sizes, part in over.extent.terms if not sizes), Fraction(0))
+    if over.by or over.packed is not None or not (0 < more <= _FEW and more.denominator == 1):
+        return over, ()
+    least = over.extent - number(more)
+    return replace(over, extent=least), tuple(Size(least + number(over.start + n)) for n in range(int(more)))
 
 
 def _positions(axis: Term) -> tuple[Position, ...]:

@@ -16,6 +16,8 @@ from einc.errors.problems import NoShape, OpenReading, ShapesDiffer
 from einc.errors.report import Help, Span
 from einc.syntax import tree as s
 
+IDENTITY = "identity@"  # a name that no text can write
+
 
 def folded(fold: str, laid: Laid, given: s.Group, span: Span) -> y.Typed:
     """`rowsum(A)`, `rowmax(A)`."""
@@ -63,6 +65,16 @@ def ones_of(span: Span) -> NoShape:
         Help(f"write `{span.text}_N` for N of them, or 1 for the number"),))
 
 
+def identity(laid: Laid, given: s.Group, span: Span) -> y.Typed:
+    """The identity that is as large as a square matrix, and of the size in its script, where one stands there."""
+    inner = laid.one(given.items[0])
+    size = None if len(given.items) == 1 else size_name(given.items[1])
+    if inner.shape.rows != inner.shape.columns or len(inner.shape.rows) != 1 or (
+            len(given.items) > 1 and (size is None or laid.known.whole((size,)) != inner.shape.rows)):
+        raise ShapesDiffer(f"{shown(inner)} is no identity of this size", span)
+    return y.Banded(f"i@{span.start}u", y.Plain(s.Number("1", span), Shape(), span), inner.shape, span)
+
+
 # What is applied to matrices as such, by name.
 MATRIX: dict[str, Callable[[Laid, s.Group, Span], y.Typed]] = {
     "rowsum": lambda laid, given, span: folded("sum", laid, given, span),
@@ -71,6 +83,7 @@ MATRIX: dict[str, Callable[[Laid, s.Group, Span], y.Typed]] = {
     "diag": diagonal,
     PIECE: piece,
     EACH: each,
+    IDENTITY: identity,
     "Concat": concatenated,
     "concat": concatenated,
 }

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
+from einc.checking.matrices.masks import infinite
 from einc.checking.matrices.shapes import Dimension, parts, plain, quotient
 from einc.syntax import tree as s
 
@@ -110,6 +111,11 @@ def _moved(first: Any, last: Any, here: Any) -> Any:
 def plain_zero(node: s.Expression | None) -> bool:
     """Whether an entry is 0."""
     return isinstance(node, s.Number) and node.text == "0"
+
+
+def absent(node: s.Expression | None) -> bool:
+    """Whether an entry is −∞."""
+    return node is not None and infinite(node)
 
 
 def divided(bodies: Iterable[s.Expression]) -> dict[str, Dimension]:

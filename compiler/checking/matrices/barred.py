@@ -39,7 +39,7 @@ class Barred:
             case y.Triangle(inner) if node.above is not None and infinite(node.above):
                 return inner, (below(self.column, self.row, self.span),)
             case y.Leaf() if (mask := whole_mask(node, self.masks)) is not None and mask.barred:
-                conditions = tuple(opposite(within(x, mask, self.row, self.column), self.own) for x in mask.barred)
+                conditions = tuple(opposite(at_letters(x, mask, self.row, self.column), self.own) for x in mask.barred)
                 return (None if mask.nothing else node), conditions
             case y.Turned(inner):
                 found, conditions = replace(self, row=self.column, column=self.row).opened(inner)
@@ -96,6 +96,6 @@ def below(column: Letters, row: Letters, span: Span) -> s.Relation:
     return s.Relation((entered(column, span), entered(row, span)), ("<=",), span)
 
 
-def within(condition: s.Expression, mask: Mask, row: Letters, column: Letters) -> s.Expression:
+def at_letters(condition: s.Expression, mask: Mask, row: Letters, column: Letters) -> s.Expression:
     """A condition of a mask at the letters of a row and a column."""
     return substituted(condition, dict(zip(mask.letters, (*row, *column), strict=True)))

@@ -20,7 +20,7 @@ from einc.checking.matrices.pieces import pieced
 from einc.checking.matrices.reading import Reader
 from einc.checking.matrices.rows import renamed
 from einc.checking.matrices.scalars import of_numbers
-from einc.checking.matrices.shapes import Dimension, Key, Symbol, Waiting, lettered, parts, words
+from einc.checking.matrices.shapes import Dimension, Key, Symbol, Waiting, lettered, parts, summands, words
 from einc.checking.matrices.slots import Letters, places
 from einc.checking.matrices.supply import Supply
 from einc.checking.matrices.uses import declared, keyed, read, split
@@ -382,8 +382,8 @@ class _Work:
         span = Span(self.statements[0].span.source, 0, 0)
         made = [index(letter, "feature", sizes, self.supply.fresh(sizes, set()), span)  # which may need new letters
                 for sizes, letter in self.supply.made.items()]
-        for size in [x for x in self.supply.new.values() if "+" in x]:
+        for size in [x for x in self.supply.new.values() if summands(x)]:
             self.supply.parts(size)
-        new = sorted(self.supply.new.items(), key=lambda x: "+" in x[1])  # after the parts
-        return [index(letter, self.known.classes.get(size.split("+")[0], "feature"), (size,),
-                      self.supply.parts(size) if "+" in size else (), span) for letter, size in new] + made
+        new = sorted(self.supply.new.items(), key=lambda x: bool(summands(x[1])))  # after the parts
+        return [index(letter, self.known.kind(size), (size,),
+                      self.supply.parts(size) if summands(size) else (), span) for letter, size in new] + made

@@ -7,9 +7,10 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 
 from einc.checking.matrices import typed as y
+from einc.checking.matrices.following import counts, within
 from einc.checking.matrices.known import Known
 from einc.checking.matrices.shapes import Dimension, Key, Shape, Symbol, plain, words
-from einc.checking.matrices.uses import Use, keyed
+from einc.checking.matrices.uses import Use, fitting
 from einc.errors.problems import NoShape, OpenReading
 from einc.errors.report import Help, Span
 from einc.syntax import tree as s
@@ -23,13 +24,17 @@ def at_sides(known: Known, symbol: Symbol, given: tuple[s.Expression, ...]) -> t
     """
     sides = [known.whole(x) for x in symbol.sides]
     if len(given) == len(sides):
-        return given if all(map(_fits, given, sides, (known,) * len(given))) else None
+        fits = [_fits(known, x, side) or within(known, x, side) for x, side in zip(given, sides, strict=True)]
+        return given if all(fits) else None
     if len(given) != 1 or len(sides) != 2:
         return None
     said = known.lines.get(symbol.key.name.python, frozenset())
-    fits = [isinstance(given[0], s.Word | s.Sum) and _fits(given[0], side, known) and said <= {word}
-            for side, word in zip(sides, ("row", "column"), strict=True)]
-    return tuple(given[0] if x else None for x in fits) if sum(fits) == 1 else None
+    for test in (_fits, counts, within):
+        places = tuple(given[0] if isinstance(given[0], s.Word | s.Sum) and test(known, given[0], side)
+                       and said <= {word} else None for side, word in zip(sides, ("row", "column"), strict=True))
+        if places.count(None) == 1:
+            return places
+    return None
 
 
 def stacked(known: Known, symbol: Symbol, given: tuple[s.Expression, ...]) -> tuple[s.Expression, ...] | None:
@@ -68,7 +73,7 @@ class Part:
 
 def part(use: Use, symbols: Mapping[Key, Symbol], known: Known) -> Part | None:
     """The part of a symbol that a name is; None where it is a whole one, or none."""
-    key = keyed(use, symbols)
+    key = next((k for k in fitting(use, symbols) if stacked(known, symbols[k], use.places) is not None), None)
     if key is None or key == use.key or use.turned:
         return None
     symbol = symbols[key]
@@ -87,7 +92,7 @@ def hidden(use: Use, symbols: Mapping[Key, Symbol]) -> Symbol | None:
     return symbol if len(label) == len(symbol.sides) else None
 
 
-def _fits(place: s.Expression, side: Dimension, known: Known) -> bool:
+def _fits(known: Known, place: s.Expression, side: Dimension) -> bool:
     """Whether a place may be one of a side: a letter that counts it, a sum of such letters, or what is computed."""
     if not isinstance(place, s.Word | s.Sum):
         return True

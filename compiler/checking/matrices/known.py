@@ -9,7 +9,7 @@ from einc.checking.declarations.names import Name, head, index_name, left_of, si
 from einc.checking.declarations.raised import exponent
 from einc.checking.declarations.sets import extent_of
 from einc.checking.matrices.functions import Function
-from einc.checking.matrices.shapes import Dimension, parts, within, words
+from einc.checking.matrices.shapes import Dimension, longer, parts, within, words
 from einc.errors.report import Problem
 from einc.ir.indices import CLASSES, number
 from einc.ir.primitives import PRIMITIVES
@@ -68,6 +68,16 @@ class Known:
         """Whether a name with scripts is a number to a power: as declared it has none."""
         power = bool(scripts) and all(exponent(x) is not None for x in scripts)
         return power and (name, False) in self.indexed and (name, True) not in self.indexed
+
+    def kind(self, size: str) -> str:
+        """The class of what counts a size: that of T for `T + 1`, and of a part of a direct sum."""
+        found = longer(size)
+        name = found[0] if found else size.partition("+")[0]
+        return self.classes.get(size) or self.classes.get(name, "feature")
+
+    def start(self, size: str) -> int | None:
+        """Where the letters of a size begin to count; None where they differ."""
+        return self.shifted.get(size, 1)
 
     def whole(self, dimension: Dimension) -> Dimension:
         """A dimension with every composite size as its parts. A product of sizes does not say which part varies

@@ -9,6 +9,7 @@ from itertools import pairwise, takewhile
 from einc.checking.matrices import typed as y
 from einc.checking.matrices.along import shown
 from einc.checking.matrices.bands import Block, banded, divided, of_rows, plain_zero, triangular
+from einc.checking.matrices.following import together
 from einc.checking.matrices.known import Known
 from einc.checking.matrices.progressions import Listing, counting, listed
 from einc.checking.matrices.shapes import DOTS, ONE, Dimension, Shape, parts, told
@@ -147,7 +148,7 @@ class Laid:
         if alike and str(len(parts)) in self.known.shifted:
             raise NoShape(f"the {len(parts)} parts of this are counted from 1", self.span, helps=(
                 Help(f"declare the index of {len(parts)} values from 1 on"),))
-        whole = (str(len(parts)), *found[0]) if alike else (self._sum(found),)
+        whole = (str(len(parts)), *found[0]) if alike else (together(found) or self._sum(found),)
         across: Dimension = getattr(parts[0].shape, other)
         shape = Shape(whole, across) if side == "rows" else Shape(across, whole)
         return y.Joined(tuple(parts), side, alike, shape, self.span)
@@ -155,7 +156,7 @@ class Laid:
     def _sum(self, found: list[Dimension]) -> str:
         """The size of a direct sum, `d_c+d_r`. Raises NoShape where it has none."""
         single = all(len(x) == 1 and "+" not in x[0] for x in found) and len({*found}) == len(found)
-        classes = {self.known.classes.get(size, "feature") for x in found for size in x}
+        classes = {self.known.kind(size) for x in found for size in x}
         if not single or len(classes) > 1 or not all(INDEX_CLASSES[x].summed for x in classes):
             sizes = " and ".join(map(told, found))
             raise NoShape(f"no index counts parts of {sizes} one after another", self.span, helps=(

@@ -56,7 +56,7 @@ def localised(statements: Iterable[s.Statement],
                 letters[change[letter]] = size
         out.append(line if not change else replace(line, clauses=tuple(
             replace(c, body=_renamed(c.body, change)) for c in line.clauses)))
-    made = [index(x, known.classes.get(size, "feature"), (size,), (), lines[0].span)
+    made = [index(x, known.kind(size), (size,), (), lines[0].span)
             for x, size in letters.items() if x not in known.letters]
     return (*made, *out), replace(known, letters=letters), dict(_guessed(lines, found, text))
 

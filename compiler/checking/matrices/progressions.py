@@ -112,11 +112,14 @@ def _progression(values: tuple[s.Expression, ...], after: int) -> _Steps:
 
 
 def _size(many: Extent) -> bool:
-    """Whether a number of terms is a number, a size, or a size by a number."""
+    """Whether a number of terms is a number, a size, a size by a number, or some more than a size."""
     if many.constant is not None:
         return True
-    ((sizes, part),) = many.terms if len(many.terms) == 1 else (((), Fraction(0)),)
-    return len(sizes) == 1 and sizes[0][1] == 1 and part.numerator == 1
+    more = sum((part for sizes, part in many.terms if not sizes), Fraction(0))
+    terms = [x for x in many.terms if x[0]]
+    ((sizes, part),) = terms if len(terms) == 1 else (((), Fraction(0)),)
+    whole = part == 1 and more > 0 and more.denominator == 1
+    return len(sizes) == 1 and sizes[0][1] == 1 and (whole if more else part.numerator == 1)
 
 
 def _value(node: s.Expression) -> Extent:

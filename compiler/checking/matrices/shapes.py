@@ -42,7 +42,7 @@ class Shape:
 
 def told(dimension: Dimension) -> str:
     """A dimension as the text writes it."""
-    return " ".join(dimension) or "1"
+    return " ".join(f"({x})" if longer(x) else x for x in dimension) or "1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +100,25 @@ def dimensions(body: s.Expression) -> tuple[Dimension, ...]:
     return tuple(out)
 
 
+def longer(size: str) -> tuple[str, int] | None:
+    """The size and the number of `T + 1`, what one more than a size is; None for another."""
+    name, sign, more = size.partition(" + ")
+    return (name, int(more)) if sign and more.isdigit() else None
+
+
+def summands(size: str) -> tuple[str, ...]:
+    """The sizes of the parts of a direct sum, `d_c+d_r`; none of another size."""
+    return tuple(size.split("+")) if "+" in size and longer(size) is None else ()
+
+
 def _sizes(node: s.Expression) -> Dimension | None:
     """The sizes of one factor; 1 has none."""
     match node:
         case s.Number(text):
             return ONE if text == "1" else (text,)
         case s.Sum(terms, signs) | s.Group("(", ")", (s.Sum(terms, signs),)) if {*signs} == {"+"}:
+            if any(isinstance(x, s.Number) for x in terms):
+                return (name,) if longer(name := str(extent_of(node))) else None
             found = tuple(_sizes(x) for x in terms)
             return ("+".join(x[0] for x in found if x),) if all(x and len(x) == 1 for x in found) else None
         case s.Group("(", ")", (inner,)):

@@ -62,7 +62,7 @@ def sized(name: str, span: Span) -> s.Expression:
     if name.isdigit():
         return s.Number(name, span)
     if "+" in name:
-        terms = tuple(sized(x, span) for x in name.split("+"))
+        terms = tuple(sized(x.strip(), span) for x in name.split("+"))
         return s.Sum(terms, ("+",) * len(terms), span)
     if " / " in name:
         above, _, below = name.partition(" / ")

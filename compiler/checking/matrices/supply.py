@@ -6,7 +6,7 @@ from collections.abc import Collection, Set
 from dataclasses import dataclass, field
 
 from einc.checking.matrices.known import Known
-from einc.checking.matrices.shapes import Dimension
+from einc.checking.matrices.shapes import Dimension, summands
 from einc.checking.matrices.slots import Letters
 from einc.ir.indices import INDEX_CLASSES
 
@@ -62,8 +62,8 @@ class Supply:
 
     def parts(self, size: str) -> Letters:
         """The letters of the parts of a direct sum, `d_c+d_r`."""
-        return tuple(self._one(x, ()) for x in size.split("+"))
+        return tuple(self._one(x, ()) for x in summands(size))
 
     def summed(self, dimension: Dimension) -> bool:
         """Whether the letter of a dimension hangs above as that of columns: its class is summed without a Σ."""
-        return INDEX_CLASSES[self.known.classes.get(dimension[0], "feature")].summed
+        return INDEX_CLASSES[self.known.kind(dimension[0])].summed

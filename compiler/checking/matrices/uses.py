@@ -72,7 +72,8 @@ def split(node: s.Expression, letters: Container[str]) -> Use | None:
         for item in entries(script.content):
             text = _word(item)
             if text is None:
-                if exponent(script) is not None or not any(w.text in letters for w in words((item,))):
+                counted = script.kind == "lower" and isinstance(item, s.Sum)  # `T + 1`, which is never a label
+                if exponent(script) is not None or not (counted or any(w.text in letters for w in words((item,)))):
                     return None
                 stack.append(item)
             elif text == TRANSPOSE and script.kind == "upper":

@@ -9,8 +9,9 @@ from typing import assert_never
 from einc.checking.declarations.names import Name
 from einc.checking.matrices import slots
 from einc.checking.matrices import typed as y
-from einc.checking.matrices.barred import Barred, below, whole_mask, within
+from einc.checking.matrices.barred import Barred, at_letters, below, whole_mask
 from einc.checking.matrices.factors import enclosed, product, ranges
+from einc.checking.matrices.following import folds, moved, stretches, within
 from einc.checking.matrices.masks import Mask
 from einc.checking.matrices.shapes import ONE, Dimension, Key, Symbol, words
 from einc.checking.matrices.slots import (
@@ -54,7 +55,7 @@ class Writing:
 
     def whole_side(self, node: y.Typed, row: Letters, column: Letters, used: frozenset[str]) -> s.Expression:
         """The right side of an equation, which alone may be a direct sum."""
-        if isinstance(node, y.Joined) and not node.alike and not {*self._parts(node)} & {*row, *column}:
+        if isinstance(node, y.Joined) and self._parts(node) and not {*self._parts(node)} & {*row, *column}:
             return self._summed(node, row, column, used)
         return self.write(node, row, column, used)
 
@@ -70,7 +71,7 @@ class Writing:
                 mask = whole_mask(node, self.masks)
                 self.read.update({symbol.key} & self.masks.keys())
                 return found if mask is None or mask.barred else s.Product(
-                    (s.Number("1", span), s.Group("[", "]", (within(mask.support, mask, row, column),), span), found),
+                    (s.Number("1", span), s.Group("[", "]", (at_letters(mask.support, mask, row, column),), span), found),
                     ("", "", ""), span)
             case y.Raised(inner, power, _, span):
                 script = s.Script("upper", s.Group("{", "}", (power,), span), "", span)
@@ -112,7 +113,7 @@ class Writing:
             case y.Joined(alike=True):
                 return self._blocks(node, row, column, used)
             case y.Joined():
-                return self._apart(node, row, column, "".join(node.shape.rows + node.shape.columns))
+                return self._following(node, row, column, used)
             case y.Diagonal(span=span):
                 raise stands_alone(span)
             case _:
@@ -234,7 +235,7 @@ class Writing:
         return substituted(node.domain, change)
 
     def _sequence(self, side: Dimension) -> bool:
-        return INDEX_CLASSES[self.supply.known.classes.get(side[0], "feature")].sequence
+        return INDEX_CLASSES[self.supply.known.kind(side[0])].sequence
 
     def _blocks(self, node: y.Joined, row: Letters, column: Letters, used: frozenset[str]) -> s.Expression:
         """Matrices of one size, of which a letter tells which is meant: `1[a = 1] A + 1[a = 2] B`."""
@@ -257,12 +258,29 @@ class Writing:
                  for x, one in zip(node.parts, letters, strict=True)]
         return s.DirectSum(tuple(parts), node.span)
 
+    def _following(self, node: y.Joined, row: Letters, column: Letters, used: frozenset[str]) -> s.Expression:
+        """A direct sum, or matrices that follow each other: `1[i ≤ T] A_{min(i, T)} + 1[T + 1 ≤ i] b`."""
+        if self._parts(node):
+            return self._apart(node, row, column, "".join(node.shape.rows + node.shape.columns))
+        rows = node.side == "rows"
+        (one,), (whole,) = (row, node.shape.rows) if rows else (column, node.shape.columns)
+        found = [x.shape.rows if rows else x.shape.columns for x in node.parts]
+        terms: list[s.Expression] = []
+        for part, side, (condition, place) in zip(
+                node.parts, found, stretches(self.supply.known, whole, found, one, node.span), strict=True):
+            own = self.supply.fresh(side, used | {one})
+            r, c = (own, column) if rows else (row, own)
+            inner = self._apart(part, r, c, "") if folds(part) else self.write(part, r, c, used | {one, *own})
+            there = moved(inner, own[0], place) if own else inner
+            terms.append(s.Product((*condition.factors, enclosed(there)), ("",) * 3, node.span))
+        return s.Sum(tuple(terms), ("+",) * len(terms), node.span)
+
     def _parts(self, node: y.Joined) -> Letters:
         """The letters of the parts of a direct sum."""
         side = node.shape.rows if node.side == "rows" else node.shape.columns
         return self.supply.parts(*side)
 
-    def _apart(self, node: y.Lines | y.Joined, row: Letters, column: Letters, called: str) -> s.Expression:
+    def _apart(self, node: y.Typed, row: Letters, column: Letters, called: str) -> s.Expression:
         """A part under a name of its own: its function takes the letter of its argument, which is bound here, or it is
         a direct sum.
         """
@@ -274,12 +292,11 @@ class Writing:
         name = Name("N", lower=(label,))
         symbol = Symbol(Key(name, len(stack)), sides, stack, node.span)
         own = places(stack, node.span)
-        inside = set() if isinstance(node, y.Lines) else {*self._parts(node)}
+        inside = {*self._parts(node)} if isinstance(node, y.Joined) else set()
         r = self.supply.fresh(node.shape.rows, {*stack, *inside})
         c = self.supply.fresh(node.shape.columns, {*stack, *r, *inside})
         alone = replace(self, free=frozenset({*stack, *r, *c}))
-        right = alone._summed(node, r, c, alone.free) if isinstance(node, y.Joined) else (
-            alone.write(node, r, c, alone.free))
+        right = alone.whole_side(node, r, c, alone.free)
         self.parts.append(s.Relation((self.shown(symbol, own, (), r, c, node.span), right), ("=",), node.span))
         return self.shown(symbol, own, (), row, column, node.span)
 
@@ -308,8 +325,9 @@ class Writing:
             letter = place[0] if isinstance(place, tuple) and len(place) == 1 else (
                 place.text if isinstance(place, s.Word) else "")
             alone = not above and self.supply.summed(side) and letter in self.free
-            entry = entered(place, span, alone) if isinstance(place, tuple) else entered(
-                (place.text,), span, alone) if isinstance(place, s.Word) else place
+            entry = entered(place, span, alone) if isinstance(place, tuple) else within(
+                self.supply.known, place, side) or (
+                entered((place.text,), span, alone) if isinstance(place, s.Word) else place)
             (upper if above else lower).append(entry)
         scripts = [s.Script("prime", None, "'" * name.primes, span)] if name.primes else []
         scripts += [label("lower", x, span) for x in name.lower]
@@ -338,7 +356,6 @@ def stands_alone(span: Span) -> NoShape:
     """What is wrong with a diagonal matrix that scales nothing."""
     return NoShape(f"`{span.text}` stands alone: a diagonal matrix is never made", span, helps=(
         Help("multiply it with a matrix, whose rows or columns it scales"),))
-
 
 
 def _with_above(below: s.Expression, above: s.Expression, row: Letters, column: Letters, span: Span) -> s.Expression:

@@ -10,6 +10,7 @@ from itertools import accumulate
 
 from einc.checking.declarations.names import index_name, left_of
 from einc.checking.declarations.scope import Account as Became
+from einc.documents.assumed import both_sides
 from einc.documents.coverage import LEVELS, Account, Entry, Inferred, Made, Sure
 from einc.documents.needs import Needs
 from einc.documents.ranges import unlike
@@ -156,8 +157,10 @@ class _Account:
         one, other = said.sides
         verdict, wrong = self._compared(said, named(one, "given"), named(other, "restated"), (one, other))
         match verdict:
-            case Proved():
-                return replace(plain, status="fact", reason="both sides are proved equal")
+            case Proved(how):
+                facts = " and ".join(f"`{x.span.text}`" for x in self.paper.assumed(said.formula.section))
+                more = f", with {facts}" if facts and how.endswith("assumed") else ""
+                return replace(plain, status="fact", reason=f"both sides are proved equal{more}")
             case _ if wrong is not None:
                 return self._skipped(plain, wrong.message, wrong)
             case Refuted():
@@ -243,7 +246,8 @@ class _Account:
         assert program is not None
         shown = replace(plain, status="compiled", explicit=explicit(program, key, _place(said)),
                         shapes=shapes(program, key), sure=self._sure(section, program, key))
-        if (guess := section.became.guessed.get(_place(said))):
+        arrow = "what the arrow leads to is what the name is in this section" if said.becomes else ""
+        if (guess := "; ".join(x for x in (arrow, section.became.guessed.get(_place(said), "")) if x)):
             shown = replace(shown, sure="inferred", reason=guess)
         others = [x for x in self._defining(said, section) if self.numbers[x] < plain.number]
         if not others:
@@ -322,15 +326,18 @@ class _Account:
                   blamed: tuple[s.Statement, ...] = (), needs: Needs | None = None) -> tuple[Verdict, Problem | None]:
         """Whether two equations of a section are the same; what is wrong with the other, or with those to be blamed."""
         needs, report = needs or self.sections[said.formula.section].needs, Report()
-        program, _ = pipeline.check_tree(needs.of((one, other)), report, proved=False)
-        if program is None or len(program.outputs) != 2:
+        assumed = enumerate(self.paper.assumed(said.formula.section), 1)
+        facts = [replace(named(x, "fact"), span=one.span) for n, line in assumed for x in both_sides(line, n)]
+        program, _ = pipeline.check_tree(needs.of((one, other, *facts)), report, proved=False)
+        if program is None or len(program.outputs) != 2 + len(facts):
             wrong = (p for p in report.errors if p.span is not None and any(
                 _inside(p.span, x.span) for x in blamed or (other,)))
             return Open("it cannot be read there", 0), next(wrong, None)
-        (_, held), (_, again) = program.outputs
+        (_, held), (_, again), *rest = program.outputs
+        keys = [key for _, key in rest]
         if not as_wide(program, held, again):
             return Open("they hold in different domains", 0), None
-        return same(program, held, again), None
+        return same(program, held, again, given=list(zip(keys[::2], keys[1::2], strict=True))), None
 
 
 def _place(said: Said) -> Span:

@@ -1,0 +1,65 @@
+r"""Facts that proofs use: `U^\top U = I` says what U is, and no value is computed of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from einc.checking.declarations.names import head, left_of
+from einc.checking.matrices.applied import IDENTITY
+from einc.checking.matrices.shapes import TRANSPOSE, plain
+from einc.syntax import tree as s
+
+FACT = "a fact that proofs use"
+
+
+def orthogonal(node: s.Expression) -> bool:
+    """Whether an equation says that a matrix times its transpose, or the other way round, is the identity."""
+    match node:
+        case s.Relation((s.Product((a, b), ("", "")), right), ("=",)) if _unit(right):
+            one, other = plain(_turned(a)), plain(_turned(b))
+            return (one is not None and one == plain(b)) or (other is not None and other == plain(a))
+    return False
+
+
+def both_sides(line: s.Statement, number: int) -> Iterator[s.Statement]:
+    """The two sides of such an equation under names of their own: the right one is an identity as large as the left."""
+    body = line.clauses[0].body
+    assert isinstance(body, s.Relation)
+    left, right = body.operands
+    size = [k.content for k in right.scripts if k.content is not None] if isinstance(right, s.Scripted) else []
+    given = s.Group("(", ")", (left, *size), right.span)
+    whole = s.Product((s.Word(IDENTITY, right.span), given), ("", ""), right.span)
+    for name, side in (("assumed", left), ("identity", whole)):
+        label = s.Script("label_lower", None, str(number), left.span)
+        named = s.Scripted(s.Word(name, left.span, quoted=True), (), (label,), left.span)
+        relation = s.Relation((named, side), ("=",), body.span)
+        yield replace(line, keyword="", clauses=(s.Clause(relation, None, body.span),), tail=())
+
+
+def about(line: s.Statement) -> s.Expression:
+    """The matrix of which such an equation speaks."""
+    left = left_of(line.clauses[0].body)
+    assert isinstance(left, s.Product)
+    return next(x for x in left.factors if _turned(x) is None)
+
+
+def _unit(node: s.Expression) -> bool:
+    """Whether it is written as the identity, `I` or `I_d`."""
+    found = head(node)
+    if found is None or found[0].base != "I" or found[0].accents or found[0].primes or found[0].upper:
+        return False
+    scripts = node.scripts if isinstance(node, s.Scripted) else ()
+    return len(scripts) <= 1 and all(k.kind == "lower" for k in scripts)
+
+
+def _turned(node: s.Expression) -> s.Expression | None:
+    """A matrix without the transpose that stands above it; None where none does."""
+    if not isinstance(node, s.Scripted) or not node.scripts or node.scripts[-1].kind != "upper":
+        return None
+    content = node.scripts[-1].content
+    inner = content.items[0] if isinstance(content, s.Group) and len(content.items) == 1 else content
+    if not isinstance(inner, s.Word) or inner.text not in (TRANSPOSE, "T"):
+        return None
+    rest = node.scripts[:-1]
+    return replace(node, scripts=rest) if rest or node.accents else node.base

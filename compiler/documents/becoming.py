@@ -1,0 +1,77 @@
+r"""Arrows that say what a name becomes: `K \longrightarrow X W_1 W_2` is an equation for K in its section."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from einc.checking.declarations.names import head, left_of
+from einc.checking.matrices.shapes import is_name, parts, words
+from einc.documents.document import Document, Formula
+from einc.documents.said import Said, scripts
+from einc.documents.symbols import Symbol
+from einc.syntax import tree as s
+from einc.syntax.macros import Timeline
+
+_ARROW = re.compile(r"\\(?:long)?rightarrow(?![A-Za-z])")
+# Words beside an arrow that goes to a limit, or from one set to another.
+_OTHER = re.compile(r"\b(?:converg|limit|tends?\b|tending|approach|asymptot|maps?\b|mapping|diagram|sends?\b|as \$"
+                    r"|when \$)", re.I)
+Read = Callable[[Document, Formula], Iterator[Said]]
+
+
+@dataclass(frozen=True)
+class _Equals:
+    """A macro that stands for a sign of equality."""
+
+    arguments: int = 0
+    body: str = "="
+    default: str | None = None
+
+
+def becoming(document: Document, found: list[Said], read: Read) -> Iterator[Said]:
+    """The equations: of a display of arrows each row, where it says what a name becomes of which the text spoke before,
+    holds in its section. `read` reads a formula.
+    """
+    lines: dict[str, Timeline] = {name: ([0], [_Equals()]) for name in ("longrightarrow", "rightarrow")}
+    equal = replace(document, macros=replace(document.macros, lines={**document.macros.lines, **lines}))
+    for x in found:
+        shown = x.formula.display and x.problem is not None and _ARROW.search(x.formula.span.text)
+        alone = shown and "=" not in x.formula.span.text and sum(y.formula is x.formula for y in found) == 1
+        again = list(read(equal, x.formula)) if alone and not _beside(x.formula) else []
+        spoken = _spoken(found, x.formula.span.start) if again else frozenset()
+        if again and all(_becomes(y, spoken) for y in again):
+            yield from (replace(y, formula=x.formula, becomes=True) for y in again)
+        else:
+            yield x
+
+
+def _beside(formula: Formula) -> bool:
+    """Whether the words of its paragraph say that a display is of limits or of maps."""
+    text, span = formula.span.source.text, formula.span
+    before = re.split(r"\n\s*\n", text[max(span.start - 300, 0) : span.start].rstrip(" \t\n$\\["))[-1]
+    behind = re.split(r"\n\s*\n", text[span.end : span.end + 200].lstrip(" \t\n$\\]"))[0]
+    return _OTHER.search(before) is not None or _OTHER.search(behind) is not None
+
+
+def _spoken(found: list[Said], start: int) -> frozenset[Symbol]:
+    """The symbols in the equations before a place."""
+    bodies = (c.body for x in found if x.statement is not None and x.span.start < start for c in x.statement.clauses)
+    return frozenset(Symbol.of(node) for body in bodies for node in parts(body) if is_name(node))
+
+
+def _becomes(said: Said, spoken: frozenset[Symbol]) -> bool:
+    """Whether a row says what a name of which the text spoke becomes: an expression, in which the name does not stand
+    and all letters of the name do.
+    """
+    clauses = said.statement.clauses if said.statement is not None and not said.fact else ()
+    body = clauses[0].body if len(clauses) == 1 else None
+    if not isinstance(body, s.Relation) or body.operators != ("=",):
+        return False
+    left, right = left_of(body), body.operands[1]
+    if head(left) is None or Symbol.of(left) not in spoken or not isinstance(right, s.Product | s.Sum | s.Fraction):
+        return False
+    own = {w.text for k in scripts(left) if k.content is not None for w in words((k.content,)) if w.text.islower()}
+    inside = [Symbol.of(x) for x in parts(right) if is_name(x)]
+    return Symbol.of(left) not in inside and own <= {w.text for w in words((right,))}
