@@ -70,9 +70,10 @@ class Writing:
                 found = self.shown(symbol, stack, at, row, column, span)
                 mask = whole_mask(node, self.masks)
                 self.read.update({symbol.key} & self.masks.keys())
-                return found if mask is None or mask.barred else s.Product(
-                    (s.Number("1", span), s.Group("[", "]", (at_letters(mask.support, mask, row, column),), span), found),
-                    ("", "", ""), span)
+                if mask is None or mask.barred:
+                    return found
+                there = s.Group("[", "]", (at_letters(mask.support, mask, row, column),), span)
+                return s.Product((s.Number("1", span), there, found), ("", "", ""), span)
             case y.Raised(inner, power, _, span):
                 script = s.Script("upper", s.Group("{", "}", (power,), span), "", span)
                 base = s.Group("(", ")", (self.write(inner, row, column, used),), span)
