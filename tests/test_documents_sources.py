@@ -724,6 +724,7 @@ GROWING = {
     "p.md": "# Part\n\nAs $a_t = b_t$ says,\n\n"
             "$$ y_t^f = 2 x_t^f, \\quad z_t = 3 x_t \\tag{1} $$\n\n| $a$ | b |\n|--|--|\n| c | $d$ |\n",
     "p.txt": "2.1 Part\n\nAs $a_t = b_t$ says\n\n$$ y_t^f = 2 x_t^f $$\n",
+    "goes_on.md": "$$ y_t = x_t $$\n\n$$ = z_t $$\n\nWe write $a_t$ for $b_t + c_t$.\n\n",
     "groups.tex": "{\\def\\a{1} \\begin{center} $x = \\a$ } \\gdef\\a{2} ",
     "macros.tex": "\\newcommand{\\X}[1][x]{{#1}} $y = \\X + \\X[z]$ \\let\\Y\\X ",
     "open.tex": "\\begin{verbatim} \\verb| { \\input{ \\newcommand{\\a}{ $ \\begin{x} ",

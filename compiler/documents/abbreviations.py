@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from einc.checking.declarations.names import head
+from einc.checking.declarations.names import Name, head
 from einc.checking.matrices.shapes import mapped, parts, plain, words
 from einc.documents.document import Document, Formula
 from einc.documents.said import Said
@@ -73,10 +73,6 @@ class Unread:
     section: int
     start: int
 
-    def stands(self, lines: Iterable[s.Statement]) -> bool:
-        """Whether the name stands in one of the lines."""
-        return any(_same(self.short, x) for line in lines for c in line.clauses for x in parts(c.body))
-
     def problem(self, span: Span) -> Problem:
         """The problem of an equation at `span` in which the name stands."""
         name = self.short.span
@@ -93,18 +89,31 @@ def _same(short: s.Expression, node: s.Expression) -> bool:
 def spelled_out(document: Document, found: Iterable[Said], functions: frozenset[str]) -> Iterator[Said]:
     """The equations with what abbreviations stand for, behind the sentences that declare these, in their sections."""
     known = list(_declared(document, functions))
+    told = [a for a in known if isinstance(a, Abbreviation)]
+    open_: dict[Name, list[Unread]] = {}
+    for a in known:
+        if isinstance(a, Unread) and (name := head(a.short)) is not None:
+            open_.setdefault(name[0], []).append(a)
     for x in found:
-        here = [a for a in known if a.start <= x.span.start and a.section in document.around(x.formula.section)]
-        own = [a for a in here if isinstance(a, Abbreviation)]
-        if x.skip or x.indices or not here:
+        around = document.around(x.formula.section)
+        own = [a for a in told if a.start <= x.span.start and a.section in around]
+        lines = () if x.skip or x.indices or x.fact else x.sides or (() if x.statement is None else (x.statement,))
+        doubt = next((a for a in _standing(lines, open_) if a.start <= x.span.start and a.section in around), None)
+        if doubt is not None:
+            yield replace(x, statement=None, sides=(), problem=doubt.problem(x.span))
+        elif x.skip or x.indices or not own:
             yield x
-            continue
-        lines = x.sides or (() if x.statement is None or x.fact else (x.statement,))
-        if (open_ := next((a for a in here if isinstance(a, Unread) and a.stands(lines)), None)) is not None:
-            yield replace(x, statement=None, sides=(), problem=open_.problem(x.span))
-            continue
-        statement = None if x.statement is None else _changed(x.statement, own)
-        yield replace(x, statement=statement, sides=tuple(_changed(side, own) for side in x.sides))
+        else:
+            statement = None if x.statement is None else _changed(x.statement, own)
+            yield replace(x, statement=statement, sides=tuple(_changed(side, own) for side in x.sides))
+
+
+def _standing(lines: Iterable[s.Statement], known: Mapping[Name, Iterable[Unread]]) -> Iterator[Unread]:
+    """What stands in some lines of which a sentence says something that is not read."""
+    if known:
+        for node in (x for line in lines for c in line.clauses for x in parts(c.body)):
+            if (name := head(node)) is not None:
+                yield from (a for a in known.get(name[0], ()) if _same(a.short, node))
 
 
 def _changed(line: s.Statement, known: Iterable[Abbreviation]) -> s.Statement:

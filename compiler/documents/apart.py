@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from einc.documents.document import Formula, Holes
+from einc.documents.document import Document, Formula, Holes
 
 _MARKS = re.compile(r"\\begin\s*\{(?P<begin>[A-Za-z*]+)\}|\\end\s*\{(?P<end>[A-Za-z*]+)\}"
                     r"|(?P<cut>\\\\|\\q?quad(?![A-Za-z]))"
@@ -45,6 +45,26 @@ def parts(text: str, formula: Formula) -> list[Piece]:
     sign of equality goes on from the rows before it: its piece begins with their left side.
     """
     return _pieces(text, formula)[0]
+
+
+def before(document: Document) -> Iterator[tuple[int, Formula]]:
+    """Where the displays begin that start with a sign of equality, and the display of their section from which they go
+    on.
+    """
+    last: Formula | None = None
+    for formula in document.formulas:
+        if not formula.display:
+            continue
+        if begun(document.source.text, formula) is None:
+            last = formula
+        elif last is not None and last.section == formula.section:
+            yield formula.span.start, last
+
+
+def begun(text: str, formula: Formula) -> tuple[int, int] | None:
+    """The place of the sign of equality with which a display begins; None where it begins with something else."""
+    found = _GOES_ON.match(text, formula.span.start, formula.span.end)
+    return None if found is None else found.span("sign")
 
 
 def left(text: str, formula: Formula) -> tuple[int, int] | None:

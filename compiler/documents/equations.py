@@ -11,7 +11,7 @@ from einc.checking.matrices.progressions import listing
 from einc.checking.matrices.shapes import mapped
 from einc.documents import algorithms, code, listings, multiplied, shapes
 from einc.documents.abbreviations import spelled_out
-from einc.documents.apart import columns, left
+from einc.documents.apart import before, begun, columns, left
 from einc.documents.apart import parts as parts_of
 from einc.documents.becoming import becoming
 from einc.documents.blocks import updates
@@ -38,15 +38,12 @@ _EQUALS = ("=", ":=", "<-")
 # What an inline formula has that says something; others are names in a sentence.
 _SAYS = re.compile(r"=|←|≔|≡|∈|\\equiv|\\leftarrow|\\gets|\\coloneqq|\\in(?![A-Za-z])")
 
-_GOES_ON = re.compile(r"[\s&]*=")  # a display that goes on from one that is no longer open: what it says has no name
-
-
 def said(document: Document, functions: frozenset[str], indices: Iterable[str],
          tensors: Iterable[str] = ()) -> tuple[Said, ...]:
     """Every equation in the order of the file. `functions` are names that a macro may spell, `indices` and `tensors`
     the declared ones.
     """
-    known = Known(frozenset(indices), sizes(document), frozenset(tensors))
+    known = Known(frozenset(indices), sizes(document), frozenset(tensors), dict(before(document)))
     document = replace(document, macros=standard(document.macros))
     found = [x for formula in document.formulas for x in _formula(document, formula, functions, known)]
     found = [x if x.formula.code else _settled(x, known, functions) for x in found]
@@ -153,8 +150,8 @@ def _formula(document: Document, formula: Formula, functions: frozenset[str], kn
     number = not formula.display and shapes.number(document.source.text, span.start)
     if not formula.display and not number and not _SAYS.search(span.text):
         return
-    if formula.display and (begun := _GOES_ON.match(document.source.text, span.start, span.end)) is not None:
-        yield from _going_on(document, formula, begun.end(), functions, known)
+    if formula.display and (sign := begun(document.source.text, formula)) is not None:
+        yield from _going_on(document, formula, sign, functions, known)
         return
     beside = formula.display and columns(document.source.text, formula)
     if beside or _read(document, formula, functions)[1].errors:
@@ -168,20 +165,17 @@ def _formula(document: Document, formula: Formula, functions: frozenset[str], kn
         yield from _equations(document, formula, functions, known)
 
 
-def _going_on(document: Document, formula: Formula, sign: int, functions: frozenset[str],
+def _going_on(document: Document, formula: Formula, sign: tuple[int, int], functions: frozenset[str],
               known: Known) -> Iterator[Said]:
-    """The equations of a display that begins with a sign of equality, which ends at `sign`: it goes on from the display
-    before it in its section where that leaves a left side open, and else it is a value.
+    """The equations of a display that begins with a sign of equality at some place: it goes on from the display before
+    it in its section where that leaves a left side open, and else it is a value.
     """
-    text, span = document.source.text, formula.span
-    before = next((x for x in reversed(document.formulas[: document.formulas.index(formula)]) if x.display and
-                   not (x.section == formula.section and _GOES_ON.match(text, x.span.start, x.span.end))), None)
-    open_ = left(text, before) if before is not None and before.section == formula.section else None
-    holes = formula.holes if open_ is None else merged([*formula.holes, (open_[1], sign - 1)])
-    start = sign if open_ is None else open_[0]
-    part = replace(formula, span=Span(document.source, start, span.end), holes=holes)
+    first, (start, end), span = known.before.get(formula.span.start), sign, formula.span
+    open_ = left(document.source.text, first) if first is not None else None
+    holes = formula.holes if open_ is None else merged([*formula.holes, (open_[1], start)])
+    part = replace(formula, span=Span(document.source, end if open_ is None else open_[0], span.end), holes=holes)
     for x in (_formula if open_ is None else _equations)(document, part, functions, known):
-        own = x.span if x.span.start >= span.start else Span(document.source, sign - 1, max(x.span.end, sign))
+        own = x.span if x.span.start >= span.start else Span(document.source, start, max(x.span.end, end))
         yield replace(x, formula=formula, span=own)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from einc.checking.declarations.names import head, index_name
 from einc.checking.matrices.shapes import parts
@@ -38,13 +38,14 @@ class Said:
 
 @dataclass(frozen=True)
 class Known:
-    """What the text says before its equations are read: the declared letters, the bare names of sizes, and the declared
-    tensors.
+    """What the text says before its equations are read: the declared letters, the bare names of sizes, the declared
+    tensors, and by where a display begins the one from which it goes on.
     """
 
     indices: frozenset[str]
     sizes: frozenset[str]
     tensors: frozenset[str]
+    before: Mapping[int, Formula] = field(default_factory=dict)
 
 
 def left_text(found: Said) -> str:
