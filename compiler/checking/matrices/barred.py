@@ -74,6 +74,7 @@ class Barred:
         return isinstance(node, y.Plain) and self._above_zero(node.expression)
 
     def _above_zero(self, node: s.Expression) -> bool:
+        """Whether an expression of numbers and sizes is above 0: none of them is subtracted."""
         match node:
             case s.Number(text):
                 return Fraction(text) > 0
