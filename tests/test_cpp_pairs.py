@@ -59,6 +59,7 @@ def compared(body: str, sizes: dict[str, int], processor: str = "native", dtype:
     assert ran and all(ran.values()), ran
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("name", BODIES)
 def test_a_fold_of_pairs_runs_compiled(name: str) -> None:
     for T, D in ((1, 1), (7, 3), (65, 16), (33, 5)):

@@ -476,6 +476,7 @@ def test_a_list_of_texts() -> None:
             einc.generate(made, wrong, 3, given=weights)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("options", [[], ["--pages", "12", "--page", "3"], ["--budget", "3"]])
 def test_the_tokens_of_transformers_at_any_lengths(llama: Any, tmp_path: Path, options: list[str]) -> None:
     llama.save_pretrained(tmp_path)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from helpers import Arrays, arrays, assert_close, meaning, typed, typed_of
-from programs import CASES, Case
+from programs import CASES, WITH_ROUNDS, Case
 from test_backward import given
 
 from einc.driver.cli import main
@@ -15,7 +15,7 @@ from einc.syntax.printing.show import show
 from einc.transforms.gradients.backward import Derived, derive
 from einc.transforms.gradients.pieces import Piece, pieces
 
-ROUNDS = [c for c in CASES if typed_of(c).repeats]
+ROUNDS = [c for c in CASES if c.name in WITH_ROUNDS]
 
 
 def said(*words: str) -> tuple[int, str]:

@@ -129,6 +129,7 @@ LAID: dict[str, Laid] = {
 }
 
 
+@pytest.mark.drawn(5)
 @pytest.mark.parametrize("laid", LAID)
 @pytest.mark.parametrize("spelling", ALSO)
 @pytest.mark.parametrize(("shape", "groups", "dtype"), [
@@ -215,6 +216,7 @@ def test_a_step_of_something_else_calls_nothing(name: str) -> None:
     assert served(HEAD + OTHER[name]) == []
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("heads", [(4, 4), (4, 2), (4, 1), (6, 4), (1, 1)])
 @pytest.mark.parametrize("name", GENERATED)

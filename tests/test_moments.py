@@ -70,6 +70,7 @@ def check(text: str, sizes: dict[str, int], tiles: tuple[int, int] | None, offse
     return plan
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", MOMENTS)
 @pytest.mark.parametrize("tiles", [None, (3, 2), (2, 5), (1, 1)])
 def test_moments_are_carried(name: str, tiles: tuple[int, int] | None) -> None:

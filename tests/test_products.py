@@ -121,6 +121,7 @@ def test_drawn_sums(body: str) -> None:
     compiled(body, SIZES[:2])
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", PAIRS)
 def test_the_gradient(name: str) -> None:
     program, known = typed(text(PAIRS[name][0])), SIZES[0]

@@ -397,6 +397,7 @@ def made(predicate: str) -> tuple[TypedProgram, str, str]:
     return program, front.emit(module), module.name
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("rising", [True, False])
 @pytest.mark.parametrize("predicate", MASKS)
 def test_modules_under_masks_mean_what_the_interpreter_says(predicate: str, rising: bool) -> None:

@@ -79,6 +79,7 @@ def doubles() -> Iterator[None]:
 # the same as a loop over positions
 
 
+@pytest.mark.drawn(2)
 @texts(13, 120)
 def test_a_drawn_text_is_its_loop(kind: str, seed: int) -> None:
     """By the interpreter and by the emitted module, also without positions and at sizes of 1."""
@@ -153,6 +154,7 @@ def test_compiled_kernels(kind: str, seed: int) -> None:
     assert worst(got, found.means(inputs, sizes)) <= 3e-4
 
 
+@pytest.mark.drawn(3)
 @texts(8, 100, first=400)
 def test_a_shown_program_means_the_same(kind: str, seed: int) -> None:
     found, program = made(kind, seed)
@@ -256,6 +258,7 @@ BAD = {
 }
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("text", BAD)
 def test_what_is_refused_has_a_code_and_a_place(text: str) -> None:
     problems = [p for p in einc.check(HEAD + "input x_t, a_t, V_t^d\n" + text) if p.code.startswith("E")]

@@ -72,6 +72,7 @@ def test_a_program_means_the_same_at_all_extents(name: str) -> None:
            triton=True)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("mask", [pytest.param(m, marks=[pytest.mark.whole] * (n % 5 > 0))
                                   for n, m in enumerate([*SPANS, *REACH])])
 def test_masks_mean_the_same_where_tiles_cut_them(mask: str) -> None:

@@ -17,7 +17,7 @@ import torch
 from helpers import arrays, assert_close, called, each, meaning, tensors, typed, typed_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from programs import Case
+from programs import DRAWN, Case
 from test_backends import QUICK
 from test_serving import GROWING, LATER, SLOW, expected, stepwise
 from triton_modes import interpreted, space, tiled
@@ -51,7 +51,7 @@ def served(case: Case, tiles: dict[str, tuple[int, int, int, int]] | None) -> Co
     return Compiled(typed_of(case), plan, source, function, prefill=space(unwrap(function))["prefill"])
 
 
-@each(STEPPING, {}, every=3, slow=SLOW)
+@each(STEPPING, {}, every=2, slow=SLOW, few=DRAWN)
 def test_steps_are_the_whole(case: Case) -> None:
     """In small tiles, the pass of each shared by three programs; slow ones in the tiles of the file."""
     sizes = {**case.sizes, "T": 9}
