@@ -78,6 +78,7 @@ def test_a_kernel_gives_what_others_compute(case: Case, steps: int, extreme: boo
         assert far <= 2 * error(torches, want)
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("steps", [6, *(pytest.param(n, marks=pytest.mark.whole) for n in (2, 64, 101))])
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.name, marks=[pytest.mark.whole] * (n % 3 > 0))
                                   for n, case in enumerate(CASES)])
@@ -95,6 +96,7 @@ def test_a_gradient_of_kernels_is_that_of_autograd(case: Case, steps: int) -> No
         assert error(got[name], slope) <= bound, name
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("case", [case for case in CASES if case.name in STEEP], ids=lambda case: case.name)
 def test_a_decay_that_leaves_nothing_of_a_state(case: Case) -> None:
     """A factor of about e^-100 at each step for some features or heads."""

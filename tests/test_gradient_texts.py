@@ -48,6 +48,7 @@ def of_piece(piece: Piece, case: Case) -> Arrays:
     return {key: x if x.dtype.kind == "i" else abs(x) + 0.5 for key, x in arrays(program, case.sizes, ranges).items()}
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("case", ROUNDS, ids=lambda c: c.name)
 def test_the_checker_reads_the_gradient_of_every_piece(case: Case) -> None:
     moved = [piece for piece in pieces(typed_of(case)) if piece.derived.gradients]

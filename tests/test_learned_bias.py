@@ -139,6 +139,7 @@ def test_gradients(name: str) -> None:
     assert all(torch.equal(got[key], again[key]) for key in got)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", PATTERNS)
 def test_where_the_bias_alone_is_learned(name: str) -> None:
     got, want = (gradients(f, data(name), PATTERNS[name].shapes) for f in (ours(name, grad=True), twin(name)))
@@ -174,6 +175,7 @@ def test_nothing_of_all_pairs_is_stored(name: str) -> None:
             assert sum(axis.role == "whole" for axis in step.axes if axis.set.cls == "time") < 2
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("name", ["relative_1d", "indirect", "symmetric", "head_gate"])
 def test_gradients_of_the_kernels(name: str) -> None:
     """In Triton's interpreter."""

@@ -157,6 +157,7 @@ def test_which_plans_have_a_choice(case: Case) -> None:
     assert any(isinstance(s, Choose) for s in plan_of(case).steps) == (case.name in CHOOSING)
 
 
+@pytest.mark.drawn(2)
 @each([case for case in CASES if case.name in CHOOSING], {})
 def test_each_way_means_what_the_interpreter_says(case: Case) -> None:
     program = typed_of(case)

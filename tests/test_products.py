@@ -74,6 +74,7 @@ def compiled(body: str, sizes: Iterable[dict[str, int]] = SIZES) -> None:
         assert_close(called(function, program, tensors(inputs), known), want, 1e-12, 1.0)
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("name", PAIRS)
 def test_equal_formulas_mean_the_same_and_cost_the_same(name: str) -> None:
     one, other = PAIRS[name]

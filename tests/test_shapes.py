@@ -66,6 +66,7 @@ TEXTS = {
 }
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_program_means_the_same_at_all_extents(name: str) -> None:
     agrees(typed(HEAD + TEXTS[name]), {}, [{"U": 4, "W": 2, "J": 2, "G": 3, **trial} for trial in ALL], [(3, 4)],

@@ -82,6 +82,7 @@ def test_a_model_gives_what_it_gave(trial: SimpleNamespace, present: torch.Tenso
     assert close(got[there == 1], want[there == 1]) and bool(got.isfinite().all())
 
 
+@pytest.mark.drawn(3)
 def test_gradients_are_its_own(trial: SimpleNamespace) -> None:
     def step(model: Any) -> torch.Tensor:
         model.zero_grad()

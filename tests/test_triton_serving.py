@@ -172,6 +172,7 @@ def scattered(made: Compiled, page: int, length: int, ordered: bool = False) -> 
     return replace(made, prefill=lambda *, chunk, pool, **given: (made.function(cache, **given), cache))
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize(("case", "page"), [
     pytest.param(case, page, id=f"{case.name}-{page}",
                  marks=[pytest.mark.whole] * (case.name not in PAGED.split() or page != 3))
