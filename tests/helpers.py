@@ -13,6 +13,8 @@ from zlib import crc32
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis.strategies import SearchStrategy
 from programs import FILES, Case
 
 from einc.backends.torch.load import load
@@ -74,6 +76,22 @@ def pairs_in_turn(names: str, first: Iterable[str], second: Iterable[str], every
     found = [(n + m, a, b) for n, a in enumerate(first) for m, b in enumerate(second)]
     return pytest.mark.parametrize(names, [pytest.param(a, b, marks=[pytest.mark.whole] * (at % every > 0))
                                            for at, a, b in found])
+
+
+def examples(few: int, many: int, *strategies: SearchStrategy[Any], **how: Any) -> Callable[[Function], Function]:
+    """In place of `given` and `settings`: a test of so `few` drawn examples, and with `--whole` one of so `many`."""
+    named = {name: value for name, value in how.items() if isinstance(value, SearchStrategy)}
+    rest = {name: value for name, value in how.items() if name not in named}
+
+    def of(test: Function) -> Function:
+        def run(count: int) -> None:
+            settings(max_examples=count, deadline=None, **rest)(given(*strategies, **named)(test))()
+
+        run.__name__, run.__doc__, run.__module__ = test.__name__, test.__doc__, test.__module__
+        counts = [few, pytest.param(many, marks=pytest.mark.whole)]
+        return pytest.mark.parametrize("count", counts)(run)
+
+    return of
 
 
 # stages

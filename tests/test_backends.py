@@ -27,6 +27,7 @@ from helpers import (
     distance,
     each,
     each_in_turn,
+    examples,
     inputs_at,
     meaning,
     module_of,
@@ -39,7 +40,7 @@ from helpers import (
     typed_of,
     wanted,
 )
-from hypothesis import Phase, given, note, settings
+from hypothesis import Phase, note
 from programs import CASES, DRAWN, FILES, Case
 from random_programs import cascades, contractions
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -271,15 +272,13 @@ def attempt(case: Case, bound: float) -> None:
 QUICK = [phase for phase in Phase if phase not in (Phase.shrink, Phase.explain)]
 
 
-@settings(max_examples=100, deadline=None, phases=QUICK)
-@given(cascades())
+@examples(30, 100, cascades(), phases=QUICK)
 def test_random_cascades(case: Case) -> None:
     note(f"{case.text}\n{case.sizes}")
     attempt(case, 1e-9)
 
 
-@settings(max_examples=60, deadline=None, phases=QUICK)
-@given(contractions())
+@examples(20, 60, contractions(), phases=QUICK)
 def test_random_contractions(case: Case) -> None:
     note(f"{case.text}\n{case.sizes}")
     attempt(case, EXACT)

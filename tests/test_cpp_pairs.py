@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 import torch
 from cpp_texts import NEEDED, emitted, kernels, loaded
-from helpers import arrays, meaning, tensors, typed
-from hypothesis import given, settings
+from helpers import arrays, examples, meaning, tensors, typed
 from hypothesis import strategies as st
 from random_programs import numbered
 from test_cpp import BOUNDS, TYPES, near
@@ -109,8 +108,7 @@ def bodies(draw: st.DrawFn) -> str:
     return f"{fold} 0.3 ({some(draw(st.integers(1, 3)))}) + {fold} tanh(q_{{t h}}^k u_{{s h}}^k)"
 
 
-@settings(max_examples=8)
-@given(body=bodies())
+@examples(3, 8, body=bodies())
 def test_drawn_folds(body: str) -> None:
     program, sizes = typed(text(body)), {"H": 1, "T": 19, "D": 3, "E": 2}
     given_ = tensors(arrays(program, sizes, {}, 0), torch.float32)

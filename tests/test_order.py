@@ -11,7 +11,7 @@ from typing import Any
 import opt_einsum
 import pytest
 import torch
-from helpers import arrays, assert_close, called, each, meaning, plan_of, tensors, typed, typed_of
+from helpers import arrays, assert_close, called, each, examples, meaning, plan_of, tensors, typed, typed_of
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from programs import CASES, DRAWN, FILES, Case
@@ -121,8 +121,7 @@ def test_a_name_is_one_thing_in_all_programs_of_a_search(case: Case, draw: st.Da
     assert {key: found for key, found in shapes.items() if len(found) > 1} == {}
 
 
-@settings(max_examples=25)
-@given(layers(), st.data())
+@examples(8, 25, layers(), st.data())
 def test_every_order_runs(case: Case, draw: st.DataObject) -> None:
     """The emitted module of an order, and that of each way it may itself choose from."""
     program = typed(case.text)
@@ -181,8 +180,7 @@ def total(module: Module, sizes: Mapping[str, int]) -> float:
                for s in taken(module, sizes))
 
 
-@settings(max_examples=30)
-@given(layers())
+@examples(10, 30, layers())
 def test_what_is_chosen_costs_no_more_than_what_is_written(case: Case) -> None:
     program = normal(case.text)
     module, before = plan(program), plan_as_written(program)

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 import torch
-from helpers import arrays, assert_close, called, meaning, tensors, typed
-from hypothesis import given, settings
+from helpers import arrays, assert_close, called, examples, meaning, tensors, typed
 from hypothesis import strategies as st
 
 import einc
@@ -116,8 +115,7 @@ def bodies(draw: st.DrawFn) -> str:
     return f"Σ_k 0.1 ({some(draw(st.integers(1, 3)))}) q_{{t h}}^k (u_{{s h}}^k + c^k)"
 
 
-@settings(max_examples=40)
-@given(body=bodies())
+@examples(15, 40, body=bodies())
 def test_drawn_sums(body: str) -> None:
     compiled(body, SIZES[:2])
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
-from helpers import Arrays, arrays, assert_close, each, typed, typed_of
+from helpers import Arrays, arrays, assert_close, each, examples, typed, typed_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import DRAWN, FILES, WITH_ROUNDS, Case
@@ -257,8 +257,7 @@ SCALES = ("", "e^{m - m'}", "e^{m' - m}", "2", "e^{m}", "m", "(m / m')")
 SHARES = ("x_s", "e^{L_{t s} - m'}", "e^{L_{t s}}", "m' x_s", "m x_s", "1", "x_s y_s e^{-m'}", "z x_s", "(x_s - m')")
 
 
-@settings(max_examples=150, deadline=None)
-@given(*map(st.sampled_from,
+@examples(40, 150, *map(st.sampled_from,
             (["0", "1", "-∞", "∞", "g_t"], ["0", "1", "g_t"], STEPS, SCALES, SHARES, ["s ≤ t", "s < t"])), cuts())
 def test_what_is_proved_is_the_same_for_every_cut(m: str, z: str, step: str, scale: str, share: str, domain: str,
                                                   cut: Cut) -> None:
@@ -542,8 +541,7 @@ CHANGES = ["drop", "twice", "left", "right", "for", "B", "⊆", "{s ≤ t}", ":"
            "output", "    ", "\n", "t, h", "Σ_{s ∈ B}"]
 
 
-@settings(max_examples=120, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, len(LINES) - 1), st.sampled_from(CHANGES)), max_size=3))
+@examples(30, 120, st.lists(st.tuples(st.integers(0, len(LINES) - 1), st.sampled_from(CHANGES)), max_size=3))
 def test_no_change_of_the_paper_gives_a_traceback(changes: list[tuple[int, str]]) -> None:
     lines = list(LINES)
     for at, change in changes:

@@ -21,6 +21,7 @@ from helpers import (
     distance,
     each,
     each_in_turn,
+    examples,
     inputs_at,
     meaning,
     module_of,
@@ -331,15 +332,13 @@ def test_every_operation_on_every_kind_of_operand(case: Case) -> None:
 # random programs
 
 
-@settings(max_examples=15, deadline=None, phases=QUICK)
-@given(cascades())
+@examples(6, 15, cascades(), phases=QUICK)
 def test_random_cascades(case: Case) -> None:
     note(f"{case.text}\n{case.sizes}")
     attempt(case, NEAR)
 
 
-@settings(max_examples=10, deadline=None, phases=QUICK)
-@given(contractions())
+@examples(4, 10, contractions(), phases=QUICK)
 def test_random_contractions(case: Case) -> None:
     note(f"{case.text}\n{case.sizes}")
     attempt(case, NEAR, (SMALL, None))

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from helpers import arrays, assert_close, called, each, meaning, tensors, typed, typed_of
-from hypothesis import given, settings
+from helpers import arrays, assert_close, called, each, examples, meaning, tensors, typed, typed_of
 from hypothesis import strategies as st
 from programs import DRAWN, Case
 from test_backends import QUICK
@@ -97,9 +96,8 @@ def shared_pass(domain: str, outputs: str) -> tuple[TypedProgram, str]:
     return program, source
 
 
-@settings(max_examples=40, phases=QUICK)
-@given(st.sampled_from(DOMAINS), st.sampled_from(OUTPUTS), st.integers(1, 5), st.integers(0, 70), st.integers(2, 9),
-       st.integers(0, 99))
+@examples(16, 40, st.sampled_from(DOMAINS), st.sampled_from(OUTPUTS), st.integers(1, 5), st.integers(0, 70),
+          st.integers(2, 9), st.integers(0, 99), phases=QUICK)
 def test_parts_of_a_pass_are_joined_to_the_whole(domain: str, outputs: str, rows: int, length: int, parts: int,
                                                  seed: int) -> None:
     """Any number of parts, for any number of points: parts without a point are neutral, of which all may be."""
