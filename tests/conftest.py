@@ -1,10 +1,18 @@
-"""For every test: one thread per worker, the same examples in every run, which tests run, and in which order."""
+"""For every test: one thread per worker, the same examples in every run, which tests run, and in which order.
+
+`pytest` runs a fixed draw, which is to take five minutes on two quiet cores; `pytest --whole` runs all, and with K/N
+one share of what is left out. Three things leave a test out, and each keeps some of its kind: `@pytest.mark.whole`;
+`@pytest.mark.drawn(every, first=0)`, for a function with many parameters; and in tests over all programs the arguments
+`few` and `every` of `helpers.each`, where `programs.DRAWN` are the programs that all of these share, so that each is
+compiled once. `--cpu` prints where the time goes.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from zlib import crc32
 
@@ -47,6 +55,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "whole: runs with `--whole` alone, beside others of its kind that always run")
+    config.addinivalue_line("markers", "drawn(every, first=0): of its parameters one of `every` so many always runs, "
+                                       "counted from `first`, and the others with `--whole`")
     if config.getoption("--whole") not in (None, "all"):
         share(config.getoption("--whole"))
     if config.getoption("--cpu") is not None:
@@ -64,11 +74,33 @@ def chosen(name: str, marked: bool, asked: str | None) -> bool:
     return marked and crc32(name.encode()) % parts == part - 1
 
 
+def drawn(n: int, count: int, every: int, first: int = 0) -> bool:
+    """Whether the n-th of `count` tests of a function, counted from 0, always runs under `drawn(every, first)`.
+
+    One of them does; a test that is named with its parameters is the only one that is collected, and runs.
+    """
+    return n % every == min(first, count - 1) % every
+
+
+def left_out(items: Sequence[pytest.Item]) -> set[pytest.Item]:
+    """The tests that the marks `whole` and `drawn` leave to `--whole`."""
+    late = {item for item in items if item.get_closest_marker("whole")}
+    functions = defaultdict[str, list[pytest.Item]](list)
+    for item in items:
+        if item not in late and item.get_closest_marker("drawn"):
+            functions[item.nodeid.partition("[")[0]].append(item)
+    for some in functions.values():
+        for n, item in enumerate(some):
+            mark = item.get_closest_marker("drawn")
+            late |= {item} if mark and not drawn(n, len(some), *mark.args) else set()
+    return late
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out what does not run. The tests of one program stand side by side, so that
     one worker compiles it, once."""
-    asked = config.getoption("--whole")
-    runs = {item: chosen(item.nodeid, item.get_closest_marker("whole") is not None, asked) for item in items}
+    asked, late = config.getoption("--whole"), left_out(items)
+    runs = {item: chosen(item.nodeid, item in late, asked) for item in items}
     config.hook.pytest_deselected(items=[item for item in items if not runs[item]])
     places = {item: (_program(item), n) for n, item in enumerate(items)}
     items[:] = sorted((item for item in items if runs[item]), key=places.__getitem__)
@@ -83,9 +115,11 @@ def _program(item: pytest.Item) -> str:
 
 @pytest.fixture(scope="module")
 def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What is compiled is kept for all tests of a file, in a folder of this run."""
+    """What is compiled is kept in a folder of this run, for all files and workers."""
+    folder = tmp_path_factory.getbasetemp()
+    folder = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("EINC_CACHE_DIR", str(tmp_path_factory.mktemp("kernels")))
+        patch.setenv("EINC_CACHE_DIR", str(folder / "kernels"))
         patch.delenv("EINC_NATIVE", raising=False)
         patch.delenv("EINC_SKIP_CACHE", raising=False)
         yield

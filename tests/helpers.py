@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import keyword
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 from zlib import crc32
@@ -13,6 +13,8 @@ from zlib import crc32
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis.strategies import SearchStrategy
 from programs import FILES, Case
 
 from einc.backends.torch.load import load
@@ -39,26 +41,29 @@ def turn(case: Case, of: int) -> int:
     return crc32(case.name.encode()) % of
 
 
-def each(cases: Sequence[Case], broken: Mapping[str, str], every: int = 1, slow: str = "") -> pytest.MarkDecorator:
-    """A test for each case, without `--whole` for one of `every` so many and for none that is `slow`; those that are
-    known to fail are named with the reason, in groups: `one two`."""
+def each(cases: Sequence[Case], broken: Mapping[str, str], every: int = 1, slow: str = "",
+         few: Collection[str] | None = None) -> pytest.MarkDecorator:
+    """A test for each case, without `--whole` for one of `every` so many, for none that is `slow` and, where they are
+    given, for the `few` alone; those that are known to fail are named with the reason, in groups: `one two`."""
     reasons = {name: reason for names, reason in broken.items() for name in names.split()}
     assert set(reasons) <= {case.name for case in cases}
     marks: dict[str, list[pytest.MarkDecorator]] = {
         c.name: [pytest.mark.xfail(strict=True, reason=reasons[c.name])] if c.name in reasons else [] for c in cases}
-    for n, case in enumerate(cases):
+    for n, case in enumerate(c for c in cases if few is None or c.name in few):
         marks[case.name] += [pytest.mark.whole] if n % every or case.name in slow.split() else []
+    for case in cases:
+        marks[case.name] += [pytest.mark.whole] if few is not None and case.name not in few else []
     return pytest.mark.parametrize("case", [pytest.param(c, id=c.name, marks=marks[c.name]) for c in cases])
 
 
-def each_in_turn(cases: Sequence[Case], name: str, ways: Mapping[str, Any],
-                 always: Sequence[str] = ()) -> pytest.MarkDecorator:
-    """A test for each case and way, the argument `name`. Without `--whole` a case is tried in those of `always`, and of
-    the others in one that its name fixes."""
+def each_in_turn(cases: Sequence[Case], name: str, ways: Mapping[str, Any], always: Sequence[str] = (),
+                 few: Collection[str] | None = None) -> pytest.MarkDecorator:
+    """A test for each case and way, the argument `name`. Without `--whole` a case, where `few` are given one of these,
+    is tried in those of `always`, and of the others in one that its name fixes."""
     others = [way for way in ways if way not in always]
 
     def late(one: Case, way: str) -> bool:
-        return way in others and way != others[turn(one, len(others))]
+        return (few is not None and one.name not in few) or (way in others and way != others[turn(one, len(others))])
 
     return pytest.mark.parametrize(("case", name), [
         pytest.param(c, value, id=f"{c.name}-{way}", marks=[pytest.mark.whole] * late(c, way))
@@ -71,6 +76,22 @@ def pairs_in_turn(names: str, first: Iterable[str], second: Iterable[str], every
     found = [(n + m, a, b) for n, a in enumerate(first) for m, b in enumerate(second)]
     return pytest.mark.parametrize(names, [pytest.param(a, b, marks=[pytest.mark.whole] * (at % every > 0))
                                            for at, a, b in found])
+
+
+def examples(few: int, many: int, *strategies: SearchStrategy[Any], **how: Any) -> Callable[[Function], Function]:
+    """In place of `given` and `settings`: a test of so `few` drawn examples, and with `--whole` one of so `many`."""
+    named = {name: value for name, value in how.items() if isinstance(value, SearchStrategy)}
+    rest = {name: value for name, value in how.items() if name not in named}
+
+    def of(test: Function) -> Function:
+        def run(count: int) -> None:
+            settings(max_examples=count, deadline=None, **rest)(given(*strategies, **named)(test))()
+
+        run.__name__, run.__doc__, run.__module__ = test.__name__, test.__doc__, test.__module__
+        counts = [few, pytest.param(many, marks=pytest.mark.whole)]
+        return pytest.mark.parametrize("count", counts)(run)
+
+    return of
 
 
 # stages

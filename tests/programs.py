@@ -10,6 +10,10 @@ from textwrap import dedent
 
 SPECS = Path(__file__).parent.parent / "specs"
 MODELS = frozenset({"decoder_lm", "llama_lm"})  # of many kernels, which the specs that they call try in more ways
+# Named, so that nothing is checked before the first test runs; `test_stages` holds the names against the programs.
+WITH_ROUNDS = """
+rounds rounds_of_numbers decoder_lm llama_lm deltaformer deltanet ema gated_deltanet gla kda
+longhorn mamba1 mlstm path rg_lru rwkv6 rwkv7 ssd titans_momentum""".split()  # noqa: SIM905 - as a list it has forty quotes
 
 
 @dataclass(frozen=True, eq=False)
@@ -931,3 +935,5 @@ FILES = [Case(stem, text, SPEC_SIZES.get(stem, {}), SPEC_RANGES.get(stem, {}))
          for name, text in SPEC_TEXTS.items() if is_module(text) for stem in [name.rpartition("/")[2]]]
 
 CASES = [*INLINE, *FILES]
+# What tests over all programs try without `--whole`: one of four, in the order above, so that each kind is among them.
+DRAWN = frozenset(case.name for case in CASES[::4])

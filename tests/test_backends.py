@@ -27,6 +27,7 @@ from helpers import (
     distance,
     each,
     each_in_turn,
+    examples,
     inputs_at,
     meaning,
     module_of,
@@ -39,8 +40,8 @@ from helpers import (
     typed_of,
     wanted,
 )
-from hypothesis import Phase, given, note, settings
-from programs import CASES, FILES, Case
+from hypothesis import Phase, note
+from programs import CASES, DRAWN, FILES, Case
 from random_programs import cascades, contractions
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -80,7 +81,7 @@ def means(case: Case, every: bool) -> None:
                 assert_close(got, wanted(case, trial))
 
 
-@each(CASES, BROKEN)
+@each(CASES, BROKEN, few=DRAWN)
 def test_modules_mean_what_the_interpreter_says(case: Case) -> None:
     """One function for all sizes, whatever the tiles."""
     means(case, every=False)
@@ -115,7 +116,7 @@ def expanded_rows(x: torch.Tensor) -> torch.Tensor:
     return x[..., :1].expand(x.shape) if x.ndim > 1 else x
 
 
-@each_in_turn(CASES, "laid", {"strided": strided, "transposed": transposed, "expanded": expanded})
+@each_in_turn(CASES, "laid", {"strided": strided, "transposed": transposed, "expanded": expanded}, few=DRAWN)
 def test_any_strides_will_do_and_inputs_stay(case: Case, laid: Callable[[torch.Tensor], torch.Tensor]) -> None:
     program = typed_of(case)
     plain = tensors(inputs_at(case))
@@ -134,7 +135,7 @@ def overlapping(given: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return {key: numbers[: x.numel()].view(x.shape) if x.is_floating_point() else x for key, x in given.items()}
 
 
-@each(CASES, BROKEN)
+@each(CASES, BROKEN, few=DRAWN)
 def test_no_result_shares_memory(case: Case) -> None:
     """Inputs may be views of each other; a result is a view of none of them, of no other
     result, and never of itself."""
@@ -152,7 +153,7 @@ def test_no_result_shares_memory(case: Case) -> None:
 TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
-@each_in_turn(CASES, "dtype", TYPES, always=["float32"])
+@each_in_turn(CASES, "dtype", TYPES, always=["float32"], few=DRAWN)
 def test_a_narrower_type_says_nearly_the_same(case: Case, dtype: torch.dtype) -> None:
     """In float32 to a few digits; in half precision it runs, and what it gives has the type of the data."""
     program = typed_of(case)
@@ -170,7 +171,7 @@ def test_a_narrower_type_says_nearly_the_same(case: Case, dtype: torch.dtype) ->
             assert_close({name: y.detach().double() for name, y in got.items()}, want, 1e-3)
 
 
-@each(FILES, {})
+@each(FILES, {}, few=DRAWN)
 def test_narrow_products_are_for_half_precision(case: Case) -> None:
     """In full precision not a bit changes; in half precision the result is about as near as without."""
     program, module = typed_of(case), front.plan(typed_of(case), Choices(narrow=True))
@@ -230,6 +231,7 @@ WRONG: dict[str, str] = {}
 OPERATORS = [Case(name, form, {}) for name, form in {**OPERATIONS, **FUNCTIONS}.items()]
 
 
+@pytest.mark.drawn(3)
 @each(OPERATORS, WRONG)
 def test_every_operation_on_every_kind_of_operand(case: Case) -> None:
     """On its own, and along an index that is folded: reals, whole numbers, positions,
@@ -270,15 +272,13 @@ def attempt(case: Case, bound: float) -> None:
 QUICK = [phase for phase in Phase if phase not in (Phase.shrink, Phase.explain)]
 
 
-@settings(max_examples=100, deadline=None, phases=QUICK)
-@given(cascades())
+@examples(30, 100, cascades(), phases=QUICK)
 def test_random_cascades(case: Case) -> None:
     note(f"{case.text}\n{case.sizes}")
     attempt(case, 1e-9)
 
 
-@settings(max_examples=60, deadline=None, phases=QUICK)
-@given(contractions())
+@examples(20, 60, contractions(), phases=QUICK)
 def test_random_contractions(case: Case) -> None:
     note(f"{case.text}\n{case.sizes}")
     attempt(case, EXACT)
@@ -378,6 +378,7 @@ def test_the_equations_written_out_are_the_same() -> None:
         assert distance(got.numpy(), eager(inputs, sizes).numpy()) <= EXACT, name
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize(("dtype", "fudge"), [(torch.float32, 10), (torch.bfloat16, 1.3), (torch.float16, 1.3)],
                          ids=str)
 @pytest.mark.parametrize("name", EAGER)
@@ -476,6 +477,7 @@ def test_ids_are_whole_numbers() -> None:
         assert str(wrong.dtype) in refusal("gather", (TypeError,), w=wrong)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("kind", [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8], ids=str)
 @pytest.mark.parametrize("name", ["gather", "gather_sum", "gather_pages", "cross_entropy", "mask_documents",
                                   "mask_by_data"])
@@ -495,7 +497,7 @@ def test_sizes_are_whole_numbers_from_one(wrong: object) -> None:
 # what a file is
 
 
-@pytest.mark.parametrize("case", FILES, ids=lambda case: case.name)
+@each(FILES, {}, few=DRAWN)
 def test_a_module_imports_torch_alone(case: Case) -> None:
     tree = ast.parse(source_of(case))
     found = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
@@ -569,6 +571,7 @@ PLACES_OF_NAMES = {
 }
 
 
+@pytest.mark.drawn(4)
 @pairs_in_turn("word, place", WORDS, PLACES_OF_NAMES, every=3)
 def test_a_name_hides_nothing_that_the_module_needs(word: str, place: str) -> None:
     """Words of Python and of the emitted text, as the name of anything a spec declares."""

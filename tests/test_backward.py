@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 from helpers import Arrays, arrays, assert_close, called, each, meaning, tensors, turn, typed, typed_of
-from programs import CASES, Case
+from programs import CASES, DRAWN, Case
 from test_gradients import WITHOUT_ROUNDS, derived_of
 from test_triton import SMALL, UNEVEN, choice
 from triton_modes import Tiling, interpreted, tiled
@@ -74,7 +74,7 @@ def modules_agree(case: Case, every: bool) -> None:
         assert_close(found, wanted_backward(case, n), 1e-9, 1.0)
 
 
-@each(WITHOUT_ROUNDS, {})
+@each(WITHOUT_ROUNDS, {}, few=DRAWN)
 def test_the_gradient_is_what_the_interpreter_says(case: Case) -> None:
     modules_agree(case, every=False)
 
@@ -85,7 +85,7 @@ def test_the_gradient_is_it_at_all_sizes(case: Case) -> None:
     modules_agree(case, every=True)
 
 
-@each(WITHOUT_ROUNDS, {})
+@each(WITHOUT_ROUNDS, {}, few=DRAWN)
 def test_a_derived_program_passes_the_checker(case: Case) -> None:
     derived = derived_of(case)
     if not derived.gradients:
@@ -131,7 +131,7 @@ def kernels_agree(case: Case, tilings: Sequence[Mapping[str, Tiling] | None], tr
 
 
 @pytest.mark.usefixtures("interpreter")
-@each(WITHOUT_ROUNDS, {}, every=3, slow=SLOW)
+@each(WITHOUT_ROUNDS, {}, every=2, slow=SLOW, few=DRAWN)
 def test_kernels_of_the_gradient(case: Case) -> None:
     kernels_agree(case, [FEW], [0])
 

@@ -195,6 +195,7 @@ def test_a_type_without_a_library(made: Path, bare: None, caplog: pytest.LogCapt
     assert len(warned(caplog)) == 1 and "bfloat16" in warned(caplog)[0]
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("harm", ["garbage", "longer", "another", "other rows", "missing", "text"])
 def test_what_is_not_what_was_written_is_refused(made: Path, tmp_path: Path, bare: None, harm: str,
                                                  caplog: pytest.LogCaptureFixture) -> None:
@@ -259,6 +260,7 @@ def test_none_is_loaded_where_none_is_wanted(made: Path, value: str, monkeypatch
     assert not runs(module) and not found and not warned(caplog)
 
 
+@pytest.mark.whole
 def test_what_serves_has_libraries_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And all types, where none is named."""
     folder = compiled(tmp_path, "--target", "native", "--emit", "so", "--plan", "serve")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from helpers import examples
 from hypothesis import strategies as st
 from programs import is_module
 from texts import INDICES, codes, meaning, problems, typed
@@ -788,6 +788,7 @@ def test_a_program_is_named_by_its_file(name: str, stem: str) -> None:
 # show
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("file", SPECS, ids=lambda file: file.stem)
 @pytest.mark.parametrize("explicit", [False, True])
 def test_a_shipped_spec_parses_back(file: Path, explicit: bool) -> None:
@@ -826,8 +827,7 @@ def expressions() -> st.SearchStrategy[str]:
 SMALL = "input x_t, z_t^f, w^f, A_{t s}, c, k_t, B_{t f}^k\nmask A_{t s} : s ≤ t\n"
 
 
-@settings(max_examples=200, deadline=None)
-@given(st.sampled_from(["y", "y_t", "y_t^f", "y_{t s}", "y_t^{f f'}", "y_{t f}^k"]), expressions(),
+@examples(50, 200, st.sampled_from(["y", "y_t", "y_t^f", "y_{t s}", "y_t^{f f'}", "y_{t f}^k"]), expressions(),
        st.sampled_from(["", ", s ≤ t", ", t > 2"]))
 def test_any_program_parses_back(left: str, right: str, tail: str) -> None:
     report = Report()

@@ -9,7 +9,7 @@ import pytest
 from helpers import each, plan_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from programs import FILES, Case
+from programs import DRAWN, FILES, Case
 
 from einc.driver.reports.screen import screen
 from einc.driver.reports.table import numbers, table, tile_lengths
@@ -55,7 +55,8 @@ def grown(module: Module, case: Case, name: str, times: int) -> dict[str, float]
 
 
 @each(FILES, {"selective_attention cope": "a sum of what pairs have, over positions, is made anew for each pair",
-              "simplicial": "a tile holds all pairs of positions, and not those of two windows alone"})
+              "simplicial": "a tile holds all pairs of positions, and not those of two windows alone"},
+      few=DRAWN)
 def test_cost_grows_as_it_should(case: Case) -> None:
     """Twice and four times the length: work by the square where every row sees all before it, memory as what is given,
     and a tile by no more than its rows, where these are whole."""
@@ -180,7 +181,7 @@ def _case(name: str) -> Case:
     return next(c for c in FILES if c.name == name)
 
 
-@each(FILES, {"deepseek_sparse": "a layer of 49 steps"})
+@each(FILES, {"deepseek_sparse": "a layer of 49 steps"}, few=DRAWN)
 def test_a_plan_fits_a_screen(case: Case) -> None:
     """With formulas and with numbers; with numbers no formula is left."""
     module = plan_of(case)

@@ -110,7 +110,7 @@ def near(
 # the same as the interpreter
 
 
-@some(cases(WRITTEN), "dtype", TYPES, every=10)
+@some(cases(WRITTEN), "dtype", TYPES, every=20)
 def test_kernels_mean_what_the_interpreter_says(case: Case, dtype: torch.dtype) -> None:
     """At all sizes of a case. A kernel is written, and each one that is tried runs; at one trial, one is tried. One
     that looks values up along an axis without elements leaves the call to torch.
@@ -153,7 +153,7 @@ def cotangents(function: Function, case: Case, given: Tensors, dtype: torch.dtyp
     return dict(zip(real, found, strict=True))
 
 
-@some(cases(DERIVED), "dtype", {name: TYPES[name] for name in ("float32", "bfloat16")}, every=24)
+@some(cases(DERIVED), "dtype", {name: TYPES[name] for name in ("float32", "bfloat16")}, every=48)
 def test_gradients_are_those_of_torch_in_full_precision(case: Case, dtype: torch.dtype) -> None:
     """Near them, or not much further from them than torch's own in the same type: for these inputs, or on average over
     others and never further than torch's worst. Errors of one draw differ by a factor of 5 either way where a gradient
@@ -266,6 +266,7 @@ LAYOUTS = {"strided": strided, "transposed": transposed, "expanded": expanded}
 LAID = "sdpa gqa alibi relative_table documents mask_causal cross_attention logsumexp t5_bias mask_by_data moments"
 
 
+@pytest.mark.drawn(3)
 @each_in_turn(cases(LAID), "laid", LAYOUTS)
 def test_any_strides_will_do_and_inputs_stay(case: Case, laid: Callable[[torch.Tensor], torch.Tensor]) -> None:
     """In the type of float, whose numbers are read where they lie; at the sizes with the most rows."""
@@ -311,6 +312,7 @@ def test_gradients_have_the_same_bits_for_any_number_of_threads() -> None:
 # numbers that are none, and large ones
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 @pytest.mark.parametrize("key", ["q", "k"])
 def test_what_is_no_number_reaches_what_it_should(key: str, value: float) -> None:

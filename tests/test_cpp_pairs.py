@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 import torch
 from cpp_texts import NEEDED, emitted, kernels, loaded
-from helpers import arrays, meaning, tensors, typed
-from hypothesis import given, settings
+from helpers import arrays, examples, meaning, tensors, typed
 from hypothesis import strategies as st
 from random_programs import numbered
 from test_cpp import BOUNDS, TYPES, near
@@ -59,6 +58,7 @@ def compared(body: str, sizes: dict[str, int], processor: str = "native", dtype:
     assert ran and all(ran.values()), ran
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("name", BODIES)
 def test_a_fold_of_pairs_runs_compiled(name: str) -> None:
     for T, D in ((1, 1), (7, 3), (65, 16), (33, 5)):
@@ -70,6 +70,7 @@ def test_of_narrow_data(dtype: torch.dtype) -> None:
     compared(BODIES["an additive score"], {"H": 1, "T": 40, "D": 8, "E": 8}, dtype=dtype)
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("dtype", TYPES.values(), ids=TYPES)
 @pytest.mark.parametrize("T", [1, 3, 7, 8, 40])
 def test_few_rows_read_what_the_fold_alone_multiplies(T: int, dtype: torch.dtype) -> None:
@@ -107,8 +108,7 @@ def bodies(draw: st.DrawFn) -> str:
     return f"{fold} 0.3 ({some(draw(st.integers(1, 3)))}) + {fold} tanh(q_{{t h}}^k u_{{s h}}^k)"
 
 
-@settings(max_examples=8)
-@given(body=bodies())
+@examples(3, 8, body=bodies())
 def test_drawn_folds(body: str) -> None:
     program, sizes = typed(text(body)), {"H": 1, "T": 19, "D": 3, "E": 2}
     given_ = tensors(arrays(program, sizes, {}, 0), torch.float32)
@@ -157,6 +157,7 @@ def test_positions_below_0_stand_in_lanes() -> None:
     assert ran and all(ran.values())
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("dtype", TYPES.values(), ids=TYPES)
 @pytest.mark.parametrize("T", [3, 40])
 @pytest.mark.parametrize("logits", ["b_{t s k} u_s^k", "b_{t s k} q_t^k", "Σ_k b_{t s}^k q_t^k u_s^k", "Σ_k b_{t s}^k"])

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from helpers import extent
-from test_documents import SEEDS, entry, made, paper_of
+from test_documents import made, paper_of
 
 from einc.documents.coverage import Account
 from einc.driver import pipeline
@@ -101,15 +101,11 @@ def test_a_number_in_prose_defines_nothing_and_a_display_does() -> None:
     assert [e.status for e in shown.entries][1:] == ["compiled", "compiled"]
 
 
-def test_where_rounds_begin_is_no_fact() -> None:
-    if not SEEDS.is_dir():
-        pytest.skip("the papers are not beside this repository")
-    found = account(paper_of("einstein-transformer.md"), kernels=False)
-    assert [entry(found, text).status for text in (r"m=-\infty", "z=0")] == ["compiled"] * 2
-
-
 def test_the_facts_of_the_notes_are_no_programs() -> None:
+    """Without their side file: what is left out has a reason too."""
     found = account(paper_of("transformer-with-pytorch.md", None), kernels=False)
+    assert len(found.entries) > 100
+    assert all(e.reason for e in found.entries if e.status == "skipped")
     facts = {" ".join(e.span.text.split()) for e in found.entries if e.status == "fact"}
     assert {"m = n = T", r"h \equiv n_{\text{heads}}", "d_0 = 0", r"m_0 &= -\infty", "H^I = 64"} <= facts
     read = {" ".join(e.span.text.split())[:24] for e in found.entries if e.status in ("compiled", "restates")}

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from helpers import arrays
+from helpers import arrays, examples
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file
@@ -102,8 +102,7 @@ PROMPTS = st.one_of(
 )
 
 
-@settings(max_examples=25, deadline=None)
-@given(name=st.sampled_from(list(SPECS)), pool=st.sampled_from(POOLS), budget=st.sampled_from([1, 7, 512]),
+@examples(8, 25, name=st.sampled_from(list(SPECS)), pool=st.sampled_from(POOLS), budget=st.sampled_from([1, 7, 512]),
        data=st.data())
 def test_texts_that_join_and_leave_are_as_alone(name: str, pool: tuple[int, int] | None, budget: int,
                                                 data: st.DataObject) -> None:
@@ -244,8 +243,7 @@ NO_NUMBERS: dict[str, Callable[[torch.Tensor, int], None]] = {
 }
 
 
-@settings(max_examples=40, deadline=None)
-@given(pool=st.sampled_from(POOLS), budget=st.sampled_from([1, 7, 512]), data=st.data())
+@examples(12, 40, pool=st.sampled_from(POOLS), budget=st.sampled_from([1, 7, 512]), data=st.data())
 def test_a_row_without_a_greatest_ends_its_own_text(pool: tuple[int, int] | None, budget: int,
                                                     data: st.DataObject) -> None:
     """Whichever texts have one, in whichever step, however tokens are taken: the others
@@ -476,6 +474,7 @@ def test_a_list_of_texts() -> None:
             einc.generate(made, wrong, 3, given=weights)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("options", [[], ["--pages", "12", "--page", "3"], ["--budget", "3"]])
 def test_the_tokens_of_transformers_at_any_lengths(llama: Any, tmp_path: Path, options: list[str]) -> None:
     llama.save_pretrained(tmp_path)

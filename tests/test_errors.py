@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from helpers import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_seed import BLOCKS, SPECS
@@ -423,15 +424,13 @@ def assert_told(text: str) -> None:
         assert problem.code in Problem.registry
 
 
-@settings(max_examples=300, deadline=None)
-@given(mutants())
+@examples(25, 300, mutants())
 def test_no_mutant_of_a_spec_gives_a_traceback(text: str) -> None:
     assert_told(text)
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.lists(st.sampled_from([*PIECES, "x", "t", "s", "input", "index", "time(T)", "y_t", "2", "+", " "]),
-                max_size=25).map(" ".join))
+@examples(40, 150, st.lists(st.sampled_from([*PIECES, "x", "t", "s", "input", "index", "time(T)", "y_t", "2", "+",
+                                             " "]), max_size=25).map(" ".join))
 @example("= =")
 @example("x^x^x_x_x'")
 def test_no_heap_of_words_gives_a_traceback(text: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings
+from helpers import examples
 from hypothesis import strategies as st
 from programs import SPECS as FOLDER
 from programs import TEXTS
@@ -66,6 +66,7 @@ def fmt(text: str, spelling: Spelling = "unicode") -> str:
 # what is printed
 
 
+@pytest.mark.drawn(6)
 @pytest.mark.parametrize("name", CORPUS)
 def test_a_printed_spec_is_the_same_program(name: str) -> None:
     assert_kept(Source(name if name.startswith("specs/") else f"<{name}>", CORPUS[name]))
@@ -81,8 +82,7 @@ def test_spellings_lead_to_each_other(name: str) -> None:
     assert meant(Source(source.name, text)) == want
 
 
-@settings(max_examples=15)
-@given(case=st.one_of(cascades(), contractions()))
+@examples(5, 15, case=st.one_of(cascades(), contractions()))
 def test_a_printed_random_program_is_the_same(case: Any) -> None:
     assert_kept(Source("<text>", case.text))
 
@@ -126,8 +126,7 @@ def formulas(draw: Callable[[st.SearchStrategy[Any]], Any]) -> str:
     return value(draw(st.integers(1, 3)))
 
 
-@settings(max_examples=35)
-@given(formula=formulas())
+@examples(12, 35, formula=formulas())
 def test_a_printed_formula_is_the_same(formula: str) -> None:
     source = Source("<text>", HEADER + formula)
     if pipeline.check(source, Report(), proved=False) is not None:
@@ -146,8 +145,7 @@ BITS = (r"\frac", r"\sqrt", "{", "}", "(", ")", "_", "^", "Σ", "'", "$$", r"\\"
         "mask ", '"q"', r"\left", r"\widehat", "d_k", "_hat", "\nplan a:\n  x\n")
 
 
-@settings(max_examples=100)
-@given(data=st.data())
+@examples(35, 100, data=st.data())
 def test_what_can_be_read_is_printed_as_itself(data: Any) -> None:
     """Also where it means nothing: some lines of a spec with a few things put in."""
     lines = CORPUS[data.draw(st.sampled_from(sorted(CORPUS)))].splitlines()

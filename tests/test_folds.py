@@ -90,6 +90,7 @@ def test_the_adjoint_is_that_of_differences(row: FoldRow) -> None:
         assert abs(found - (ends[0] - ends[1]) / (2 * step)) < 1e-6 * (1 + abs(found))
 
 
+@pytest.mark.drawn(2)
 @by_name(MONOIDS)
 @pytest.mark.parametrize("backend", ["torch", "triton"])
 def test_every_back_end_has_every_form(row: FoldRow, backend: str) -> None:

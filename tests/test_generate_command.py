@@ -155,6 +155,7 @@ def test_the_tokens_of_transformers_from_its_file(request: pytest.FixtureRequest
 DRAWS = [{}, {"temperature": 1.0}, {"temperature": 0.6, "top_k": 5}, {"temperature": 1.3, "top_p": 0.8, "seed": 4}]
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("options", DRAWS)
 @pytest.mark.parametrize("piece", [3, 1024])
 def test_a_cache_changes_no_token(room: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any],

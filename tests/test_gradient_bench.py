@@ -45,6 +45,7 @@ def tiny(name: str, dtype: str = "float32") -> gradients.Task:
     return gradients.make(case, {key: TINY[key] for key in case.quick[0]}, dtype)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_the_rivals_are_right_or_say_why_not(name: str, dtype: str) -> None:
@@ -126,6 +127,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "8…32" in done.output and "H1 T8 D4" in done.output
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_what_is_derived_is_as_near_as_eager(name: str, dtype: str) -> None:

@@ -158,6 +158,7 @@ def test_compiled_whole_for_any_length() -> None:
         assert all(map(torch.equal, gradients(compiled(given), given), gradients(both(function(**given)), given)))
 
 
+@pytest.mark.whole
 def test_compiled_to_machine_code() -> None:
     function, given = loaded(weighted(True)), heads(dtype=torch.float32)
     compiled = torch.compile(lambda given: both(function(**given)), fullgraph=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from helpers import Arrays, arrays, assert_close, meaning, typed, typed_of
-from programs import CASES, Case
+from programs import CASES, WITH_ROUNDS, Case
 from test_backward import given
 
 from einc.driver.cli import main
@@ -15,7 +15,7 @@ from einc.syntax.printing.show import show
 from einc.transforms.gradients.backward import Derived, derive
 from einc.transforms.gradients.pieces import Piece, pieces
 
-ROUNDS = [c for c in CASES if typed_of(c).repeats]
+ROUNDS = [c for c in CASES if c.name in WITH_ROUNDS]
 
 
 def said(*words: str) -> tuple[int, str]:
@@ -48,6 +48,7 @@ def of_piece(piece: Piece, case: Case) -> Arrays:
     return {key: x if x.dtype.kind == "i" else abs(x) + 0.5 for key, x in arrays(program, case.sizes, ranges).items()}
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("case", ROUNDS, ids=lambda c: c.name)
 def test_the_checker_reads_the_gradient_of_every_piece(case: Case) -> None:
     moved = [piece for piece in pieces(typed_of(case)) if piece.derived.gradients]

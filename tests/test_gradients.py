@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 from helpers import Array, Arrays, arrays, each, meaning, typed, typed_of
-from programs import CASES, Case
+from programs import CASES, DRAWN, WITH_ROUNDS, Case
 
 from einc.ir.programs import Program
 from einc.transforms.gradients.backward import Derived, derive
@@ -64,10 +64,10 @@ def compared(case: Case, sizes: dict[str, int], seed: int = 0) -> None:
         assert abs(got - want) <= 1e-5 * scale, f"d{key}: {got} is derived, {want} is measured"
 
 
-WITHOUT_ROUNDS = [c for c in CASES if not typed_of(c).repeats]
+WITHOUT_ROUNDS = [c for c in CASES if c.name not in WITH_ROUNDS]
 
 
-@each(WITHOUT_ROUNDS, BROKEN)
+@each(WITHOUT_ROUNDS, BROKEN, few=DRAWN)
 def test_gradients_are_those_of_differences(case: Case) -> None:
     compared(case, dict(case.sizes))
 

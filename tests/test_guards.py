@@ -50,6 +50,7 @@ def given(case: Case, program: Program) -> Arrays:
 # values
 
 
+@pytest.mark.drawn(3)
 @seeds(range(200), range(1000))
 def test_every_form_of_a_program_means_the_same(seed: int) -> None:
     case = guarded(seed)
@@ -76,6 +77,7 @@ def test_kernels(seed: int) -> None:
     kernels_agree(guarded(seed), [None, (2, 1)])
 
 
+@pytest.mark.drawn(3)
 @seeds(range(3, 200, 50), range(3, 1000, 5))
 def test_kernels_of_triton(seed: int) -> None:
     case = guarded(seed)
@@ -143,6 +145,7 @@ def gradients_agree(case: Case, backend: str = "torch") -> None:
 
 
 # Those after the range have rows without a point whose scale was differentiated, or taken to be finite.
+@pytest.mark.drawn(3)
 @seeds((*range(0, 200, 16), 6, 103, 242, 258, 335, 510, 555, 729, 830, 860), range(1000))
 def test_gradients(seed: int) -> None:
     gradients_agree(guarded(seed))
@@ -227,6 +230,7 @@ SCALE: dict[str, Of] = {" b_h)": lambda g: g["b"], ") tanh(b_h)": lambda g: g["b
 QUOTIENTS = list(product(SCALE, OVER, WEIGHT, WORTH))
 
 
+@pytest.mark.drawn(2)
 @seeds(range(0, len(QUOTIENTS), 13), range(len(QUOTIENTS)))
 def test_what_scales_a_quotient_of_sums_over_nothing(seed: int) -> None:
     """The slope of a quotient by 0 is infinite, and may not leave a sum without a point: 0 there, it would be NaN."""

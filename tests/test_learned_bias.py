@@ -124,11 +124,13 @@ def test_all_sixteen_are_here() -> None:
     assert len(PATTERNS) == 16
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("name", PATTERNS)
 def test_results(name: str) -> None:
     assert far({"Y": ours(name)(data(name))}, {"Y": twin(name)(data(name))}, 1e-12) == {}
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", PATTERNS)
 def test_gradients(name: str) -> None:
     """Of everything that is real, and the same bits in a second run."""
@@ -137,12 +139,14 @@ def test_gradients(name: str) -> None:
     assert all(torch.equal(got[key], again[key]) for key in got)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", PATTERNS)
 def test_where_the_bias_alone_is_learned(name: str) -> None:
     got, want = (gradients(f, data(name), PATTERNS[name].shapes) for f in (ours(name, grad=True), twin(name)))
     assert far(got, want, 1e-12) == {}
 
 
+@pytest.mark.drawn(5)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("name", PATTERNS)
 def test_gradients_in_the_types_of_training(name: str, dtype: torch.dtype) -> None:
@@ -171,6 +175,7 @@ def test_nothing_of_all_pairs_is_stored(name: str) -> None:
             assert sum(axis.role == "whole" for axis in step.axes if axis.set.cls == "time") < 2
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("name", ["relative_1d", "indirect", "symmetric", "head_gate"])
 def test_gradients_of_the_kernels(name: str) -> None:
     """In Triton's interpreter."""

@@ -64,6 +64,7 @@ def test_what_is_not_the_same_is_not_called(spelling: str) -> None:
     assert calls(OTHER[spelling]) == []
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("heads", [(4, 4), (4, 2), (4, 1), (6, 4)])
 @pytest.mark.parametrize("spelling", SAME)
 def test_the_call_gives_what_the_kernel_gives(spelling: str, heads: tuple[int, int]) -> None:
@@ -96,6 +97,7 @@ EVERYWHERE = HEAD.replace("mask L_{n h t s} : s ≤ t",
 EVERYWHERE += "M_{n h t u} = 1/√D Q_{n h t}^k X_{n h u k}\noutput Y_{n h t}^d = Σ_u softmax_u(M_{n h t u}) Z_{n h u}^d"
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("spelling", ALSO)
 def test_both_halves_in_every_spelling(spelling: str) -> None:
     assert halves(ALSO[spelling]) == [["library/causal"], ["library/causal"]]
@@ -129,6 +131,7 @@ LAID: dict[str, Laid] = {
 }
 
 
+@pytest.mark.drawn(5)
 @pytest.mark.parametrize("laid", LAID)
 @pytest.mark.parametrize("spelling", ALSO)
 @pytest.mark.parametrize(("shape", "groups", "dtype"), [
@@ -215,6 +218,7 @@ def test_a_step_of_something_else_calls_nothing(name: str) -> None:
     assert served(HEAD + OTHER[name]) == []
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("heads", [(4, 4), (4, 2), (4, 1), (6, 4), (1, 1)])
 @pytest.mark.parametrize("name", GENERATED)

@@ -48,6 +48,7 @@ def made(start: int = 0, **more: Any) -> Any:
     return layer().module(**{**SIZES, **more})
 
 
+@pytest.mark.drawn(5)
 @pytest.mark.parametrize("case", [*FILES[::4], *CASES[::9]], ids=lambda case: case.name)
 def test_every_file_may_have_a_class(case: Case) -> None:
     """It is Python, and only a class more."""

@@ -70,6 +70,7 @@ def check(text: str, sizes: dict[str, int], tiles: tuple[int, int] | None, offse
     return plan
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", MOMENTS)
 @pytest.mark.parametrize("tiles", [None, (3, 2), (2, 5), (1, 1)])
 def test_moments_are_carried(name: str, tiles: tuple[int, int] | None) -> None:
@@ -196,6 +197,7 @@ def test_such_differences_take_one_pass() -> None:
     assert sum("_before" in source for source in found) > 18
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("backend", ["torch", pytest.param("cpp", marks=NEEDED)])
 @pytest.mark.parametrize("magnitude, level", [(1e-3, 0), (1.0, 0), (100.0, 0), (1e4, 0), (1.0, 5000)])
 def test_what_is_near_the_maximum_keeps_its_digits(magnitude: float, level: int, backend: str) -> None:
@@ -216,6 +218,7 @@ def test_what_is_near_the_maximum_keeps_its_digits(magnitude: float, level: int,
             assert ((found - want).abs() / want.abs().clamp(min=1e-3)).max() < far[name], name
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("backend", ["torch", pytest.param("cpp", marks=NEEDED)])
 @pytest.mark.parametrize("size", [1, 64, 2048])
 def test_a_maximum_less_another_sum_keeps_its_digits(size: int, backend: str) -> None:

@@ -106,12 +106,14 @@ def suits(launch: Launch, made: Binary) -> None:
         assert made.counts["LDGSTS"] > 0 or made.stages < 2
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("one", specs())
 def test_every_kernel_compiles_and_suits_the_device(one: Case) -> None:
     for launch in started(one, 64):
         suits(launch, binary(launch))
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("name", ["gqa", "decode"])
 def test_wider_heads_suit_the_device(name: str) -> None:
     for launch in started(case(name), 128):
@@ -119,6 +121,7 @@ def test_wider_heads_suit_the_device(name: str) -> None:
             suits(launch, binary(launch))
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", ["decode", "gqa", "two_domains"])
 def test_kernels_that_join_parts_suit_the_device(name: str) -> None:
     joins = [launch for launch in started(case(name), 64, parts=4) if launch.kernel.endswith("_join")]
@@ -127,6 +130,7 @@ def test_kernels_that_join_parts_suit_the_device(name: str) -> None:
         suits(launch, binary(launch))
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize(("name", "heads", "page"), [
     ("gqa", 8, 0), ("gqa", 8, 16), ("mla_rope", 8, 0), ("mla_rope", 128, 0), ("mla_rope", 8, 16),
     ("sliding_window", 8, 0),

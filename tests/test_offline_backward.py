@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 import torch
 from helpers import extent, typed_of
-from programs import FILES, MODELS, Case
+from programs import FILES, MODELS, WITH_ROUNDS, Case
 from test_backends import case
 from test_gradients import derived_of
 from test_offline import TARGET, WHOLE, binary, extents, multiplies, suits
@@ -42,13 +42,14 @@ def started(one: Case, width: int) -> list[Launch]:
 
 
 def specs() -> list[pytest.param]:
-    moving = (one for one in FILES if one.name not in MODELS and not typed_of(one).repeats)
+    moving = (one for one in FILES if one.name not in MODELS and one.name not in WITH_ROUNDS)
     marks = {one.name: [pytest.mark.whole] if one.name not in QUICK.split() else [] for one in FILES}
     for name, why in BROKEN.items():
         marks[name].append(pytest.mark.xfail(strict=True, reason=why))
     return [pytest.param(one, id=one.name, marks=marks[one.name]) for one in moving]
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("one", specs())
 def test_every_product_of_a_gradient_suits_the_device(one: Case) -> None:
     """A tile is found for every kernel; those with products compile to what the device has."""
@@ -66,6 +67,7 @@ def test_gradients_of_wider_heads_suit_the_device(name: str) -> None:
             suits(launch, binary(launch))
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", ["gqa", "preblock", "differential"])
 def test_every_kernel_of_a_gradient_compiles(name: str) -> None:
     for launch in started(case(name), 64):

@@ -11,10 +11,10 @@ from typing import Any
 import opt_einsum
 import pytest
 import torch
-from helpers import arrays, assert_close, called, meaning, plan_of, tensors, typed, typed_of
+from helpers import arrays, assert_close, called, each, examples, meaning, plan_of, tensors, typed, typed_of
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
-from programs import CASES, FILES, Case
+from programs import CASES, DRAWN, FILES, Case
 
 from einc.backends.torch.load import load
 from einc.driver import front, pipeline
@@ -121,8 +121,7 @@ def test_a_name_is_one_thing_in_all_programs_of_a_search(case: Case, draw: st.Da
     assert {key: found for key, found in shapes.items() if len(found) > 1} == {}
 
 
-@settings(max_examples=25)
-@given(layers(), st.data())
+@examples(8, 25, layers(), st.data())
 def test_every_order_runs(case: Case, draw: st.DataObject) -> None:
     """The emitted module of an order, and that of each way it may itself choose from."""
     program = typed(case.text)
@@ -146,10 +145,19 @@ def emitted(module: Module) -> Callable[..., Any]:
     return load(front.emit(module), module.name)
 
 
-CHOOSING = [case for case in CASES if any(isinstance(s, Choose) for s in plan_of(case).steps)]
+# The plans with a choice: named, so that nothing is planned before the first test runs.
+CHOOSING = """
+call cross_attention cross_attention_rope memory_layer mla_decode perceiver shared_logits tanh_gate
+llama_lm nsa""".split()  # noqa: SIM905 - as a list it has twenty quotes
 
 
-@pytest.mark.parametrize("case", CHOOSING, ids=lambda case: case.name)
+@each(CASES, {}, few=DRAWN)
+def test_which_plans_have_a_choice(case: Case) -> None:
+    assert any(isinstance(s, Choose) for s in plan_of(case).steps) == (case.name in CHOOSING)
+
+
+@pytest.mark.drawn(2)
+@each([case for case in CASES if case.name in CHOOSING], {})
 def test_each_way_means_what_the_interpreter_says(case: Case) -> None:
     program = typed_of(case)
     for seed, sizes in enumerate(case.trials()):
@@ -172,8 +180,7 @@ def total(module: Module, sizes: Mapping[str, int]) -> float:
                for s in taken(module, sizes))
 
 
-@settings(max_examples=30)
-@given(layers())
+@examples(10, 30, layers())
 def test_what_is_chosen_costs_no_more_than_what_is_written(case: Case) -> None:
     program = normal(case.text)
     module, before = plan(program), plan_as_written(program)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from helpers import examples
 from hypothesis import strategies as st
 
 import einc
@@ -35,7 +35,6 @@ def test_a_value_that_is_read_twice(term: str) -> None:
     agrees(term)
 
 
-@settings(max_examples=25)
-@given(term=TERMS)
+@examples(10, 25, term=TERMS)
 def test_a_value_that_is_read_often(term: str) -> None:
     agrees(term)

@@ -60,6 +60,7 @@ def function(kind: str, seed: int, grad: bool = False) -> Function:
     return result
 
 
+@pytest.mark.drawn(3)
 @texts(12, 80)
 def test_requests_side_by_side_are_each_as_alone(kind: str, seed: int) -> None:
     """The interpreter and the emitted module, against a plain loop for each request by itself."""
@@ -81,6 +82,7 @@ def test_of_twelve_drawn_texts_most_compile(kind: str) -> None:
     assert 3 * sum(made(kind, seed)[1] is not None for seed in drawn) >= 2 * len(drawn)
 
 
+@pytest.mark.drawn(3)
 @texts(4, 40)
 def test_gradients_go_through_each_request_alone(kind: str, seed: int) -> None:
     """Against autograd through the loops; outputs are weighed anew at each element."""

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
-from helpers import Arrays, arrays
+from helpers import Arrays, arrays, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -283,8 +283,7 @@ def test_a_fork_has_what_it_reads() -> None:
 # caches that nobody has any more
 
 
-@settings(max_examples=40)
-@given(data=st.data())
+@examples(15, 40, data=st.data())
 def test_pages_of_a_cache_that_is_dropped_come_back(data: st.DataObject) -> None:
     """At once, but for those that others hold; and what is left goes on as if it had been freed."""
     file, page = tiny(), data.draw(st.integers(1, 5))

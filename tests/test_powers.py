@@ -20,6 +20,7 @@ def test_only_exponents_that_fall_with_the_distance(spec: str, falls: bool) -> N
     assert ("_normal(" in einc.compile(spec, own=True).source) == falls
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("slope", [0.0, 1.0, 30.0, 1e4])
 @pytest.mark.parametrize("grad", [False, True])
 def test_results_are_those_of_float64(slope: float, grad: bool) -> None:

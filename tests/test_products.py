@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 import torch
-from helpers import arrays, assert_close, called, meaning, tensors, typed
-from hypothesis import given, settings
+from helpers import arrays, assert_close, called, examples, meaning, tensors, typed
 from hypothesis import strategies as st
 
 import einc
@@ -74,6 +73,7 @@ def compiled(body: str, sizes: Iterable[dict[str, int]] = SIZES) -> None:
         assert_close(called(function, program, tensors(inputs), known), want, 1e-12, 1.0)
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("name", PAIRS)
 def test_equal_formulas_mean_the_same_and_cost_the_same(name: str) -> None:
     one, other = PAIRS[name]
@@ -115,12 +115,12 @@ def bodies(draw: st.DrawFn) -> str:
     return f"Σ_k 0.1 ({some(draw(st.integers(1, 3)))}) q_{{t h}}^k (u_{{s h}}^k + c^k)"
 
 
-@settings(max_examples=40)
-@given(body=bodies())
+@examples(15, 40, body=bodies())
 def test_drawn_sums(body: str) -> None:
     compiled(body, SIZES[:2])
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", PAIRS)
 def test_the_gradient(name: str) -> None:
     program, known = typed(text(PAIRS[name][0])), SIZES[0]

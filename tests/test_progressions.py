@@ -7,7 +7,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from test_parse import parsed
 
+from einc.checking.matrices.shapes import alike, parts, plain
 from einc.documents.coverage import Entry
 from einc.driver.reports.coverage import section_of
 from einc.meaning.interpret import interpret
@@ -24,6 +26,18 @@ def draw(*shape: int) -> np.ndarray:
 def last(text: str, side: str = "") -> Entry:
     """The entry of the last display."""
     return entries(text, side)[-1]
+
+
+# what terms have in common
+
+
+def test_what_is_alike_is_the_same_but_for_its_place() -> None:
+    """`alike` stops at the first difference; what it is to say is that both are the same without their places."""
+    texts = ["y_t = x_t + 1/2 x_{t-1}^{2}", "y_t = x_t + 1/2 x_{t-1}^{3}", "z = -∞ + ∞ + log(x_t) (x_t)"]
+    nodes = [node for text in texts for line in parsed(text).statements for c in line.clauses for node in parts(c.body)]
+    same = [(alike(x, y), plain(x) == plain(y)) for x in nodes for y in nodes]
+    assert len(nodes) > 20 and all(got == want for got, want in same)
+    assert sum(got for got, _ in same) > len(nodes), "some stand at two places"
 
 
 # progressions

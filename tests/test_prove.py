@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from helpers import examples
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from programs import CLAIMS
@@ -402,8 +403,7 @@ def test_terms_that_are_stirred_are_proved_equal(data: Any) -> None:
     assert equal(term, other)
 
 
-@settings(max_examples=250, deadline=None)
-@given(st.data())
+@examples(80, 250, st.data())
 def test_nothing_false_is_proved(data: Any) -> None:
     term = data.draw(terms())
     other = spoiled(stirred(term, data.draw), data.draw)
@@ -411,8 +411,7 @@ def test_nothing_false_is_proved(data: Any) -> None:
         assert close(*values(term, other))
 
 
-@settings(max_examples=40, deadline=None)
-@given(expressions(),
+@examples(12, 40, expressions(),
        st.sampled_from(["", ", s ≤ t", ", t = s", " assuming A_{t s} = A_{s t}", " assuming Q_t = A_{t s}"]))
 def test_whatever_can_be_claimed_has_a_verdict(text: str, tail: str) -> None:
     for claim in pipeline.claims(Source("<text>", f"{INDICES}{SMALL}claim {text} + 0 = {text}{tail}"), Report()):

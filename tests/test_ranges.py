@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import arrays, assert_close, called, cut, meaning, tensors, typed
+from helpers import arrays, assert_close, called, cut, examples, meaning, tensors, typed
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -221,8 +221,8 @@ def world_of(make: np.random.Generator, sizes: Mapping[str, int], rising: bool) 
     return World(sizes, {k: np.sort(v, -1) if rising and v.ndim else v for k, v in data.items()})
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
-@given(conditions(), worlds(), st.tuples(st.integers(1, 4), st.integers(1, 4)))
+@examples(100, 250, conditions(), worlds(), st.tuples(st.integers(1, 4), st.integers(1, 4)),
+          suppress_health_check=list(HealthCheck))
 def test_no_tile_is_called_empty_or_full_wrongly(condition: Term, world: World, lengths: tuple[int, int]) -> None:
     judge(condition, world, lengths, Count())
 
@@ -397,6 +397,7 @@ def made(predicate: str) -> tuple[TypedProgram, str, str]:
     return program, front.emit(module), module.name
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("rising", [True, False])
 @pytest.mark.parametrize("predicate", MASKS)
 def test_modules_under_masks_mean_what_the_interpreter_says(predicate: str, rising: bool) -> None:
@@ -435,8 +436,7 @@ def said(term: Term) -> str:
     raise AssertionError(term)
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
-@given(conditions(), st.integers(0, 100), st.booleans())
+@examples(8, 20, conditions(), st.integers(0, 100), st.booleans(), suppress_health_check=list(HealthCheck))
 def test_modules_under_random_masks_mean_what_the_interpreter_says(condition: Term, seed: int, rising: bool) -> None:
     report = Report()
     program = pipeline.check(Source("<text>", DATA.replace("PREDICATE", f"s ≤ t + W, {said(condition)}")), report)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from helpers import examples
 from hypothesis import strategies as st
 from torch.export import export
 
@@ -49,8 +49,7 @@ NUMBERS = st.one_of(st.floats(0, 5.9), st.floats(1, 4.9),
                     st.sampled_from([-1.0, -0.5, 0.0, 7.0, 1e30, -1e30, math.nan, math.inf]))
 
 
-@settings(max_examples=100, deadline=None)
-@given(case=st.sampled_from([(name, False) for name in TEXTS]
+@examples(40, 100, case=st.sampled_from([(name, False) for name in TEXTS]
                             + [(name, True) for name in ("guarded", "summed", "held")]),
        data=st.data())
 def test_the_definition_and_the_kernel_agree_on_what_is_out_of_range(

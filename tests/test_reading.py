@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from helpers import examples
 from hypothesis import strategies as st
 from pylatexenc.latexwalker import LatexEnvironmentNode, LatexMathNode, LatexNode, LatexWalker
 
@@ -329,8 +329,7 @@ PIECES = [
 ]
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=30).map("".join),
+@examples(50, 150, st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=30).map("".join),
        st.sampled_from([".md", ".tex", ".txt"]))
 def test_any_text_is_read(text: str, ending: str) -> None:
     source = Source("p" + ending, text)
@@ -345,8 +344,7 @@ def test_any_text_is_read(text: str, ending: str) -> None:
     damage(source)
 
 
-@settings(max_examples=25, deadline=None)
-@given(st.data())
+@examples(10, 25, st.data())
 def test_any_piece_of_a_paper_is_read(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(PAPERS)))
     text = seed(name).text

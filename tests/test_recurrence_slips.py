@@ -196,6 +196,7 @@ GATED = (HEAD + "index e : feature(E)\ninput g_t^e, w_t^e\nS^{d e} = 0\nfor t in
          "    S'^{d e} = g_t^e S^{d e} + v_t^d w_t^e\n    output o_t^d = Σ_e S'^{d e}\n    S^{d e} ← S'^{d e}\n")
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("gate", [1e10, 1e18, 0.0, -1.0])
 @pytest.mark.parametrize("backend", ["torch", pytest.param("cpp", marks=pytest.mark.skipif(
     not COMPILER, reason="no C++ compiler is found"))])

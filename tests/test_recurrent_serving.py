@@ -117,6 +117,7 @@ def test_a_drawn_text_goes_on(kind: str, seed: int) -> None:
         assert distance(x, want[name], 1.0) <= 1e-9, name
 
 
+@pytest.mark.drawn(3)
 @each
 def test_requests_of_unequal_pasts_share_a_step(case: Case) -> None:
     lengths, more = (3, 8, 1), (2, 1, 4)
@@ -257,6 +258,7 @@ def test_half_precision_keeps_wide_states() -> None:
     assert error(joined(run, parts), whole.double()) <= 1e-2
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("name", ["gla", "gated_deltanet", "mlstm", "rg_lru"])
 def test_triton_goes_on(name: str) -> None:
     case = next(case for case in CASES if case.name == name)

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 import sympy
-from helpers import normal_of, typed
-from hypothesis import given, settings
+from helpers import examples, normal_of, typed
 from hypothesis import strategies as st
 from programs import CLAIMS, FILES
 from referee import DIGITS, Element, Referee, UndecidedError, equal, rationals, small, symbols
@@ -121,8 +120,7 @@ def program_of(*terms_: Term) -> Program:
     return TypedProgram("p", tensors, equations, tuple((k, k) for k in names), {}, {})
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.data())
+@examples(15, 40, st.data())
 def test_a_random_claim_that_is_proved_holds(data: Any) -> None:
     """A term, and itself stirred, perhaps with one thing changed: where their forms are equal, so are the two."""
     term = data.draw(terms(depth=2))
@@ -296,8 +294,7 @@ def test_an_interval_counts_whole_in_every_row(window: int) -> None:
     assert _multiply_adds(program, sizes) == 2 * (_counted(program, sizes) + sizes["D"] * window * (window - 1) // 2)
 
 
-@settings(max_examples=25, deadline=None)
-@given(st.sets(st.sampled_from("abc"), min_size=1), st.sets(st.sampled_from("abc"), min_size=1), st.data())
+@examples(10, 25, st.sets(st.sampled_from("abc"), min_size=1), st.sets(st.sampled_from("abc"), min_size=1), st.data())
 def test_multiply_adds_of_a_random_contraction(left: set[str], right: set[str], data: Any) -> None:
     """Of two factors with any indices, and any of these left over: two flops for each point of all of them."""
     letters = sorted(left | right)

@@ -106,6 +106,7 @@ def dense(name: str, x: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Te
     return (torch.einsum("htd,hsd->hts", x["Q"], x["K"]) * decay) @ x["V"], x["Q"]
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", ADJOINTS)
 @pytest.mark.parametrize(("dtype", "bound"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
 def test_adjoints_are_the_derivatives_of_torch(name: str, dtype: torch.dtype, bound: float) -> None:
@@ -144,6 +145,7 @@ MIRRORED = {
 }
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", MIRRORED)
 def test_what_comes_apart_is_carried_the_other_way(name: str) -> None:
     text = MIRRORED[name].replace("(t - s)", "(u - t)").replace("t - s", "s - t").replace("2 t - 2 s", "2 s - 2 t")
@@ -173,6 +175,7 @@ LEVELS = {
 }
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("end", ["s ≤ t", "s ≥ t"])
 @pytest.mark.parametrize("name", [*DISTANCES, *LEVELS])
 def test_only_distances_stay_together(name: str, end: str) -> None:

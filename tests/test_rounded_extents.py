@@ -43,6 +43,7 @@ def blocks(queries: torch.Tensor, keys: torch.Tensor, length: int) -> torch.Tens
                         for q, row in zip(queries, rows, strict=True)])
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("extent", ["⌈T/B⌉", "⌊T/B⌋", r"\lceil T/B \rceil", "ceil(T/B)", "floor(T / B)", "2 ⌈T/(2 B)⌉"])
 @pytest.mark.parametrize("rows", [1, 4, 17])
 def test_means_of_blocks(extent: str, rows: int) -> None:

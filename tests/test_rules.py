@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import Array, arrays, assert_close, distance, meaning, normal_of, typed_of
+from helpers import Array, arrays, assert_close, distance, each, meaning, normal_of, typed_of
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
-from programs import FILES, Case
+from programs import DRAWN, FILES, Case
 
 from einc.ir.indices import Index, size
 from einc.ir.programs import Equation, NormalProgram, Program, Slot, Tensor
@@ -410,7 +410,8 @@ def shape(program: NormalProgram) -> tuple[object, ...]:
 LONG = ("deepseek_sparse", "deepseek_moe", "gpt2_block")
 
 
-@pytest.mark.parametrize("case", [c for c in FILES if c.name not in LONG], ids=lambda case: case.name)
+@pytest.mark.drawn(2)
+@each([c for c in FILES if c.name not in LONG], {}, few=DRAWN)
 def test_the_order_of_the_rules_does_not_matter(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     usual = normal_of(case)
     sizes = case.sizes

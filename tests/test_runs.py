@@ -36,6 +36,7 @@ def the_only(outputs: dict[str, np.ndarray]) -> np.ndarray:
     return value
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize(("heads", "shared"), SIZES)
 @pytest.mark.parametrize("name", MAPS)
 def test_as_the_interpreter(name: str, heads: int, shared: int) -> None:

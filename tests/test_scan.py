@@ -122,6 +122,7 @@ def values(text: str, sizes: dict[str, int], tiles: tuple[int, int] | None = Non
     return plan
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", STATES)
 @pytest.mark.parametrize("rows", [None, 4, 1])
 def test_what_comes_apart_is_carried(name: str, rows: int | None) -> None:
@@ -141,6 +142,7 @@ WITH_RESULTS = {  # several folds in one pass, one of them of another's result
 }
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", WITH_RESULTS)
 @pytest.mark.parametrize("rows", [None, 4, 1])
 def test_results_that_feed_each_other_are_carried_together(name: str, rows: int | None) -> None:

@@ -94,6 +94,7 @@ SMALL = {"T": 7, "B": 2, "V": 5, "U": 3, "D": 3, "E": 2, "X": 4, "R": 2, "H": 4,
 RANGES = {"w": ("0", "4"), "z": ("0", "3"), "c": ("0", "4"), "C": ("0", "4")}
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("backend", ["torch", "triton"])
 @pytest.mark.parametrize("name", TEXTS)
 def test_sums_over_rows_that_name_an_element(name: str, backend: str) -> None:

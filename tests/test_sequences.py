@@ -79,6 +79,7 @@ def doubles() -> Iterator[None]:
 # the same as a loop over positions
 
 
+@pytest.mark.drawn(2)
 @texts(13, 120)
 def test_a_drawn_text_is_its_loop(kind: str, seed: int) -> None:
     """By the interpreter and by the emitted module, also without positions and at sizes of 1."""
@@ -105,6 +106,7 @@ def slopes(outputs: Mapping[str, torch.Tensor], inputs: Tensors) -> Tensors:
     return dict(zip(real, found, strict=True))
 
 
+@pytest.mark.drawn(3)
 @texts(4, 80)
 def test_a_gradient_is_that_of_the_loop(kind: str, seed: int) -> None:
     found, program = made(kind, seed, True)
@@ -128,6 +130,7 @@ def test_many_positions(seed: int, steps: int) -> None:
     assert worst(got, found.means(inputs, sizes)) <= BOUND
 
 
+@pytest.mark.drawn(3)
 @texts(2, 40, first=200)
 def test_triton_in_its_interpreter(kind: str, seed: int) -> None:
     found, program = made(kind, seed)
@@ -153,6 +156,7 @@ def test_compiled_kernels(kind: str, seed: int) -> None:
     assert worst(got, found.means(inputs, sizes)) <= 3e-4
 
 
+@pytest.mark.drawn(3)
 @texts(8, 100, first=400)
 def test_a_shown_program_means_the_same(kind: str, seed: int) -> None:
     found, program = made(kind, seed)
@@ -256,6 +260,7 @@ BAD = {
 }
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("text", BAD)
 def test_what_is_refused_has_a_code_and_a_place(text: str) -> None:
     problems = [p for p in einc.check(HEAD + "input x_t, a_t, V_t^d\n" + text) if p.code.startswith("E")]
@@ -333,6 +338,7 @@ COMMANDS = [["check"], ["show"], ["show", "--explicit"], ["derive"], ["derive", 
             ["compile", "-o", "out.py"], ["compile", "--grad", "-o", "out.py"], ["fmt"]]
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", RIGHT)
 def test_every_command_takes_it(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -364,6 +370,7 @@ def alike(text: str, given: Tensors, sizes: dict[str, int], want: Tensors) -> No
     assert worst(got, want) <= BOUND
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("seed", [*range(12), *(pytest.param(n, marks=pytest.mark.whole) for n in range(12, 160))])
 def test_affine_states_are_written_without_a_state(seed: int) -> None:
     """`einc derive` prints a triangular system over positions: a text that compiles and gives the same."""
@@ -444,6 +451,7 @@ def backwards(given: Tensors, program: TypedProgram) -> Tensors:
             for key, x in given.items()}
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("seed", [*range(8), *(pytest.param(n, marks=pytest.mark.whole) for n in range(8, 80))])
 def test_rounds_from_the_last_position(seed: int) -> None:
     """They give what rounds upwards give of positions in the other order, and so do their gradients."""

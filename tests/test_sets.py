@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from helpers import Arrays, arrays, assert_close, called, meaning, plan_of, tensors, typed
-from hypothesis import given, settings
+from helpers import Arrays, arrays, assert_close, called, examples, meaning, plan_of, tensors, typed
 from hypothesis import strategies as st
 from programs import FILES
 from triton_modes import interpreted, tiled
@@ -143,8 +142,7 @@ def test_a_block_gives_a_set_its_index() -> None:
     assert_close(run(block, given, sized(5, 2)), run(plain, given, sized(5, 2)))
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.integers(1, 5), st.integers(0, 4),
+@examples(15, 40, st.integers(1, 5), st.integers(0, 4),
        st.sampled_from(["s ≤ t", "s < t", "s ≤ t, s > t - 3", "s ≤ t, mod(s, 2) = 0"]),
        st.data())
 def test_random_domains(steps: int, count: int, domain: str, data: st.DataObject) -> None:

@@ -66,12 +66,14 @@ TEXTS = {
 }
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_program_means_the_same_at_all_extents(name: str) -> None:
     agrees(typed(HEAD + TEXTS[name]), {}, [{"U": 4, "W": 2, "J": 2, "G": 3, **trial} for trial in ALL], [(3, 4)],
            triton=True)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("mask", [pytest.param(m, marks=[pytest.mark.whole] * (n % 5 > 0))
                                   for n, m in enumerate([*SPANS, *REACH])])
 def test_masks_mean_the_same_where_tiles_cut_them(mask: str) -> None:

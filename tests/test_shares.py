@@ -123,6 +123,7 @@ def function_of(case: Case, ordered: bool, tiles: Tiles | None) -> Function:
     return load(cut(text, tiles) if tiles else text, plan_of(case).name)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("ordered", [True, False])
 @each
 def test_shares_are_what_the_interpreter_says(case: Case, ordered: bool) -> None:
@@ -181,6 +182,7 @@ def kernels_agree(case: Case, trials: Sequence[tuple[int, Tiling | None]]) -> No
         assert all(torch.equal(a, b) for a, b in zip(found[0].values(), found[1].values(), strict=True))
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.usefixtures("interpreter")
 @each
 def test_kernels_leave_the_same_shares(case: Case) -> None:

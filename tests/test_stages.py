@@ -9,7 +9,7 @@ from functools import reduce
 
 import pytest
 from helpers import assert_close, each, inputs_at, meaning, normal_of, plan_of, source_of, turn, typed, typed_of, wanted
-from programs import CASES, FILES, SPEC_SIZES, Case
+from programs import CASES, DRAWN, FILES, SPEC_SIZES, WITH_ROUNDS, Case
 
 from einc.ir.indices import Extent, Index, IndexSet, number, size
 from einc.ir.plan import Contract, Kernel, Leaf, Let, Map, Module, leaves
@@ -50,6 +50,11 @@ def test_every_spec_is_tried() -> None:
     assert {case.name for case in FILES} == set(SPEC_SIZES)
 
 
+@each(CASES, {}, few=DRAWN)
+def test_which_programs_have_rounds(case: Case) -> None:
+    assert bool(typed_of(case).repeats) == (case.name in WITH_ROUNDS)
+
+
 def test_a_condition_is_read_under_those_beside_it() -> None:
     typed("index t, s : time(T)\ninput doc_t : int\noutput y_t = Σ_{s ≤ t, doc_s = doc_t} 1")
 
@@ -57,12 +62,12 @@ def test_a_condition_is_read_under_those_beside_it() -> None:
 # one meaning
 
 
-@each(CASES, NORMAL)
+@each(CASES, NORMAL, few=DRAWN)
 def test_normal_means_what_typed_means(case: Case) -> None:
     assert_same(normal_of(case), case)
 
 
-@each(CASES, UNFOLDED)
+@each(CASES, UNFOLDED, few=DRAWN)
 def test_normal_is_normal(case: Case) -> None:
     assert all(map(is_normal, normal_of(case).equations))
 
@@ -81,13 +86,14 @@ def test_what_is_not_normal() -> None:
 # text that reads back
 
 
-@each(CASES, SHOWN_TYPED)
+@pytest.mark.drawn(3)
+@each(CASES, SHOWN_TYPED, few=DRAWN)
 @SHOWN
 def test_typed_parses_back(case: Case, explicit: bool) -> None:
     assert_same(typed(show(typed_of(case), explicit)), case, every=False)
 
 
-@each(CASES, SHOWN_NORMAL, every=3)
+@each(CASES, SHOWN_NORMAL, every=2, few=DRAWN)
 @SHOWN
 def test_normal_parses_back(case: Case, explicit: bool) -> None:
     assert_same(typed(show(normal_of(case), explicit)), case, every=False)

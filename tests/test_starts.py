@@ -89,6 +89,7 @@ for t in -2..T:
 }
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("backend", ["torch", "cpp"])
 @pytest.mark.parametrize("name", TEXTS)
 def test_what_is_compiled_means_the_text(name: str, backend: str) -> None:
@@ -111,6 +112,7 @@ def test_the_kernels_of_triton(name: str) -> None:
     assert_close(got, meaning(program, inputs, sizes), 1e-12, 1.0)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", [x for x in TEXTS if x != "chosen elements"])
 def test_gradients(name: str) -> None:
     text, sizes = TEXTS[name]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conftest import chosen, share
+from conftest import chosen, drawn, share
 
 from bench import mutants
 
@@ -23,6 +23,14 @@ def test_shares_are_all_of_the_slow_tests_and_nothing_else() -> None:
 def test_without_a_share_all_run_or_the_quick_ones() -> None:
     assert [chosen("x", marked, asked) for asked in (None, "all")
             for marked in (False, True)] == [True, False, True, True]
+
+
+def test_a_draw_has_one_of_so_many_and_always_one() -> None:
+    def runs(count: int, *mark: int) -> list[int]:
+        return [n for n in range(count) if drawn(n, count, *mark)]
+
+    assert (runs(9, 4), runs(9, 4, 3), runs(1, 4), runs(1, 4, 3)) == ([0, 4, 8], [3, 7], [0], [0])
+    assert all(runs(count, every, first) for count in range(1, 9) for every in range(1, 9) for first in range(9))
 
 
 @pytest.mark.parametrize("text", ["0/3", "4/3", "1", "1/", "a/b", "-1/3", "tests/test_x.py", ""])

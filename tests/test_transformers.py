@@ -73,6 +73,7 @@ def close(a: torch.Tensor, b: torch.Tensor) -> bool:
     return torch.allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("present", [None, LEFT, RIGHT], ids=["whole", "left", "right"])
 @torch.no_grad()
 def test_a_model_gives_what_it_gave(trial: SimpleNamespace, present: torch.Tensor | None) -> None:
@@ -81,6 +82,7 @@ def test_a_model_gives_what_it_gave(trial: SimpleNamespace, present: torch.Tenso
     assert close(got[there == 1], want[there == 1]) and bool(got.isfinite().all())
 
 
+@pytest.mark.drawn(3)
 def test_gradients_are_its_own(trial: SimpleNamespace) -> None:
     def step(model: Any) -> torch.Tensor:
         model.zero_grad()
@@ -215,6 +217,7 @@ def test_what_a_model_says_goes_where_register_says(kind: str, more: dict[str, A
 LLAMA, SPEC = ("Llama", {}), ("gqa", {})
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize(("model", "spec", "call", "said"), [
     (("Llama", {"attention_dropout": 0.1}), SPEC, lambda m: m.train()(ids),
      "the model drops weights by chance (`dropout`)"),

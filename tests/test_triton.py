@@ -20,6 +20,8 @@ from helpers import (
     called,
     distance,
     each,
+    each_in_turn,
+    examples,
     inputs_at,
     meaning,
     module_of,
@@ -33,7 +35,7 @@ from helpers import (
 )
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
-from programs import CASES, FILES, MODELS, Case
+from programs import CASES, DRAWN, FILES, MODELS, Case
 from random_programs import cascades, contractions
 from test_backends import (
     EAGER,
@@ -43,6 +45,7 @@ from test_backends import (
     OPERATORS,
     PLACES_OF_NAMES,
     QUICK,
+    TYPES,
     case,
     distances,
     expanded,
@@ -102,7 +105,7 @@ def means(case: Case, every: bool) -> None:
                 assert_close(got, wanted(case, n), NEAR)
 
 
-@each(CASES, BROKEN)
+@each(CASES, BROKEN, few=DRAWN)
 def test_kernels_mean_what_the_interpreter_says(case: Case) -> None:
     """One function for all sizes, whatever the tiles."""
     means(case, every=False)
@@ -114,7 +117,7 @@ def test_kernels_mean_it_at_all_sizes(case: Case) -> None:
     means(case, every=True)
 
 
-@each([one for one in CASES if one.name not in MODELS], BROKEN, every=3)
+@each([one for one in CASES if one.name not in MODELS], BROKEN, every=3, few=DRAWN)
 def test_any_strides_will_do_and_inputs_stay(case: Case) -> None:
     program = typed_of(case)
     usual = tensors(arrays(program, case.sizes, case.ranges))
@@ -126,7 +129,7 @@ def test_any_strides_will_do_and_inputs_stay(case: Case) -> None:
     assert all(torch.equal(inputs[key], before[key]) for key in inputs)
 
 
-@each(LAYERS[::3], {})
+@each(LAYERS, {}, every=2, few=DRAWN)
 def test_no_result_shares_memory(case: Case) -> None:
     program = typed_of(case)
     inputs = overlapping(tensors(arrays(program, case.sizes, case.ranges)))
@@ -138,11 +141,8 @@ def test_no_result_shares_memory(case: Case) -> None:
     assert len(set(own)) == len(own) and not set(own) & given
 
 
-@pytest.mark.parametrize(("case", "dtype"), [
-    *(pytest.param(one, torch.bfloat16, id=f"{one.name}-bfloat16") for one in LAYERS),
-    *(pytest.param(one, torch.float32, id=f"{one.name}-float32") for one in LAYERS[::4]),
-    *(pytest.param(one, torch.float16, id=f"{one.name}-float16") for one in LAYERS[1::4]),
-])
+@pytest.mark.drawn(2)
+@each_in_turn(LAYERS, "dtype", TYPES, few=DRAWN)
 def test_a_narrower_type_is_as_near_as_with_torch(case: Case, dtype: torch.dtype) -> None:
     """In the type of the data, and not much farther from the meaning than what torch's own operations reach in it."""
     program = typed_of(case)
@@ -159,7 +159,7 @@ def test_a_narrower_type_is_as_near_as_with_torch(case: Case, dtype: torch.dtype
         assert far <= max(3 * allowed, least), (key, far, allowed)
 
 
-@each(LAYERS[::3], {})
+@each(LAYERS, {}, every=2, few=DRAWN)
 def test_narrow_products_are_as_near(case: Case) -> None:
     module = front.plan(typed_of(case), Choices(narrow=True))
     function = tiled(front.emit(module, "triton"), module.name, choice(SMALL))
@@ -172,6 +172,7 @@ def test_narrow_products_are_as_near(case: Case) -> None:
         assert far <= max(3 * allowed, 0.02)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize(("name", "dtype", "fudge"), [
     pytest.param(name, dtype, fudge, marks=[pytest.mark.whole] * ((n + m) % 2))
     for n, name in enumerate(EAGER) for m, (dtype, fudge) in enumerate([(torch.float32, 10), (torch.bfloat16, 1.3)])
@@ -209,6 +210,7 @@ def agrees(one: Case, sizes: dict[str, int], tiles: Mapping[str, Tiling] | None 
     return got
 
 
+@pytest.mark.drawn(5)
 @pytest.mark.parametrize("width", [1, 17, 64, 80, 96, 192])
 @pytest.mark.parametrize("name", ["sdpa", "decode", "online_softmax", "linear", "attention_backward"])
 def test_any_width(name: str, width: int) -> None:
@@ -217,12 +219,14 @@ def test_any_width(name: str, width: int) -> None:
     agrees(case(name), sizes)
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("sizes", [(0, 5), (1, 1), (1, 40), (5, 33), (33, 33), (17, 64), (16, 16)], ids=str)
 @pytest.mark.parametrize("name", ["decode", "mla_decode", "full"])
 def test_rows_and_columns_of_any_number(name: str, sizes: tuple[int, int]) -> None:
     agrees(case(name), {**case(name).sizes, "T": sizes[0], "S": sizes[1]}, SMALL)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("groups", [(8, 8), (8, 2), (8, 1), (5, 2), (1, 1)], ids=str)
 @pytest.mark.parametrize("steps", [1, 20])
 def test_heads_in_groups(groups: tuple[int, int], steps: int) -> None:
@@ -279,6 +283,7 @@ def attempt(one: Case, bound: float, choices: tuple[Mapping[str, Tiling] | None,
         assert_close(got, expected, bound, least=1.0)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("fold", ["Σ", "max"])
 @pytest.mark.parametrize("up", ["h ≤ s", "s ≤ h", "s < h"])
 @pytest.mark.parametrize("rows", ["s ≥ t", "s ≤ t", "doc_s = doc_t", "s ≠ t"])
@@ -303,6 +308,7 @@ def failure(bodies: Sequence[str]) -> str:
     return ""
 
 
+@pytest.mark.drawn(4)
 @each(OPERATORS, {})
 def test_every_operation_on_every_kind_of_operand(case: Case) -> None:
     """On its own, and along an index that is folded: reals, whole numbers, positions,
@@ -326,15 +332,13 @@ def test_every_operation_on_every_kind_of_operand(case: Case) -> None:
 # random programs
 
 
-@settings(max_examples=15, deadline=None, phases=QUICK)
-@given(cascades())
+@examples(6, 15, cascades(), phases=QUICK)
 def test_random_cascades(case: Case) -> None:
     note(f"{case.text}\n{case.sizes}")
     attempt(case, NEAR)
 
 
-@settings(max_examples=10, deadline=None, phases=QUICK)
-@given(contractions())
+@examples(4, 10, contractions(), phases=QUICK)
 def test_random_contractions(case: Case) -> None:
     note(f"{case.text}\n{case.sizes}")
     attempt(case, NEAR, (SMALL, None))
@@ -396,7 +400,7 @@ def test_a_statement_on_several_lines_goes_or_stays(reads: str) -> None:
 # what a file is
 
 
-@pytest.mark.parametrize("case", FILES, ids=lambda case: case.name)
+@each(FILES, {}, few=DRAWN)
 def test_a_module_imports_torch_and_triton_alone(case: Case) -> None:
     tree = ast.parse(triton_of(case))
     found = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
@@ -410,6 +414,7 @@ WORDS = ["tl", "torch", "rows", "programs", "program", "phase", "first", "DTYPE"
          "s_from", "x_tile", "fold", "T", "t"]
 
 
+@pytest.mark.drawn(4)
 @pairs_in_turn("word, place", WORDS, PLACES_OF_NAMES, every=4)
 def test_a_name_hides_nothing_that_the_module_needs(word: str, place: str) -> None:
     text = "index t, s : time(T)\n" + PLACES_OF_NAMES[place].format(word)

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from helpers import arrays, assert_close, called, each, meaning, tensors, typed, typed_of
-from hypothesis import given, settings
+from helpers import arrays, assert_close, called, each, examples, meaning, tensors, typed, typed_of
 from hypothesis import strategies as st
-from programs import Case
+from programs import DRAWN, Case
 from test_backends import QUICK
 from test_serving import GROWING, LATER, SLOW, expected, stepwise
 from triton_modes import interpreted, space, tiled
@@ -51,7 +50,7 @@ def served(case: Case, tiles: dict[str, tuple[int, int, int, int]] | None) -> Co
     return Compiled(typed_of(case), plan, source, function, prefill=space(unwrap(function))["prefill"])
 
 
-@each(STEPPING, {}, every=3, slow=SLOW)
+@each(STEPPING, {}, every=2, slow=SLOW, few=DRAWN)
 def test_steps_are_the_whole(case: Case) -> None:
     """In small tiles, the pass of each shared by three programs; slow ones in the tiles of the file."""
     sizes = {**case.sizes, "T": 9}
@@ -97,9 +96,8 @@ def shared_pass(domain: str, outputs: str) -> tuple[TypedProgram, str]:
     return program, source
 
 
-@settings(max_examples=40, phases=QUICK)
-@given(st.sampled_from(DOMAINS), st.sampled_from(OUTPUTS), st.integers(1, 5), st.integers(0, 70), st.integers(2, 9),
-       st.integers(0, 99))
+@examples(16, 40, st.sampled_from(DOMAINS), st.sampled_from(OUTPUTS), st.integers(1, 5), st.integers(0, 70),
+          st.integers(2, 9), st.integers(0, 99), phases=QUICK)
 def test_parts_of_a_pass_are_joined_to_the_whole(domain: str, outputs: str, rows: int, length: int, parts: int,
                                                  seed: int) -> None:
     """Any number of parts, for any number of points: parts without a point are neutral, of which all may be."""
@@ -172,6 +170,7 @@ def scattered(made: Compiled, page: int, length: int, ordered: bool = False) -> 
     return replace(made, prefill=lambda *, chunk, pool, **given: (made.function(cache, **given), cache))
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize(("case", "page"), [
     pytest.param(case, page, id=f"{case.name}-{page}",
                  marks=[pytest.mark.whole] * (case.name not in PAGED.split() or page != 3))

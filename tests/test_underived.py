@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from helpers import examples
 from hypothesis import strategies as st
 from torch.export import export
 from torch.utils.checkpoint import checkpoint
@@ -41,8 +41,8 @@ MANY, SINGLE = made(TEXT), made()
 GIVEN = {"x": torch.randn(4, 3), "M": torch.randn(3), "w": torch.arange(4)}
 
 
-@settings(max_examples=40, deadline=None)
-@given(asking=st.sets(st.sampled_from(["x", "M"])), on=st.booleans(), used=st.sets(st.sampled_from("zyl"), min_size=1),
+@examples(15, 40, asking=st.sets(st.sampled_from(["x", "M"])), on=st.booleans(),
+          used=st.sets(st.sampled_from("zyl"), min_size=1),
        wide=st.booleans(), whole=st.booleans())
 def test_who_differentiates_is_told(asking: set[str], on: bool, used: set[str], wide: bool, whole: bool) -> None:
     """Whichever inputs ask for gradients and whichever results are used; where none asks results are as they were."""

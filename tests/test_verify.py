@@ -148,6 +148,7 @@ FAULTS = [
 ]
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize(("name", "fault"), FAULTS, ids=[f"{name}-{fault.__name__}" for name, fault in FAULTS])
 def test_a_fault_is_found(name: str, fault: Callable[[Module], Module]) -> None:
     verify(plan(name))

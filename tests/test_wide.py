@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import Arrays, Outputs, arrays, called, distance, meaning, tensors, typed
+from helpers import Arrays, Outputs, arrays, called, distance, examples, meaning, tensors, typed
 from hypothesis import given, settings
 from programs import SPECS, Case
 from random_programs import cascades, contractions
@@ -104,8 +104,7 @@ def test_cascades_in_half_precision(backend: str, one: Case) -> None:
     runs_in_halves(one, backend)
 
 
-@settings(phases=QUICK, max_examples=50, deadline=None)
-@given(contractions())
+@examples(15, 50, contractions(), phases=QUICK)
 def test_contractions_in_half_precision(one: Case) -> None:
     runs_in_halves(one, "torch")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from einc.checking.declarations.names import size_name
 from einc.checking.declarations.sets import extent_of
-from einc.checking.matrices.shapes import is_name, plain, quotient
+from einc.checking.matrices.shapes import alike, is_name, quotient
 from einc.errors.report import Problem, Span
 from einc.ir.indices import Extent, number
 from einc.syntax import tree as s
@@ -142,7 +142,7 @@ def _merged(terms: tuple[Any, ...], letter: str, after: int, start: int) -> tupl
     and the sizes that tell how many terms these have. Raises _NotListed.
     """
     first = terms[0]
-    if all(plain(x) == plain(first) for x in terms[1:]):
+    if all(alike(x, first) for x in terms[1:]):
         return first, frozenset()
     if all(type(x) is type(first) for x in terms) and not isinstance(first, s.Word | s.Number):
         try:

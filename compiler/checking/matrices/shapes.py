@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cache
 from typing import assert_never
 
 from einc.checking.declarations.names import Name, size_name
@@ -145,10 +146,12 @@ def shapes_of(symbol: Symbol) -> tuple[Shape, ...]:
 
 def parts(node: s.Expression) -> Iterator[s.Expression]:
     """An expression and everything in it, what stands in scripts too."""
-    yield node
-    scripts = node.scripts if isinstance(node, s.Scripted) else ()
-    for x in (*within(node), *(k.content for k in scripts if k.content is not None)):
-        yield from parts(x)
+    left = [node]
+    while left:
+        node = left.pop()
+        yield node
+        scripts = node.scripts if isinstance(node, s.Scripted) else ()
+        left += reversed((*within(node), *(k.content for k in scripts if k.content is not None)))
 
 
 def within(node: s.Expression) -> tuple[s.Expression, ...]:
@@ -223,6 +226,23 @@ def plain(node: object) -> object:
     """An expression without places, which two readings of one equation share where they are the same."""
     if isinstance(node, tuple):
         return tuple(map(plain, node))
-    if is_dataclass(node):
-        return type(node), *(plain(getattr(node, f.name)) for f in fields(node) if f.name != "span")
-    return node
+    told = _told(type(node))
+    return node if told is None else (type(node), *(plain(getattr(node, name)) for name in told))
+
+
+def alike(one: object, other: object) -> bool:
+    """Whether two expressions are the same `plain` ones, asked up to the first thing in which they differ."""
+    if one is other:
+        return True
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return len(one) == len(other) and all(map(alike, one, other))
+    told = _told(type(one))
+    return one == other if told is None else all(alike(getattr(one, name), getattr(other, name)) for name in told)
+
+
+@cache
+def _told(kind: type) -> tuple[str, ...] | None:
+    """The fields of a kind of expression but its place; None for what is no expression."""
+    return tuple(f.name for f in fields(kind) if f.name != "span") if is_dataclass(kind) else None
