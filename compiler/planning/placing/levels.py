@@ -70,6 +70,11 @@ class Placed:
         """The states in which an equation reads a tensor."""
         return tuple(cutting.cuts[target].needs.get(key, WHOLE) for cutting in self.cuttings)
 
+    def reads(self, equation: Equation) -> tuple[str, ...]:
+        """What an equation reads, and what says whose its addends are."""
+        beside = (key for cut in self.cuts(equation.target) for key in cut.needs)
+        return tuple(dict.fromkeys((*(read.tensor for read in equation.elements), *beside)))
+
     @property
     def moves(self) -> tuple[tuple[int, Move], ...]:
         """Every collective with its level; slices send nothing and are not among them."""
@@ -131,7 +136,7 @@ class _Schedule:
         """The program with its levels and arrivals."""
         for e in self.of.program.equations:
             self.level[e.target] = max((self.arrive(key, self.of.needs(e.target, key), f"{e.target} reads it")
-                                        for key in self.of.cuttings[0].cuts[e.target].needs), default=0)
+                                        for key in self.of.reads(e)), default=0)
         for key, states in self.of.ends.items():
             self.arrive(key, states, "returned")
         self.sink()
@@ -174,7 +179,7 @@ class _Schedule:
         pinned |= {s.chosen for s in moved_too if isinstance(s, Owned)}
         readers: dict[str, list[str]] = {}
         for e in self.of.program.equations:
-            for key in self.of.cuttings[0].cuts[e.target].needs:
+            for key in self.of.reads(e):
                 readers.setdefault(key, []).append(e.target)
 
         def latest(key: str) -> int:

@@ -50,7 +50,8 @@ def multiple(of: IndexSet, axis: Axis, sizes: Mapping[str, int]) -> None:
     if extent.denominator == 1 and extent % ranks == 0:
         return
     below = int(extent // ranks) * ranks
-    would = " or ".join(str(n) for n in (below, below + ranks) if n)
+    first, second = [n for n in (below, below + ranks, below + 2 * ranks) if n][:2]
     said = f"{of.extent} = {extent}" if of.extent.sizes else f"an extent of {extent}"
+    name = of.extent if of.extent.sizes else "it"
     raise Refused("multiple", f"{said} is no multiple of {axis.name} = {ranks}, so it cannot be cut over {axis.name}",
-                  f"give it another extent, {would}, or {axis.name} other ranks")
+                  f"{name} = {first} would do, or {second}; or give {axis.name} other ranks")
