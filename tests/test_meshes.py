@@ -193,3 +193,14 @@ def test_a_gradient_is_given_what_the_program_leaves() -> None:
     want = meaning(found.backward.program, saved, sizes)
     got = Ranks(found.backward, sizes).run(saved)
     assert max(distance(got[key], want[key]) for key in want) < 1e-10
+
+
+def test_what_all_devices_do_is_a_spec(file: Path, tmp_path: Path) -> None:
+    file.write_text(HEADS + "plan gathered:\n    shard t over g, pass s by gather\n", encoding="utf-8")
+    for words in (("--mesh", "cp=2"), ("--plan", "tp", "--grad"), ("--plan", "tp,gathered", "--mesh", "g=2,tp=2")):
+        done = CliRunner().invoke(main, ["derive", str(file), *words])
+        assert done.exit_code == 0 and "index p : rank(" in done.output
+        (tmp_path / "b.ein").write_text(done.output, encoding="utf-8")
+        assert CliRunner().invoke(main, ["check", str(tmp_path / "b.ein")]).exit_code == 0
+    refused = CliRunner().invoke(main, ["derive", str(file), "--mesh", "dp=2"])
+    assert refused.exit_code == 1 and "no `shard` says" in refused.output

@@ -9,14 +9,18 @@ from itertools import permutations
 from random import Random
 
 import pytest
-from helpers import typed, typed_of
-from placing_cases import BY_NAME, EXACT, REFUSED, axes, cases, half, programs, refusal, tried
+from helpers import Arrays, distance, meaning, typed, typed_of
+from placing_cases import BY_NAME, EXACT, REFUSED, Half, axes, cases, half, programs, refusal, tried
 from programs import FILES, Case
 
 from einc.driver import pipeline
+from einc.driver.commands.sizes import asked
 from einc.ir.indices import Extent, number, size
+from einc.ir.programs import NormalProgram, Program, TypedProgram
 from einc.planning.placing import Axis, Refused, placed
 from einc.planning.placing.local import Local
+from einc.planning.placing.together import together
+from einc.syntax.printing.show import show
 
 Meet = tuple[str, str, str] | None
 
@@ -153,6 +157,40 @@ def test_the_ranks_of_a_mesh_make_what_one_makes(name: str, grad: bool) -> None:
     program = typed_of(BY_NAME[spec])
     assert half(BY_NAME[spec], {**BY_NAME[spec].sizes, **SIZES, **program.sizes}, grad).error(
         axes(program, mesh, cut, meet)) < EXACT
+
+
+def read_back(program: NormalProgram) -> TypedProgram:
+    """The program of the text that is printed of another."""
+    return typed(show(program), "ranks.ein")
+
+
+def whole(program: Program, found: Half) -> Arrays:
+    """What the program of all ranks makes; of a size that no tensor fixes a rank has half."""
+    parts = {name: found.sizes[name.rpartition("_")[0]] // 2 for name in asked(program) if name not in found.sizes}
+    return meaning(program, found.given, {**found.sizes, **parts})
+
+
+@pytest.mark.parametrize("name", MESHES)
+@pytest.mark.parametrize("grad", [False, True], ids=["forward", "gradient"])
+def test_all_ranks_are_one_spec(name: str, grad: bool) -> None:
+    """The text that is printed of them reads back, and makes what is made on one device."""
+    spec, mesh, cut, meet = MESHES[name]
+    program = typed_of(BY_NAME[spec])
+    found = half(BY_NAME[spec], {**BY_NAME[spec].sizes, **SIZES, **program.sizes}, grad)
+    made = whole(read_back(together(found.on(axes(program, mesh, cut, meet)))), found)
+    assert max(distance(made[key], one, 1e-3) for key, one in found.made.items()) < EXACT
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("case", [pytest.param(c, id=c.name) for c in CUT])
+@pytest.mark.parametrize("grad", [False, True], ids=["forward", "gradient"])
+def test_all_ranks_of_every_spec_are_one_program(case: Case, grad: bool) -> None:
+    """For every letter; whether the text of each reads back is not said."""
+    for one in cases(case, grad):
+        found = tried(case, [one], grad)
+        if not isinstance(found, str):
+            made = whole(together(found.on([Axis("p", 2, (one,))])), found)
+            assert max(distance(made[key], x, 1e-3) for key, x in found.made.items()) < EXACT, str(one)
 
 
 def test_groups_of_heads_stay_on_their_rank_for_all_sizes() -> None:

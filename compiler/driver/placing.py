@@ -16,6 +16,8 @@ from einc.ir.programs import Program, TypedProgram
 from einc.ir.requested import WAYS, Cut, Wanted
 from einc.planning.placing import Axis, Meeting, Placed, Refused, Way, placed
 from einc.planning.placing.states import States
+from einc.planning.placing.together import together
+from einc.syntax.printing.show import show
 from einc.transforms.gradients.backward import Derived, derive
 
 
@@ -54,6 +56,15 @@ def on_mesh(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int
         raise EincError([Problem(refused.said, helps=(Help(refused.help),))]) from None
     except Problem as problem:
         raise EincError([problem]) from None
+
+
+def on_all(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int], grad: bool = False) -> str:
+    """The program, or its gradient, on all ranks of a mesh as one spec. EincError as for `on_mesh`."""
+    found = on_mesh(program, plans, ranks, {}, grad)
+    one = found.backward or found.forward
+    said = ", ".join(f"{axis.name} = {axis.ranks}" for axis in found.mesh) or "one device"
+    what = f"The gradient of {program.name}" if grad else program.name
+    return f"# {what} on {said}: what is each device's own has its number.\n{show(together(one))}"
 
 
 def _over(program: Program, ranks: Mapping[str, int]) -> Iterator[str]:

@@ -363,8 +363,9 @@ class _Work:
 def _no_meeting(target: str, both: list[Letter], meeting: Meeting) -> Refused:
     """What is said of an equation that has no letter by which it could be cut instead."""
     names = " and ".join(x.index.name for x in both)
-    return Refused("meeting", f"`{target}` has {names}, which are of one set, and no letter of {meeting.by}: "
-                   f"it cannot be cut by that instead", f"say `pass {meeting.letter} by gather`, or `by merge`")
+    return Refused("meeting", f"`{target}` has {names}, which are of one set, and no letter of {meeting.by} "
+                   f"that is not cut yet: it cannot be cut by that instead",
+                   f"say `pass {meeting.letter} by gather`, or `by merge`")
 
 
 def _instead(old: Read, new: Read, term: Term) -> Term:

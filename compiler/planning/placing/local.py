@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Protocol
 
 from einc.ir.draft import unused
-from einc.ir.indices import Index, IndexSet, number
+from einc.ir.indices import Extent, Index, IndexSet, number
 from einc.ir.programs import Equation, NormalProgram, Tensor
 from einc.ir.sums import added
 from einc.ir.terms import (
@@ -29,13 +30,41 @@ from einc.ir.terms import (
     both,
     children,
     const,
+    free_indices,
     rebuild,
 )
+from einc.ir.terms import Part as DirectPart
 from einc.planning.analysis.cost import volume
 from einc.planning.placing.cuts import Cut, Letter
 from einc.planning.placing.levels import Placed
 from einc.planning.placing.linear import once
 from einc.planning.placing.states import Axis, Part, States, cut_slots
+
+
+class Ranks(Protocol):
+    """Whose program an equation is written for: of one rank, or of all at once."""
+
+    of: Placed
+
+    def name(self, key: str, states: States) -> str:
+        """The name of a tensor in some states."""
+        ...
+
+    def lead(self, states: States) -> tuple[Term, ...]:
+        """The first subscripts of a tensor in some states: the ranks, where it is one tensor for all."""
+        ...
+
+    def before(self, axis: Axis, of: Extent) -> Term:
+        """How many elements the ranks before this one have."""
+        ...
+
+    def first(self, axis: Axis) -> Term:
+        """The condition that this is the first rank."""
+        ...
+
+    def element(self, axis: Axis, index: Index, own: Index) -> Term | None:
+        """An element of a set by the letter that runs over the rank's part of it, `own`; None for its number."""
+        ...
 
 
 @dataclass
@@ -62,6 +91,22 @@ class Local:
                                          slots=cut_slots(tensor.slots, states, self.of.mesh),
                                          role=tensor.role if made else "local")
         return self.names[key, states]
+
+    def lead(self, states: States) -> tuple[Term, ...]:
+        """None: each rank has a tensor of its own."""
+        return ()
+
+    def before(self, axis: Axis, of: Extent) -> Term:
+        """How many elements the ranks before this one have."""
+        return axis.before(of)
+
+    def first(self, axis: Axis) -> Term:
+        """The condition that this is the first rank."""
+        return Apply("eq", (Size(axis.rank), ZERO))
+
+    def element(self, axis: Axis, index: Index, own: Index) -> Term | None:
+        """None: it has a number."""
+        return None
 
     @cached_property
     def programs(self) -> Mapping[int, NormalProgram]:
@@ -94,8 +139,8 @@ def _beside(of: Placed, key: str) -> Iterator[str]:
 class Rewriting:
     """One equation as a rank does it."""
 
-    def __init__(self, local: Local, equation: Equation) -> None:
-        self.local, self.old, self.of = local, equation, local.of
+    def __init__(self, ranks: Ranks, equation: Equation) -> None:
+        self.ranks, self.old, self.of = ranks, equation, ranks.of
         self.mine: dict[Index, tuple[Axis, Letter]] = {}
         for axis, found in zip(self.of.mesh, self.of.cuts(equation.target), strict=True):
             for letter in found.letters:
@@ -106,17 +151,18 @@ class Rewriting:
         body = self.value(self.old.body)
         for axis, found in zip(self.of.mesh, self.of.cuts(self.old.target), strict=True):
             body = self.shared(body, axis, found)
-        axes = tuple(self.place(x, None) for x in self.old.axes)
-        return Equation(self.old.target, axes, self.value(self.old.domain), body, self.old.source)
+        old, states = self.old, self.of.states(self.old.target)
+        axes = (*self.ranks.lead(states), *(self.place(x, None) for x in old.axes))
+        return Equation(self.ranks.name(old.target, states), axes, self.value(old.domain), body, old.source)
 
     def shared(self, body: Term, axis: Axis, found: Cut) -> Term:
         """The body with what is said of shares: who adds what."""
         if found.once:
-            shared = {self.local.name(key, self.of.needs(self.old.target, key)) for key in found.once}
-            body = once(body, shared, Apply("eq", (Size(axis.rank), ZERO)))
+            shared = {self.ranks.name(key, self.of.needs(self.old.target, key)) for key in found.once}
+            body = once(body, shared, self.ranks.first(axis))
         if found.chosen is not None and isinstance(body, Fold):
             place, base = self.value(found.chosen[0]), found.chosen[1]
-            body = replace(body, domain=both(body.domain, *_within(place, base, axis)))
+            body = replace(body, domain=both(body.domain, *self.within(place, base, axis)))
         return body
 
     def letter(self, index: Index) -> Index:
@@ -133,12 +179,13 @@ class Rewriting:
             return here
         axis, letter = self.mine[index]
         if letter.component < 0:
-            return added((here, axis.before(index.set.extent)))
+            return added((here, self.ranks.before(axis, index.set.extent)))
         first, *inner = self.of.program.splits[index.set][letter.component:]
         row = volume(inner) * axis.part(first.extent)  # elements of a rank that stand together
         others = Size(volume(inner) * first.extent - row)
         rows = Apply("floor", (Apply("div", (Apply("sub", (here, const(index.set.start))), Size(row))),))
-        return added((here, Apply("mul", (rows, others)), Size(axis.rank * row)))
+        return added((here, Apply("mul", (rows, others)),
+                      self.ranks.before(axis, volume(inner) * first.extent)))
 
     def place(self, term: Term, parts: Mapping[int, Axis] | None) -> Term:
         """A letter or several as a place in what the rank has: `parts` are the components that are cut, None for all
@@ -166,6 +213,8 @@ class Rewriting:
                 return self.number(index)
             case Read(tensor, subs):
                 return self.read(tensor, subs)
+            case DirectPart(item, of, before, into) if free_indices(item) & self.mine.keys():
+                return added((self.value(item), Size(before + number(into.start - of.start))))
             case Fold(op, bound, domain, body):
                 return Fold(op, tuple(map(self.letter, bound)), self.value(domain), self.value(body))
             case Join(index, parts):
@@ -181,7 +230,7 @@ class Rewriting:
                 self.of.mesh, needs, self.of.cuts(self.old.target), strict=True)
                 if isinstance(state, Part) and state.slot == n]
             out.append(self.sub(tensor, n, sub, here, guard))
-        made = Read(self.local.name(tensor, needs), tuple(out))
+        made = Read(self.ranks.name(tensor, needs), (*self.ranks.lead(needs), *out))
         return Where(both(*guard), made) if guard else made
 
     def sub(self, tensor: str, n: int, sub: Term, here: list[tuple[Axis, Part, Cut]], guard: list[Term]) -> Term:
@@ -189,23 +238,26 @@ class Rewriting:
         have the element.
         """
         if not here:
-            return self.value(sub)
+            one = None
+            if isinstance(sub, Position) and sub.index in self.mine:
+                one = self.ranks.element(self.mine[sub.index][0], sub.index, self.letter(sub.index))
+            return self.value(sub) if one is None else one
         if isinstance(sub, Position):
             return self.place(sub, {})
         if isinstance(sub, Pack):
             return self.place(sub, {state.component: axis for axis, state, _ in here})
         (axis, _, found), = here
         into = self.of.program.tensors[tensor].slots[n].set
-        own = Apply("sub", (self.value(sub), axis.before(into.extent)))
+        own = Apply("sub", (self.value(sub), self.ranks.before(axis, into.extent)))
         if found.gathered is None or found.gathered[0].tensor != tensor:
             return own
-        guard.extend(_within(self.value(sub), into, axis))
+        guard.extend(self.within(self.value(sub), into, axis))
         low, high = const(into.start), Size(axis.part(into.extent) + number(into.start - 1))
         return Apply("max", (low, Apply("min", (high, own))))
 
-
-def _within(place: Term, of: IndexSet, axis: Axis) -> tuple[Term, ...]:
-    """The conditions that a place is in a rank's part of a set."""
-    before = axis.before(of.extent).extent + number(of.start)
-    low, high = Size(before), Size(before + axis.part(of.extent) - number(1))
-    return Apply("le", (low, place)), Apply("le", (place, high))
+    def within(self, place: Term, of: IndexSet, axis: Axis) -> tuple[Term, ...]:
+        """The conditions that a place is in the rank's part of a set."""
+        before, part = self.ranks.before(axis, of.extent), axis.part(of.extent)
+        low = added((before, Size(number(of.start))))
+        high = added((before, Size(part + number(of.start - 1))))
+        return Apply("le", (low, place)), Apply("le", (place, high))
