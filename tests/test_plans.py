@@ -88,7 +88,7 @@ def problems(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["serve", "call", "train", "long"])
-@pytest.mark.parametrize("line", ["mesh dp=8", "place h : dp", "tile 64 x", "- dtype", "fp8 per-tensor \\text{#} $$",
+@pytest.mark.parametrize("line", ["grid dp=8", "place h : dp", "tile 64 x", "- dtype", "fp8 per-tensor \\text{#} $$",
                                   "3"])
 def test_a_line_that_no_row_reads_is_an_error_in_any_plan(name: str, line: str) -> None:
     """And the way out works: without the line the text is sound."""
@@ -103,7 +103,7 @@ def test_a_line_that_no_row_reads_is_an_error_in_any_plan(name: str, line: str) 
 
 
 def test_every_wrong_line_is_told_and_so_is_the_mathematics() -> None:
-    text = f"{HEAD}z_t = q_t\nplan train: mesh dp=8\n    place h\n"
+    text = f"{HEAD}z_t = q_t\nplan train: grid dp=8\n    place h\n"
     assert [re.match(r"error\[(.*)\]", said)[1] for said in problems(text)] == ["E0201", "E0119", "E0119"]  # type: ignore[index]
 
 
@@ -192,7 +192,7 @@ def test_lines_of_one_block_are_joined_and_may_not_contradict() -> None:
 
 def test_a_used_spec_asks_for_nothing(tmp_path: Path) -> None:
     """Its plans are of its own file."""
-    (tmp_path / "base.ein").write_text(f"{HEAD}plan serve:\n    mesh dp=8\n", encoding="utf-8")
+    (tmp_path / "base.ein").write_text(f"{HEAD}plan serve:\n    grid dp=8\n", encoding="utf-8")
     report = Report()
     program = pipeline.check(Source(str(tmp_path / "top.ein"), 'use "base"\n'), report)
     assert program is not None and program.plans == () and not report.problems
@@ -200,11 +200,11 @@ def test_a_used_spec_asks_for_nothing(tmp_path: Path) -> None:
 
 def test_a_section_of_a_paper_has_the_plans_of_its_side_file() -> None:
     side = Source("side.ein",
-                  "index t, s : time(T)\ninput x_t\noutput y_t\nplan serve:\n    cache x paged 8\n    mesh 1\n")
+                  "index t, s : time(T)\ninput x_t\noutput y_t\nplan serve:\n    cache x paged 8\n    grid 1\n")
     paper, report = Source("a.md", "# A\n$$ y_t = \\sum_{s \\le t} x_s $$\n"), Report()
     assert pipeline.check(paper, report, side=side) is None
-    assert [(p.code, p.span and p.span.text) for p in report.problems] == [("E0119", "mesh")]
-    sound = Source("side.ein", side.text.replace("    mesh 1\n", ""))
+    assert [(p.code, p.span and p.span.text) for p in report.problems] == [("E0119", "grid")]
+    sound = Source("side.ein", side.text.replace("    grid 1\n", ""))
     program = pipeline.check(paper, Report(), side=sound)
     assert program is not None and program.plans[0].cache().page == 8
 

@@ -75,7 +75,7 @@ def checked(tree: s.SyntaxTree, specs: Specs, report: Report, linted: bool = Fal
     sys.setrecursionlimit(max(sys.getrecursionlimit(), _RECURSION))
     try:
         found = _checked(tree, specs, report, (tree.source.name,), linted)
-        plans = read_plans(tree.plans, None if found is None else found.program.tensors, report)
+        plans = read_plans(tree.plans, None if found is None else found.program, report)
         if found is None or report.errors:
             return None
         return replace(found, program=replace(found.program, plans=plans)) if plans else found

@@ -7,12 +7,14 @@ be had.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from einc.checking.placements import read_mesh, read_shard
 from einc.errors.problems import PlanLine, PlansDisagree
 from einc.errors.report import Help, Label, Problem, Report, Span
-from einc.ir.requested import Asked, Cache, Noted, Record, Wanted
+from einc.ir.programs import Program
+from einc.ir.requested import Asked, Cache, Mesh, Noted, Record, Shard, Wanted
 from einc.syntax import tree as s
 from einc.syntax.plan_lines import plan_words
 from einc.syntax.spelling import nearest
@@ -20,8 +22,8 @@ from einc.syntax.spelling import nearest
 KINDS = ("call", "serve")  # of files: a function of whole inputs; a step that adds positions to a cache
 LARGEST_PAGE = 1 << 24  # positions
 
-Tensors = Container[str] | None  # the keys of a program's tensors; None where there is no program, since it has errors
-Read = Callable[[s.PlanLine, list[s.PlanWord], Tensors, Report], Record]
+Of = Program | None  # what the plans are of; None where there is no program, since it has errors
+Read = Callable[[s.PlanLine, list[s.PlanWord], Of, Report], Record]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +43,11 @@ class Row:
     usage: str
 
 
-def _cache(line: s.PlanLine, words: list[s.PlanWord], tensors: Tensors, report: Report) -> Cache:
+def _cache(line: s.PlanLine, words: list[s.PlanWord], program: Of, report: Report) -> Cache:
     """The tensors that are kept, and the size of a page. Problems go to the report."""
     names = [word for word in words if word.kind == "NAME"]
     for name in names:
-        if tensors is not None and name.text not in tensors:
+        if program is not None and name.text not in program.tensors:
             report.add(PlanLine(f"`{name.text}` is no tensor of this spec", name.span, helps=(
                 Help("`einc show` prints those there are, each with its name"),)))
     sizes = [word for word in words if word.kind == "DIGITS"]
@@ -58,7 +60,7 @@ def _cache(line: s.PlanLine, words: list[s.PlanWord], tensors: Tensors, report: 
     return Cache(tuple(name.text for name in names), page)
 
 
-def _noted(line: s.PlanLine, words: list[s.PlanWord], tensors: Tensors, report: Report) -> Noted:
+def _noted(line: s.PlanLine, words: list[s.PlanWord], program: Of, report: Report) -> Noted:
     """The line as it is written, with one space for several."""
     return Noted(" ".join(line.span.text.split()))
 
@@ -66,18 +68,25 @@ def _noted(line: s.PlanLine, words: list[s.PlanWord], tensors: Tensors, report: 
 ROWS = {row.word: row for row in (
     Row("cache", 'NAME ("," NAME)* ("paged" DIGITS)?', Cache, _cache, frozenset({"serve"}), "kept",
         "name tensors, and the size of a page if you wish: `cache K, V paged 16`"),
+    Row("mesh", 'NAME ("=" DIGITS)? ("," NAME ("=" DIGITS)?)*', Mesh, read_mesh, frozenset({"call"}),
+        "laid out as a mesh",
+        "name its axes, with their ranks where those are no matter of the call: `mesh dp = 2, tp = 4`"),
+    Row("shard", 'NAME ("," "else"? NAME)* "over" NAME ("," "pass" NAME "by" NAME NAME?)*', Shard, read_shard,
+        frozenset({"call"}), "cut over a mesh",
+        "name letters in the order in which they are tried, and the axis; where two letters of one set meet, what is "
+        "done: `shard t over cp, pass s by gather`"),
     Row("dtype", 'NAME ("," "accumulate" NAME)?', Noted, _noted, frozenset({"serve"}), "rounded",
         "name the type of numbers, and that of sums if you wish: `dtype bf16, accumulate fp32`"),
 )}
 
 
-def read(plans: Iterable[s.Plan], tensors: Tensors, report: Report) -> tuple[Wanted, ...]:
+def read(plans: Iterable[s.Plan], program: Of, report: Report) -> tuple[Wanted, ...]:
     """The blocks of a text by their names, those of one name joined. Lines that no row reads, that name no tensor, or
     that contradict each other are in the report.
     """
     blocks: dict[str, Wanted] = {}
     for plan in plans:
-        lines = [asked for line in plan.lines if (asked := _read(line, plan.name, tensors, report)) is not None]
+        lines = [asked for line in plan.lines if (asked := _read(line, plan.name, program, report)) is not None]
         name = plan.name.text
         blocks[name] = Wanted(name, (*blocks.get(name, Wanted(name)).lines, *lines))
     for block in blocks.values():
@@ -118,7 +127,7 @@ def chosen(plans: Sequence[Wanted], names: Sequence[str]) -> Wanted:
     return Wanted(kind, tuple(lines))
 
 
-def _read(line: s.PlanLine, name: s.PlanWord, tensors: Tensors, report: Report) -> Asked | None:
+def _read(line: s.PlanLine, name: s.PlanWord, program: Of, report: Report) -> Asked | None:
     """What one line of the block `name` asks for; None where no row reads it, which is reported."""
     first = line.words[0]
     row = ROWS.get(first.text)
@@ -133,7 +142,7 @@ def _read(line: s.PlanLine, name: s.PlanWord, tensors: Tensors, report: Report) 
         return None
     told = len(report.errors)
     try:
-        record = row.read(line, plan_words(line, row.grammar), tensors, report)
+        record = row.read(line, plan_words(line, row.grammar), program, report)
     except PlanLine as problem:
         said = f"this is not how a line about what is {row.done} reads"
         report.add(PlanLine(said, problem.span, problem.message, helps=(Help(row.usage),)))

@@ -69,7 +69,9 @@ def planned(program: TypedProgram, options: Options) -> Module | Gradient | Segm
     if options.serves:
         return generation(program, choices(options), options.keep, options.plans)
     try:
-        chosen(program.plans, options.plans)
+        if chosen(program.plans, options.plans).meshed:
+            raise Problem("no file is made for several devices yet", helps=(
+                Help("`einc show --stage plan` with the same `--plan` prints what each device does"),))
     except Problem as problem:
         raise EincError([problem]) from None
     return cut(program, choices(options), options.grad)

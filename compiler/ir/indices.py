@@ -52,6 +52,7 @@ INDEX_CLASSES = {row.name: row for row in (
     IndexClass("head", 3, 16, summed=True, outer=True),
     IndexClass("expert", 4, 64, summed=True, outer=True),
     IndexClass("vocab", 7, 32768, summed=True, sequence=True, data=True),
+    IndexClass("rank", 0, 8, outer=True),
     IndexClass(LAYER, 8, 32),
 )}
 

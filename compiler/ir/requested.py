@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from einc.errors.report import Span
@@ -35,7 +35,64 @@ class Noted:
         return other if isinstance(other, Noted) else None
 
 
-Record = Cache | Noted
+@dataclass(frozen=True, slots=True)
+class Mesh:
+    """`mesh dp = 16, tp`: the axes of a mesh of devices with the ranks on each, 0 where that is left to the call."""
+
+    axes: tuple[tuple[str, int], ...]
+
+    def joined(self, other: Record) -> Mesh | None:
+        """The axes of both lines; None where one axis has two numbers of ranks."""
+        if not isinstance(other, Mesh):
+            return None
+        found = dict(self.axes)
+        for name, ranks in other.axes:
+            if ranks and found.get(name) and found[name] != ranks:
+                return None
+            found[name] = found.get(name) or ranks
+        return Mesh(tuple(found.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """`pass s by swap h`: what is done where two letters of the set that is cut stand in one equation. `way` is a word
+    of `WAYS`; `by` is empty where the way takes no letter.
+    """
+
+    letter: str
+    way: str
+    by: str = ""
+
+
+WAYS = {"gather": False, "merge": False, "swap": True}  # the ways of a pass, and whether each takes a letter
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What is cut over one axis of a mesh: letters in the order in which they are tried, and passes."""
+
+    axis: str
+    letters: tuple[str, ...]
+    passes: tuple[Pass, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """`shard n, else f over dp`: what is cut over some axes of a mesh."""
+
+    cuts: tuple[Cut, ...]
+
+    def joined(self, other: Record) -> Shard | None:
+        """What both lines cut; None where they cut different things over one axis."""
+        if not isinstance(other, Shard):
+            return None
+        found = {cut.axis: cut for cut in self.cuts}
+        if any(found.setdefault(cut.axis, cut) != cut for cut in other.cuts):
+            return None
+        return Shard(tuple(found.values()))
+
+
+Record = Cache | Mesh | Noted | Shard
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +122,23 @@ class Wanted:
             if isinstance(line.record, Cache):
                 found = found.joined(line.record) or found
         return found
+
+    def mesh(self) -> Mapping[str, int]:
+        """The axes of the mesh that its lines speak of, with their ranks."""
+        found = Mesh(())
+        for line in self.lines:
+            if isinstance(line.record, Mesh):
+                found = found.joined(line.record) or found
+        return dict(found.axes)
+
+    @property
+    def meshed(self) -> bool:
+        """Whether its lines speak of a mesh of devices."""
+        return any(isinstance(line.record, Mesh | Shard) for line in self.lines)
+
+    def cuts(self) -> Iterator[tuple[Cut, Span]]:
+        """What its lines cut over axes of a mesh, each with the line that says it."""
+        return ((cut, line.span) for line in self.lines if isinstance(line.record, Shard) for cut in line.record.cuts)
 
     def noted(self) -> Iterator[Noted]:
         """The lines by which no file is made yet."""

@@ -116,6 +116,15 @@ def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> dict[str, 
     return out
 
 
+def _ranks(ctx: click.Context, param: click.Parameter, value: str) -> dict[str, int]:
+    """`dp=2,tp=4` -> {"dp": 2, "tp": 4}."""
+    found = _sizes(ctx, param, value)
+    for name, ranks in found.items():
+        if not ranks:
+            raise click.BadParameter(f"the axis `{name}` has 0 ranks: one has at least 1")
+    return found
+
+
 def known_sizes(sizes: Mapping[str, int], names: list[str], fixed: Mapping[str, int],
                 idle: Container[str] = ()) -> None:
     """Refuse a size that the spec does not have, or that it fixes itself at another
@@ -161,6 +170,8 @@ def FILE(command: F) -> F:
 STRICT = click.option("--strict", is_flag=True, help="Refuse what is only a warning otherwise.")
 SIZES = click.option("--sizes", default="", callback=_sizes, metavar="NAME=NUMBER,…",
                      help="Sizes of the spec, such as T=2048,H=8.")
+MESH = click.option("--mesh", default="", callback=_ranks, metavar="AXIS=RANKS,…",
+                    help="Axes of a mesh of devices, such as dp=2,tp=4: numbers of ranks in place of those of a plan.")
 BACKEND = click.option("--backend", type=click.Choice(back_ends.names()), default="torch", show_default=True,
                        help="What the emitted file is written for.")
 WHERE = click.option("--backend", type=click.Choice((back_ends.AUTO, *back_ends.names())), default=back_ends.AUTO,

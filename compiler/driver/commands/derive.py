@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import click
 
-from einc.driver import compiling, pipeline
-from einc.driver.commands.common import FILE, Chosen, typed
+from einc.driver import compiling, pipeline, placing
+from einc.driver.commands.common import FILE, MESH, PLAN, Chosen, typed
 from einc.driver.gradients import constant
+from einc.driver.options import names_of
 from einc.driver.reports.recurrence import as_tex, as_text, recurrences
 from einc.driver.reports.rows import passing
 from einc.driver.reports.written import as_text as told
@@ -26,15 +27,23 @@ from einc.transforms.gradients.pieces import Piece, pieces
 @click.command("derive")
 @FILE
 @click.option("--grad", is_flag=True, help="Print the gradient as a spec: what it is given, and what it makes of that.")
+@MESH
+@PLAN
 @click.option("--tex", "latex", is_flag=True, help="Print LaTeX instead of the language.")
 @click.pass_context
-def command(ctx: click.Context, *, file: Chosen, grad: bool, latex: bool) -> None:
+def command(ctx: click.Context, *, file: Chosen, grad: bool, mesh: dict[str, int], plan: str, latex: bool) -> None:
     """Print the recurrence that was found for each pass of the spec FILE, or the term that keeps it in two passes.
 
     A recurrence that FILE writes itself is proved equal to it; status 1, and both sides, where it is not.
     With --grad print the program of its gradient, which `einc check` reads; of a spec with rounds one for
     each piece, in the order in which they run.
+    On a mesh of devices, which --mesh or a chosen plan names, print what all devices do as one spec, in which the
+    device is an index and each collective an equation; `einc check` reads it.
     """
+    if mesh or plan != "call":
+        text = placing.on_all(typed(file), names_of(plan), mesh, grad)
+        click.echo(_page(text, "ranks") if latex else text, nl=False)
+        return
     if grad:
         click.echo("\n".join(_paged(piece) if latex else piece.text for piece in _gradient(typed(file))), nl=False)
         return

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import click
 
-from einc.driver import back_ends, compiling, pipeline
+from einc.driver import back_ends, compiling, pipeline, placing
 from einc.driver.commands.common import (
     BACKEND,
     FILE,
+    MESH,
     NARROW,
     OWN,
     PLAN,
@@ -21,6 +22,7 @@ from einc.driver.commands.common import (
 from einc.driver.commands.sizes import names
 from einc.driver.gradients import constant
 from einc.driver.options import Options
+from einc.driver.reports.placements import as_text
 from einc.driver.reports.screen import screen
 from einc.driver.reports.table import table
 from einc.errors.report import Report, failure
@@ -38,14 +40,16 @@ STAGES = ("syntax", "typed", "normal", "plan", "source")
 @click.option("--full", is_flag=True, help="Every equation and whole formula of a plan, not only a screen of it.")
 @click.option("--grad", is_flag=True, help="The plan of the gradient.")
 @PLAN
+@MESH
 @SIZES
 @BACKEND
 @NARROW
 @OWN
 def command(*, file: Chosen, stage: str, explicit: bool, full: bool, grad: bool, plan: str,
-            sizes: dict[str, int], backend: str, narrow: bool, own: bool) -> None:
+            mesh: dict[str, int], sizes: dict[str, int], backend: str, narrow: bool, own: bool) -> None:
     """Print the spec FILE as one stage of the compiler sees it; a plan with formulas, and
-    with numbers where sizes are given."""
+    with numbers where sizes are given. On a mesh of devices, which `--mesh` or a chosen plan names, a plan says what
+    each device has, and which collectives there are, and why."""
     if explicit and stage not in ("typed", "normal"):
         raise failure(f"--explicit is for the stages typed and normal, not for {stage}")
     if full and stage != "plan":
@@ -56,10 +60,13 @@ def command(*, file: Chosen, stage: str, explicit: bool, full: bool, grad: bool,
         raise failure(f"--grad is for the stage plan, not for {stage}",
                       "`einc derive --grad` prints the gradient as a spec, `einc compile --grad` the file with it")
     options = Options(backend, narrow=narrow, own=own, plan=plan)
-    if options.serves and grad:
-        raise failure("what serves has no gradient")
+    if options.serves and (grad or mesh):
+        raise failure("what serves has no gradient" if grad else "what serves is not on a mesh of devices",
+                      "leave out one of the two")
     if plan != "call" and stage not in ("plan", "source"):
         raise failure(f"--plan is for the stages plan and source, not for {stage}")
+    if mesh and stage != "plan":
+        raise failure(f"--mesh is for the stage plan, not for {stage}")
     if stage == "syntax":
         report = Report()
         source = read_spec(file.path, report)
@@ -69,6 +76,9 @@ def command(*, file: Chosen, stage: str, explicit: bool, full: bool, grad: bool,
     program = typed(file)
     if not options.serves:
         known_sizes(sizes, names(program), program.sizes, program.idle)
+    if stage == "plan" and not options.serves and (mesh or placing.meshed(program, options.plans)):
+        click.echo(as_text(placing.on_mesh(program, options.plans, mesh, sizes, grad), sizes, full), nl=False)
+        return
     if stage == "typed":
         click.echo(show(program, explicit=explicit))
         return

@@ -1,0 +1,107 @@
+"""Lines of `plan` blocks that say what is cut over a mesh of devices: `mesh` and `shard`.
+
+Non-goals: what becomes of a program that is cut, and whether the ranks divide its extents, which needs numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from einc.errors.problems import PlanLine
+from einc.errors.report import Help, Report
+from einc.ir.indices import IndexSet
+from einc.ir.programs import Program
+from einc.ir.requested import WAYS, Cut, Mesh, Pass, Shard
+from einc.ir.terms import Join, Position, bound_indices
+from einc.syntax import tree as s
+from einc.syntax.spelling import nearest
+
+MOST_RANKS = 1 << 20
+
+
+def letters_of(program: Program) -> Mapping[str, IndexSet]:
+    """The set of each letter of a program: as its tensors are declared, and as its equations write them."""
+    out: dict[str, IndexSet] = {}
+    for tensor in program.tensors.values():
+        for slot in tensor.slots:
+            out.setdefault(slot.name, slot.set)
+    for term in program.terms:
+        found = (term.index,) if isinstance(term, Position | Join) else bound_indices(term)
+        for index in found:
+            out.setdefault(index.name, index.set)
+    return out
+
+
+def read_mesh(line: s.PlanLine, words: list[s.PlanWord], program: Program | None, report: Report) -> Mesh:
+    """The axes of a mesh with their ranks. Problems go to the report."""
+    axes: dict[str, int] = {}
+    for n, word in enumerate(words):
+        if word.kind != "NAME":
+            continue
+        after = words[n + 1] if n + 1 < len(words) else None
+        ranks = int(after.text[:9]) if after is not None and after.kind == "DIGITS" else 0
+        if after is not None and after.kind == "DIGITS" and not 0 < ranks <= MOST_RANKS:
+            report.add(PlanLine(f"an axis of a mesh has from 1 to {MOST_RANKS:,} ranks", after.span, helps=(
+                Help(f"say `{word.text} = 2`, for instance"),)))
+        if word.text in axes:
+            report.add(PlanLine(f"the mesh has `{word.text}` twice", word.span, helps=(
+                Help("give each axis a name of its own"),)))
+        axes[word.text] = ranks
+    return Mesh(tuple(axes.items()))
+
+
+def read_shard(line: s.PlanLine, words: list[s.PlanWord], program: Program | None, report: Report) -> Shard:
+    """What is cut over one axis. Problems go to the report."""
+    over = next(n for n, word in enumerate(words) if _after(line, word, "over"))
+    named, axis, rest = words[:over], words[over], words[over + 1:]
+    known = None if program is None else letters_of(program)
+    for letter in named:
+        _known(letter, known, report)
+    passes: list[Pass] = []
+    for n, word in enumerate(rest):
+        if _after(line, word, "pass"):
+            passes.append(_pass(line, rest[n:], known, report))
+            sets = {known.get(letter.text) for letter in named} if known is not None else set()
+            if known is not None and word.text in known and known[word.text] not in sets:
+                report.add(PlanLine(f"`{word.text}` is of no set that is cut over `{axis.text}`", word.span, helps=(
+                    Help("name a letter that runs over the set of one that is cut"),)))
+    return Shard((Cut(axis.text, tuple(word.text for word in named), tuple(passes)),))
+
+
+def _after(line: s.PlanLine, word: s.PlanWord, said: str) -> bool:
+    """Whether a word of a line stands behind another."""
+    return line.words[line.words.index(word) - 1].text == said
+
+
+def _pass(line: s.PlanLine, words: list[s.PlanWord], known: Mapping[str, IndexSet] | None, report: Report) -> Pass:
+    """What is done with one letter; `words` begin with it."""
+    letter, way, *others = words
+    by = next((word for word in others[:1] if not _after(line, word, "pass")), None)
+    _known(letter, known, report)
+    if way.text not in WAYS:
+        near = nearest(way.text, WAYS)
+        listed = ", ".join(f"`{name} h`" if takes else f"`{name}`" for name, takes in WAYS.items())
+        report.add(PlanLine(f"there is no pass by `{way.text}`", way.span, helps=(
+            Help(f"those there are: {listed}") if near is None else Help("write it so", way.span, near),)))
+        return Pass(letter.text, way.text)
+    if not WAYS[way.text]:
+        if by is not None:
+            report.add(PlanLine(f"a pass by `{way.text}` takes no letter", by.span, helps=(
+                Help("leave it out", by.span, ""),)))
+        return Pass(letter.text, way.text)
+    if by is None:
+        report.add(PlanLine(f"a pass by `{way.text}` needs a letter that is cut instead", way.span, helps=(
+            Help(f"say `pass {letter.text} by {way.text} h`, for instance"),)))
+        return Pass(letter.text, way.text)
+    _known(by, known, report)
+    return Pass(letter.text, way.text, by.text)
+
+
+def _known(word: s.PlanWord, known: Mapping[str, IndexSet] | None, report: Report) -> None:
+    """Reports a letter that the program does not have."""
+    if known is None or word.text in known:
+        return
+    near = nearest(word.text, known) if len(word.text) > 2 else None  # any letter is near to any other
+    listed = ", ".join(f"`{name}`" for name in sorted(known) if name.isidentifier())
+    report.add(PlanLine(f"`{word.text}` is no letter of this spec", word.span, helps=(
+        Help(f"its letters are {listed}"), *([Help("write it so", word.span, near)] if near else []))))

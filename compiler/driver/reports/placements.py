@@ -1,0 +1,138 @@
+"""A program on a mesh as text: what each device has, what it does between two collectives, and every collective with
+the bytes that a device holds before it and sends, and why it is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from textwrap import wrap
+from typing import assert_never
+
+from einc.driver.placing import OnMesh
+from einc.driver.reports.growth import human
+from einc.driver.reports.table import is_known
+from einc.errors.report import width
+from einc.ir.indices import Extent, number
+from einc.ir.programs import Program
+from einc.planning.placing import Placed
+from einc.planning.placing.states import Move, Owned, Part, Share, State, States, Whole
+
+_HEADS = ("level", "step", "tensor", "over", "before", "after", "held", "sent", "why")
+_WIDTH, _GAP = 120, "  "
+
+
+def as_text(found: OnMesh, sizes: Mapping[str, int], full: bool = False) -> str:
+    """The program, and the gradient where it is there. With `full` every equation with the letter that is cut."""
+    mesh = ", ".join(f"{axis.name} = {axis.ranks}" for axis in found.mesh) or "one device"
+    halves = [(f"{found.forward.program.name} on {mesh}", found.forward)]
+    if found.backward is not None:
+        halves.append((f"its gradient on {mesh}", found.backward))
+    lines = [line for title, half in halves for line in (*_half(title, half, sizes, full), "")]
+    return "\n".join([*lines, "bytes are for float32, on one device; a ring sends as few"]) + "\n"
+
+
+def _half(title: str, placed: Placed, sizes: Mapping[str, int], full: bool) -> list[str]:
+    """One program: what comes in, its levels, what goes out, and what is sent."""
+    program, known = placed.program, {**placed.program.sizes, **sizes}
+    rows = list(_rows(placed, known))
+    counts = len(placed.moves)
+    total = sum((move.wire * number(move.bytes) for _, move in placed.moves), number(0))
+    lines = [f"{title}: {counts} collective{'s' * (counts != 1)}", ""]
+    lines += _grouped("given", [(t.key, placed.states(t.key)) for t in program.inputs()], placed)
+    lines += _grouped("returned", [(name, placed.ends[key]) for name, key in program.outputs], placed)
+    lines += ["", *_aligned(rows), ""]
+    lines.append(f"a device sends {_figure(total, known)}")
+    if full:
+        lines += ["", *_equations(placed)]
+    return lines
+
+
+def _rows(placed: Placed, known: Mapping[str, int]) -> Iterable[tuple[str, ...]]:
+    """The rows in order: the collectives before each level, and what is made in it."""
+    for level in range(max([*placed.levels.values(), *(a.level for a in placed.arrivals)], default=0) + 1):
+        for arrival in placed.arrivals:
+            for move in arrival.moves if arrival.level == level else ():
+                yield _row(str(level), move, placed, known)
+        made = [key for key, at in placed.levels.items() if at == level]
+        if made:
+            yield (str(level), "make", ", ".join(made))
+
+
+def _row(level: str, move: Move, placed: Placed, known: Mapping[str, int]) -> tuple[str, ...]:
+    """A collective in words and figures."""
+    over = ", ".join(placed.mesh[n].name for n in move.axes)
+    held, sent = (_figure(x * number(move.bytes), known) for x in (move.held, move.wire))
+    before, after = (_state(x, move.tensor, placed.program) for x in (move.before, move.after))
+    return level, move.kind, move.tensor, over, before, after, held, sent, move.reason
+
+
+def _state(state: State, key: str, program: Program) -> str:
+    """A state in a word or two."""
+    match state:
+        case Whole():
+            return "whole"
+        case Part(slot, component):
+            of = program.tensors[key].slots[slot]
+            return f"by {of.name}" + (f" in {component + 1}" if component >= 0 else "")
+        case Share(fold, reference):
+            return f"{fold} of shares" + (f" / exp {reference}" if reference else "")
+        case Owned(chosen):
+            return f"owner of {chosen}"
+    assert_never(state)
+
+
+def _states(states: States, key: str, placed: Placed) -> str:
+    """The states on all axes: of those on which a tensor is whole nothing is said."""
+    said = [f"{_state(state, key, placed.program)} over {axis.name}"
+            for state, axis in zip(states, placed.mesh, strict=True) if not isinstance(state, Whole)]
+    return ", ".join(said) or "whole"
+
+
+def _grouped(word: str, some: Sequence[tuple[str, States]], placed: Placed) -> list[str]:
+    """Tensors by the states that they share."""
+    outputs, by = dict(placed.program.outputs), dict[str, list[str]]()
+    for name, states in some:
+        by.setdefault(_states(states, outputs.get(name, name) if word == "returned" else name, placed), []).append(name)
+    out, pad = list[str](), " " * len("returned  ")
+    for said, names in by.items():
+        out += wrap(f"{said}: {', '.join(names)}", _WIDTH - len(pad), subsequent_indent="  ")
+    return [f"{word:{len(pad)}}{line}" if n == 0 else pad + line for n, line in enumerate(out)]
+
+
+def _equations(placed: Placed) -> list[str]:
+    """For each equation the letter that is cut on each axis, and the states of what it makes."""
+    rows = [("makes", *(f"over {axis.name}" for axis in placed.mesh), "is")]
+    for equation in placed.program.equations:
+        cuts = [", ".join(letter.index.name for letter in cut.letters) or "-" for cut in placed.cuts(equation.target)]
+        rows.append((equation.target, *cuts, _states(placed.states(equation.target), equation.target, placed)))
+    return _columns(rows)
+
+
+def _figure(extent: Extent, known: Mapping[str, int]) -> str:
+    """Bytes as a number where the sizes say it, else as a formula."""
+    if not is_known(extent, known):
+        return str(extent).replace(" * ", "·")
+    return human(float(extent.at(known)), "B") if extent.terms else "0"
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """The rows in columns. What is made in a level stands across them."""
+    moves = [row for row in rows if len(row) == len(_HEADS)]
+    columns = _columns([_HEADS, *moves])
+    step = max(width(row[1]) for row in (_HEADS, *rows))
+    out, waiting = columns[:1] if moves else [], columns[1:]
+    for row in rows:
+        if len(row) == len(_HEADS):
+            out.append(waiting.pop(0))
+        else:
+            head = f"{row[0]:>{len(_HEADS[0])}}{_GAP}{row[1]:{step}}{_GAP}"
+            out += wrap(row[2], _WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
+    return out
+
+
+def _columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Rows of the same number of cells, each column as wide as its widest; the first is flush right where it counts."""
+    widths = [max(width(row[n]) for row in rows) for n in range(len(rows[0]))]
+    counts = rows[0][0] == _HEADS[0]
+    return [_GAP.join(" " * (w - width(x)) + x if n == 0 and counts else x + " " * (w - width(x))
+                      for n, (x, w) in enumerate(zip(row, widths, strict=True))).rstrip() for row in rows]

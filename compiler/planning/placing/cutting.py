@@ -1,0 +1,378 @@
+"""One axis of a mesh: for every equation which letter is cut, and the state of what it makes.
+
+The equations go in order, each by the first rule that says something of it. What a rule supposes of later equations
+may turn out wrong (a share that is needed whole anyway, a reference that somebody reads): then all is done again
+without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import partial
+
+from einc.ir.draft import unused
+from einc.ir.indices import IndexSet
+from einc.ir.programs import Equation, NormalProgram, Slot, local
+from einc.ir.terms import TRUE, Fold, Pack, Position, Read, Term, free_indices, reads, transform, walk
+from einc.planning.placing.cuts import (
+    Cut,
+    Knowledge,
+    Letter,
+    as_numbers,
+    equals,
+    joined,
+    letters,
+    placed_at,
+)
+from einc.planning.placing.linear import linear_in
+from einc.planning.placing.owners import owned
+from einc.planning.placing.references import relative
+from einc.planning.placing.refusals import Refused
+from einc.planning.placing.states import WHOLE, Axis, Meeting, Owned, Part, Share, State, clash, sent
+
+
+@dataclass(frozen=True)
+class Cutting:
+    """What became of a program on one axis: each given tensor's state and each equation's cut. The program may have an
+    equation more for a place that is read of data.
+    """
+
+    program: NormalProgram
+    given: Mapping[str, State]
+    cuts: Mapping[str, Cut]
+    ends: Mapping[str, State]  # in which state each output is left
+
+    def state(self, key: str) -> State:
+        """The state of a tensor."""
+        return self.cuts[key].state if key in self.cuts else self.given[key]
+
+
+def cut(program: NormalProgram, axis: Axis, before: Iterable[Cutting], usual: Mapping[str, int],
+        sizes: Mapping[str, int], given: Mapping[str, State]) -> Cutting:
+    """Cuts a program over one axis. `before` are the cuttings over the axes before it: what they cut is not cut again.
+    `given` are states of inputs that are known, on this axis. Raises Refused.
+    """
+    refused: frozenset[str] = frozenset()
+    earlier = tuple(before)
+    while True:
+        work = _Work(program, Knowledge(axis, usual, sizes), earlier, refused)
+        work.inputs(given)
+        for equation in program.equations:
+            work.add(equation)
+        found = frozenset(work.wrong())
+        if found <= refused:
+            return work.done()
+        refused |= found
+
+
+@dataclass
+class _Work:
+    """A program while it is cut. `refused` are shares that are folded at once, and references that are."""
+
+    program: NormalProgram
+    knowledge: Knowledge
+    before: tuple[Cutting, ...]
+    refused: frozenset[str]
+    given: dict[str, State] = field(default_factory=dict)
+    cuts: dict[str, Cut] = field(default_factory=dict)
+    free: set[str] = field(default_factory=set)
+    equations: list[Equation] = field(default_factory=list)
+
+    # what the rules ask
+
+    def state(self, key: str) -> State:
+        """The state of a tensor that is given or made."""
+        return self.cuts[key].state if key in self.cuts else self.given[key]
+
+    def reads_of(self, equation: Equation, choice: Letter | None,
+                 but: Mapping[str, State] | None = None) -> dict[str, State]:
+        """The state in which each tensor is read where a letter is cut; `but` says it of some."""
+        fixed = but or {}
+        return joined((r.tensor, fixed[r.tensor] if r.tensor in fixed else self.wanted(r, choice))
+                      for r in equation.elements)
+
+    def wanted(self, read: Read, choice: Letter | None) -> State:
+        """A part where the cut letter stands, or where a place that is computed of it stays in the rank's part."""
+        if choice is None:
+            return WHOLE
+        slots = self.program.tensors[read.tensor].slots
+        found = placed_at(read.subs, (s.set for s in slots), choice)
+        if found is not None:
+            return found
+        here = self.state(read.tensor)
+        for n, (sub, slot) in enumerate(zip(read.subs, slots, strict=True)):
+            if here == Part(n) and self.knowledge.stays(sub, slot.set, choice):
+                return Part(n)
+        return WHOLE
+
+    # the walk
+
+    def inputs(self, known: Mapping[str, State]) -> None:
+        """The states of what the caller gives: by the first set of the axis that a tensor has."""
+        for tensor in self.program.inputs():
+            self.given[tensor.key] = known.get(tensor.key) or self.first_part(tensor.key)
+
+    def first_part(self, key: str) -> State:
+        """The part of a tensor by the first set that it has and that no axis before has cut; whole where there is none.
+        """
+        taken = [cutting.state(key) for cutting in self.before]
+        slots = self.program.tensors[key].slots
+        for base in self.knowledge.axis.sets:
+            for n, slot in enumerate(slots):
+                for found in self.parts(n, slot, base):
+                    if not any(clash(found, one) for one in taken):
+                        return found
+        return WHOLE
+
+    def parts(self, at: int, slot: Slot, base: IndexSet) -> Iterator[Part]:
+        """The ways in which a slot can be cut by a set."""
+        if slot.set == base:
+            yield Part(at)
+        for n, component in enumerate(self.program.splits.get(slot.set, ())):
+            if component == base:
+                yield Part(at, n)
+
+    def add(self, equation: Equation) -> None:
+        """Cuts an equation, after those that it needs for places that are read of data."""
+        for gathered, read, part in self.hoisted(equation):
+            if gathered is equation:
+                self.gather(equation, read, part)
+                return
+            self.gather(gathered, read, part)
+            equation = equation.map(partial(_instead, read, Read(gathered.target, gathered.axes)))
+        self.keep(equation, self.rule(equation))
+
+    def keep(self, equation: Equation, found: Cut) -> None:
+        """Notes an equation and how it is cut. A rank reads its own part of what it has whole where it stands."""
+        needs = {key: WHOLE if self.state(key) == WHOLE else want for key, want in found.needs.items()}
+        self.equations.append(equation)
+        self.cuts[equation.target] = replace(found, needs=needs)
+
+    def rule(self, equation: Equation) -> Cut:
+        """The cut by the first rule that says something of the equation."""
+        found = owned(equation, self.program, self.state, self.reads_of, self.knowledge.axis)
+        if found is not None:
+            return found
+        if not isinstance(equation.body, Fold) and equation.reads <= self.free:
+            self.free.add(equation.target)  # made of positions and sizes alone: each rank makes it
+            return Cut(WHOLE, needs=self.reads_of(equation, None))
+        choice = self.choice(equation)
+        states = [self.state(key) for key in equation.reads]
+        shares = not isinstance(equation.body, Fold) and not any(isinstance(s, Part | Owned) for s in states)
+        if (choice is None or shares) and (found := self.linear(equation)) is not None:
+            return found
+        if choice is None:
+            return Cut(WHOLE, needs=self.reads_of(equation, None))
+        return relative(equation, choice, self.cuts, self.refused, self.reads_of) or self.plain(equation, choice)
+
+    def plain(self, equation: Equation, choice: Letter) -> Cut:
+        """A part where the letter is free, a share where the fold takes it away."""
+        needs = self.reads_of(equation, choice)
+        if choice.index in equation.indices:
+            return Cut(self.result(equation, choice), (choice,), needs)
+        assert isinstance(equation.body, Fold)
+        if (other := self.same_part(equation, choice)) is not None:
+            return Cut(self.result(equation, other), (choice, other), needs)
+        return Cut(Share(equation.body.op), (choice,), needs, f"{equation.body.op} over {choice.index.name}")
+
+    def result(self, equation: Equation, letter: Letter) -> Part:
+        """The slot of the result at which a letter stands."""
+        sets = (s.set for s in self.program.tensors[equation.target].slots)
+        found = placed_at(equation.axes, sets, letter)
+        assert found is not None
+        return found
+
+    def same_part(self, equation: Equation, choice: Letter) -> Letter | None:
+        """The letter g of a sum over {h : π(h) = g} where π stays in a rank's part."""
+        body = equation.body
+        if not isinstance(body, Fold):
+            return None
+        for g, place in equals(body.domain):
+            if isinstance(g, Position) and g.index in equation.indices and self.knowledge.stays(
+                    place, g.index.set, choice):
+                return Letter(g.index, g.index.set)
+        return None
+
+    # which letter
+
+    def choice(self, equation: Equation) -> Letter | None:
+        """The letter that is cut: of the first set of the axis that the equation has; of several the cheapest."""
+        axis = self.knowledge.axis
+        all_of = [list(self.of_set(equation, base)) for base in axis.sets]
+        found: list[Letter] = next(filter(None, all_of), [])
+        for meeting in axis.meetings if found else ():
+            both = [x for x in found if x.base == found[0].base]
+            named = [x for x in both if x.index.name.rstrip("'") == meeting.letter]
+            if meeting.way == "swap" and meeting.by is not None:
+                others = list(self.of_set(equation, meeting.by))
+                if len(both) > 1 and named and not others:
+                    raise _no_meeting(equation.target, both, meeting)
+                if len(both) > 1 and others:
+                    found = others
+                elif others and not isinstance(equation.body, Fold):
+                    found = [*found, *others]
+            elif len(both) > 1 and named:
+                found = named if meeting.way == "merge" else [x for x in both if x not in named] or both
+        return min(found, key=lambda x: self.price(equation, x), default=None)
+
+    def of_set(self, equation: Equation, base: IndexSet) -> Iterator[Letter]:
+        """The letters of an equation that a set cuts, those that an axis before cuts left out."""
+        taken = {x.index for c in self.before if equation.target in c.cuts for x in c.cuts[equation.target].letters}
+        numbers = as_numbers(equation, self.program)
+        for index in letters(equation):
+            if index in taken:
+                continue
+            if index.set == base:
+                yield Letter(index, base)
+            elif index not in numbers:
+                for n, component in enumerate(self.program.splits.get(index.set, ())):
+                    if component == base:
+                        yield Letter(index, base, n)
+                        break
+
+    def price(self, equation: Equation, choice: Letter) -> Fraction:
+        """How many elements are sent for what the equation reads, and for its result where that is a share."""
+        ranks, total = self.knowledge.axis.ranks, Fraction(0)
+        for key, want in self.reads_of(equation, choice).items():
+            total += self.sent(key, self.state(key), want, ranks)
+        if choice.index not in equation.indices and self.same_part(equation, choice) is None:
+            total += self.count(equation.target)
+        return total
+
+    def sent(self, key: str, have: State, want: State, ranks: int) -> Fraction:
+        """How many elements a rank sends so that a tensor is in another state."""
+        whole = self.count(key)
+        match have, want:
+            case _ if have == want:
+                return Fraction(0)
+            case Part(), Part():
+                return whole / ranks * sent("all_to_all", ranks).at({})
+            case Part(), _:
+                return whole / ranks * sent("all_gather", ranks).at({})
+            case (Share() | Owned()), Part():
+                return whole * sent("reduce_scatter", ranks).at({})
+            case (Share() | Owned()), _:
+                return whole * sent("all_reduce", ranks).at({})
+        return Fraction(0)
+
+    def count(self, key: str) -> Fraction:
+        """The number of elements of a tensor."""
+        return self.knowledge.count(self.program, key)
+
+    # shares
+
+    def linear(self, equation: Equation) -> Cut | None:
+        """A share that is made of shares, where that leaves fewer elements to be folded."""
+        shared = {key for key in equation.reads if self.state(key) == Share("sum")}
+        found = linear_in(equation, shared)
+        if found is None or 1 not in found or shared & self.refused:
+            return None
+        if self.count(equation.target) >= sum(self.count(key) for key in shared):
+            return None
+        needs = self.reads_of(equation, None, {key: Share("sum") for key in shared})
+        return Cut(Share("sum"), (), needs, f"linear in {', '.join(sorted(shared))}",
+                   once=frozenset(shared) if 0 in found else frozenset())
+
+    def wrong(self) -> Iterator[str]:
+        """What is better not kept as it was: a share that is folded all the same, and a reference where something that
+        is relative to it is read in another way than supposed.
+        """
+        shown = {key for _, key in self.program.outputs}
+        wants: dict[str, set[State]] = {key: {WHOLE} for key in shown}
+        for made in self.cuts.values():
+            for key, want in made.needs.items():
+                wants.setdefault(key, set()).add(want)
+                tag = self.cuts[key].tag if key in self.cuts else None
+                if tag is not None and made.tag is None and not (isinstance(made.state, Share)
+                                                                 and made.state.reference):
+                    yield tag.reference
+        for key, found in wants.items():
+            mine = self.cuts.get(key)
+            if Share("sum") in found and len(found) > 1:
+                yield key
+            if mine is not None and mine.tag is not None and (key in shown or found != {mine.state}):
+                yield mine.tag.reference
+
+    def shared(self, found: Cut) -> Cut:
+        """An equation reads its part of what comes whole to the rank anyway: there is one collective then."""
+        wholes = {key for made in self.cuts.values() for key, want in made.needs.items() if want == WHOLE}
+        wholes |= {made.state.reference for made in self.cuts.values() if isinstance(made.state, Share)}
+        needs = {key: WHOLE if isinstance(want, Part) and want != self.state(key) and key in wholes else want
+                 for key, want in found.needs.items()}
+        return replace(found, needs=needs)
+
+    # places that are read of data
+
+    def hoisted(self, equation: Equation) -> Iterator[tuple[Equation, Read, Part]]:
+        """Reads at such places of slots that are cut, each as an equation of its own; the equation itself where that
+        is all of it.
+        """
+        if isinstance(equation.body, Fold):
+            return
+        for read in dict.fromkeys(equation.elements):
+            state = self.state(read.tensor)
+            if not isinstance(state, Part) or not self.by_data(read, state):
+                continue
+            if read == equation.body and read not in reads(equation.domain):
+                yield equation, read, state
+                return
+            inside = [i for i in equation.indices if i in free_indices(read)]
+            if not free_indices(read) <= {*equation.indices} or any(isinstance(x, Read) and x != read and self.by_data(
+                    x, self.state(x.tensor)) for x in walk(read)):
+                continue
+            key = unused(f"{equation.target}_at", self.program.tensors)
+            made = local(key, inside, self.program.tensors[read.tensor].element)
+            self.program = self.program.but(tensors={**self.program.tensors, key: made})
+            yield Equation(key, tuple(map(Position, inside)), TRUE, read), read, state
+
+    def by_data(self, read: Read, state: State) -> bool:
+        """Whether the slot that is cut is read at a place that is read itself."""
+        if not isinstance(state, Part) or state.component >= 0:
+            return False
+        place = read.subs[state.slot]
+        return not isinstance(place, Position | Pack) and any(isinstance(x, Read) for x in walk(place))
+
+    def gather(self, equation: Equation, read: Read, part: Part) -> None:
+        """What a rank has at such a place, 0 where another has it: a share, or its owner's where all that says the
+        place is known where it is used.
+        """
+        needs = self.reads_of(equation, None, {read.tensor: part})
+        place, slot = read.subs[part.slot], self.program.tensors[read.tensor].slots[part.slot]
+        if read.tensor in {r.tensor for r in (*reads(equation.domain), *reads(place))}:
+            self.keep(equation, Cut(WHOLE, needs=self.reads_of(equation, None)))
+            return
+        state: State = Share("sum")
+        if isinstance(place, Read) and len(place.subs) > 1 and all(
+                isinstance(x, Position) and x.index in equation.indices and len(equation.axes) == len(equation.indices)
+                for x in place.subs):
+            at = tuple(equation.indices.index(x.index) for x in place.subs if isinstance(x, Position))
+            state = Owned(place.tensor, at, slot.set)
+        self.keep(equation, Cut(state, needs=needs, reason=f"{read.tensor} is read at {shown_place(place)}",
+                                gathered=(read, part)))
+
+    def done(self) -> Cutting:
+        """The cutting."""
+        ends = {key: self.state(key) for _, key in self.program.outputs}
+        ends = {key: self.first_part(key) if isinstance(state, Share | Owned) else state for key, state in ends.items()}
+        cuts = {target: self.shared(found) for target, found in self.cuts.items()}
+        return Cutting(self.program.but(equations=self.equations), self.given, cuts, ends)
+
+
+def _no_meeting(target: str, both: list[Letter], meeting: Meeting) -> Refused:
+    """What is said of an equation that has no letter by which it could be cut instead."""
+    names = " and ".join(x.index.name for x in both)
+    return Refused("meeting", f"`{target}` has {names}, which are of one set, and no letter of {meeting.by} "
+                   f"that is not cut yet: it cannot be cut by that instead",
+                   f"say `pass {meeting.letter} by gather`, or `by merge`")
+
+
+def _instead(old: Read, new: Read, term: Term) -> Term:
+    """The term with another read in place of one."""
+    return transform(term, lambda x: new if x == old else x)
+
+
+def shown_place(place: Term) -> str:
+    """The place in a few words: the tensor that says it."""
+    return next((r.tensor for r in reads(place)), "a place")

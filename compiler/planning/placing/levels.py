@@ -1,0 +1,222 @@
+"""A program on a mesh: its cuttings, one an axis, and when what happens. A level is what lies between two collectives.
+
+A collective comes as early as it can, so that it may go on beside other work. What is made point by point, or stands at
+pairs of positions, is made where it is read: nothing of that size waits for a collective.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from einc.ir.indices import INDEX_CLASSES
+from einc.ir.programs import Equation, NormalProgram
+from einc.ir.terms import Fold
+from einc.planning.analysis.cost import nominal, volume
+from einc.planning.placing.cuts import Cut
+from einc.planning.placing.cutting import Cutting, cut
+from einc.planning.placing.refusals import examine
+from einc.planning.placing.states import (
+    WHOLE,
+    Axis,
+    Move,
+    Owned,
+    Part,
+    Share,
+    State,
+    States,
+    clash,
+    cut_slots,
+    moved,
+    ranks_of,
+)
+
+_REAL = 4  # bytes of an element of the data
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A tensor in other states than those in which it is made, at the begin of a level, by moves one after the other.
+    """
+
+    tensor: str
+    states: States
+    level: int
+    moves: tuple[Move, ...]
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A program on a mesh. `levels` says of each equation in which level it is done, `ends` in which states each output
+    is left. Arrivals stand in an order in which they can be done.
+    """
+
+    program: NormalProgram
+    mesh: tuple[Axis, ...]
+    cuttings: tuple[Cutting, ...]
+    ends: Mapping[str, States]
+    levels: Mapping[str, int]
+    arrivals: tuple[Arrival, ...]
+
+    def states(self, key: str) -> States:
+        """The states of a tensor as it is given or made."""
+        return tuple(cutting.state(key) for cutting in self.cuttings)
+
+    def cuts(self, target: str) -> tuple[Cut, ...]:
+        """How an equation is cut on each axis."""
+        return tuple(cutting.cuts[target] for cutting in self.cuttings)
+
+    def needs(self, target: str, key: str) -> States:
+        """The states in which an equation reads a tensor."""
+        return tuple(cutting.cuts[target].needs.get(key, WHOLE) for cutting in self.cuttings)
+
+    def reads(self, equation: Equation) -> tuple[str, ...]:
+        """What an equation reads, and what says whose its addends are."""
+        beside = (key for cut in self.cuts(equation.target) for key in cut.needs)
+        return tuple(dict.fromkeys((*(read.tensor for read in equation.elements), *beside)))
+
+    @property
+    def moves(self) -> tuple[tuple[int, Move], ...]:
+        """Every collective with its level; slices send nothing and are not among them."""
+        return tuple((a.level, m) for a in self.arrivals for m in a.moves if m.kind != "slice")
+
+
+def placed(program: NormalProgram, mesh: Sequence[Axis], sizes: Mapping[str, int] | None = None,
+           given: Mapping[str, States] | None = None, asked: Mapping[str, States] | None = None) -> Placed:
+    """A program on a mesh: `sizes` are those that are known, `given` the states of inputs and `asked` those in which
+    outputs are left, where that is not for this function to say. Raises Refused.
+    """
+    known = {**program.sizes, **(sizes or {})}
+    examine(program, mesh, known)
+    usual = {**usual_sizes(program), **known}
+    cuttings: list[Cutting] = []
+    while len(cuttings) < len(mesh):
+        n = len(cuttings)
+        on_axis = {key: states[n] for key, states in (given or {}).items()}
+        found = cut(program, mesh[n], cuttings, usual, known, on_axis)
+        cuttings.append(found)
+        if found.program.equations != program.equations:  # the axes before have to know of what is new
+            program, cuttings = found.program, []
+    ends = {key: tuple(c.ends[key] for c in cuttings) for _, key in program.outputs}
+    for key, states in ends.items():
+        ends[key] = (asked or {}).get(key) or _apart(states)
+    work = _Schedule(Placed(program, tuple(mesh), tuple(cuttings), ends, {}, ()))
+    return work.done()
+
+
+def usual_sizes(program: NormalProgram) -> dict[str, int]:
+    """A number for each size by the class of what has it for its extent, for prices to be compared at."""
+    sets = [s.set for t in program.tensors.values() for s in t.slots]
+    out: dict[str, int] = {}
+    for one in (*sets, *(part for s in sets for part in program.splits.get(s, ()))):
+        for name in one.extent.sizes:
+            alone = one.extent.sizes == {name} and one.extent.constant is None and len(one.extent.terms) == 1
+            out[name] = nominal(one) if alone or name not in out else out[name]
+    named = {n for t in program.terms for n in getattr(getattr(t, "extent", None), "sizes", ())}
+    return {**dict.fromkeys(named, 2), **out}
+
+
+def _apart(states: States) -> States:
+    """The states without those that cut what an axis before cuts."""
+    out: list[State] = []
+    for state in states:
+        out.append(WHOLE if any(clash(state, one) for one in out) else state)
+    return tuple(out)
+
+
+@dataclass
+class _Schedule:
+    """The levels of a program while they are found."""
+
+    of: Placed
+    level: dict[str, int] = field(default_factory=dict)
+    found: dict[tuple[str, States], Arrival] = field(default_factory=dict)
+
+    def done(self) -> Placed:
+        """The program with its levels and arrivals."""
+        for e in self.of.program.equations:
+            self.level[e.target] = max((self.arrive(key, self.of.needs(e.target, key), f"{e.target} reads it")
+                                        for key in self.of.reads(e)), default=0)
+        for key, states in self.of.ends.items():
+            self.arrive(key, states, "returned")
+        self.sink()
+        arrivals = tuple(sorted(self.found.values(), key=lambda a: a.level))
+        return replace(self.of, levels=self.level, arrivals=arrivals)
+
+    def arrive(self, key: str, want: States, why: str) -> int:
+        """The level from which a tensor is there in some states."""
+        have, made = self.of.states(key), self.level.get(key, -1)
+        if have == want:
+            return max(made, 0)
+        if (key, want) not in self.found:
+            at, now, moves = made + 1, have, []
+            for axes, then in moved(have, want):
+                for n in axes:
+                    for needed in references(now, n):
+                        at = max(at, self.arrive(*needed, f"{key} is relative to it,"))
+                moves.append(self.move(key, axes, now, then, why))
+                now = then
+            self.found[key, want] = Arrival(key, want, at, tuple(moves))
+        return self.found[key, want].level
+
+    def move(self, key: str, axes: tuple[int, ...], now: States, then: States, why: str) -> Move:
+        """One move of a tensor, with what it costs and why."""
+        (first, *_), tensor, mesh = axes, self.of.program.tensors[key], self.of.mesh
+        held = volume(s.set for s in cut_slots(tensor.slots, now, mesh))
+        cuts = self.of.cuttings[first].cuts
+        cause = f"{cuts[key].reason}; " if key in cuts and isinstance(now[first], Share | Owned) else ""
+        after = then[first]
+        how = f" by {tensor.slots[after.slot].name}" if isinstance(after, Part) else " whole"
+        return Move(key, axes, ranks_of(mesh, axes), now[first], after, held, tensor.element.size(_REAL),
+                    cause + why + how)
+
+    def sink(self) -> None:
+        """What is made point by point or at pairs of positions goes to the level of the first that reads it; what reads
+        pairs of positions waits, where nothing waits for it, so that all that read them do so in one level.
+        """
+        moved_too = [s for key, _ in self.found for s in self.of.states(key)]
+        pinned = {key for key, _ in self.found} | {s.reference for s in moved_too if isinstance(s, Share)}
+        pinned |= {s.chosen for s in moved_too if isinstance(s, Owned)}
+        readers: dict[str, list[str]] = {}
+        for e in self.of.program.equations:
+            for key in self.of.reads(e):
+                readers.setdefault(key, []).append(e.target)
+
+        def latest(key: str) -> int:
+            """The level of the first that reads a value; its own where it has to be there for a collective."""
+            later = [self.level[other] for other in readers.get(key, ())]
+            return self.level[key] if key in pinned else min(later, default=max(self.level.values()))
+
+        for e in reversed(self.of.program.equations):
+            if self.pairs(e):
+                last = max((self.level[other] for other in readers.get(e.target, ())), default=0)
+                for other in readers.get(e.target, ()):
+                    self.level[other] = last if latest(other) >= last else self.level[other]
+            if readers.get(e.target) and (self.pairs(e) or not isinstance(e.body, Fold)):
+                self.level[e.target] = max(self.level[e.target], latest(e.target))
+
+    def pairs(self, equation: Equation) -> bool:
+        """Whether a value stands at pairs of positions."""
+        return sum(INDEX_CLASSES[i.set.cls].sequence for i in equation.indices) > 1
+
+
+def references(states: States, n: int) -> list[tuple[str, States]]:
+    """What has to be there before a tensor can be moved on an axis: what a share is relative to, as the rank has it and
+    whole; what says whose an element is.
+    """
+    match states[n]:
+        case Share(_, reference, places) if reference:
+            return [(reference, _along(states, places, n, Share("max"))), (reference, _along(states, places, n, WHOLE))]
+        case Owned(chosen, places):
+            return [(chosen, _along(states, places, n, WHOLE))]
+    return []
+
+
+def _along(states: States, places: tuple[int, ...], n: int, here: State) -> States:
+    """The states of a tensor that stands at some slots of another one, cut as that is."""
+    out: list[State] = []
+    for m, state in enumerate(states):
+        there = isinstance(state, Part) and state.slot in places
+        out.append(here if m == n else replace(state, slot=places.index(state.slot))
+                   if there and isinstance(state, Part) else WHOLE)
+    return tuple(out)

@@ -1,0 +1,263 @@
+"""The programs of one rank: what it does in each level, as a program of the same language.
+
+A cut letter runs over the rank's own part, which has the extent of the whole through the number of ranks; its number is
+that in the whole, so the elements of the ranks before are added. Extents as numbers stay those of the whole. The one
+size that is new is the rank itself, on each axis of the mesh.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Protocol
+
+from einc.ir.draft import unused
+from einc.ir.indices import Extent, Index, IndexSet, number
+from einc.ir.programs import Equation, NormalProgram, Tensor
+from einc.ir.sums import added
+from einc.ir.terms import (
+    ZERO,
+    Apply,
+    Fold,
+    Join,
+    Pack,
+    Position,
+    Read,
+    Size,
+    Term,
+    Where,
+    both,
+    children,
+    const,
+    free_indices,
+    rebuild,
+)
+from einc.ir.terms import Part as DirectPart
+from einc.planning.analysis.cost import volume
+from einc.planning.placing.cuts import Cut, Letter
+from einc.planning.placing.levels import Placed
+from einc.planning.placing.linear import once
+from einc.planning.placing.states import Axis, Part, States, cut_slots
+
+
+class Ranks(Protocol):
+    """Whose program an equation is written for: of one rank, or of all at once."""
+
+    of: Placed
+
+    def name(self, key: str, states: States) -> str:
+        """The name of a tensor in some states."""
+        ...
+
+    def lead(self, states: States) -> tuple[Term, ...]:
+        """The first subscripts of a tensor in some states: the ranks, where it is one tensor for all."""
+        ...
+
+    def before(self, axis: Axis, of: Extent) -> Term:
+        """How many elements the ranks before this one have."""
+        ...
+
+    def first(self, axis: Axis) -> Term:
+        """The condition that this is the first rank."""
+        ...
+
+    def element(self, axis: Axis, index: Index, own: Index) -> Term | None:
+        """An element of a set by the letter that runs over the rank's part of it, `own`; None for its number."""
+        ...
+
+
+@dataclass
+class Local:
+    """What a rank does. `names` has the name of each tensor in each of its states."""
+
+    of: Placed
+    names: dict[tuple[str, States], str] = field(default_factory=dict)
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Names every tensor as it is given or made, under its own name."""
+        for key in (*(t.key for t in self.of.program.inputs()), *self.of.levels):
+            self.name(key, self.of.states(key))
+
+    def name(self, key: str, states: States) -> str:
+        """The name of a tensor in some states; a new one where it is made in others."""
+        if (key, states) not in self.names:
+            tensor = self.of.program.tensors[key]
+            made = states == self.of.states(key)
+            name = key if made else unused(f"{key}_moved", {*self.of.program.tensors, *self.tensors})
+            self.names[key, states] = name
+            self.tensors[name] = replace(tensor, key=name, text=tensor.text if made else name,
+                                         slots=cut_slots(tensor.slots, states, self.of.mesh),
+                                         role=tensor.role if made else "local")
+        return self.names[key, states]
+
+    def lead(self, states: States) -> tuple[Term, ...]:
+        """None: each rank has a tensor of its own."""
+        return ()
+
+    def before(self, axis: Axis, of: Extent) -> Term:
+        """How many elements the ranks before this one have."""
+        return axis.before(of)
+
+    def first(self, axis: Axis) -> Term:
+        """The condition that this is the first rank."""
+        return Apply("eq", (Size(axis.rank), ZERO))
+
+    def element(self, axis: Axis, index: Index, own: Index) -> Term | None:
+        """None: it has a number."""
+        return None
+
+    @cached_property
+    def programs(self) -> Mapping[int, NormalProgram]:
+        """The program of each level. What is made in another level or comes from other ranks is its input."""
+        program = self.of.program
+        for arrival in self.of.arrivals:
+            self.name(arrival.tensor, arrival.states)
+        made = {e.target: Rewriting(self, e).equation() for e in program.equations}
+        out: dict[int, NormalProgram] = {}
+        for level in sorted({*self.of.levels.values()}):
+            here = [made[e.target] for e in program.equations if self.of.levels[e.target] == level]
+            targets = {e.target for e in here}
+            later = {key for e in made.values() if e.target not in targets for key in e.reads}
+            later |= {a.tensor for a in self.of.arrivals} | {key for _, key in program.outputs}
+            later |= {key for a in self.of.arrivals for key in _beside(self.of, a.tensor)}
+            tensors = {key: replace(t, role="input") if t.role == "local" and key not in targets else t
+                       for key, t in self.tensors.items()}
+            kept = [(e.target, e.target) for e in here if e.target in later]
+            out[level] = replace(program.but(equations=here, tensors=tensors, outputs=kept, loops=()), plans=(),
+                                 idle=frozenset())
+        return out
+
+
+def _beside(of: Placed, key: str) -> Iterator[str]:
+    """What a tensor's states are relative to."""
+    for state in of.states(key):
+        yield getattr(state, "reference", "") or getattr(state, "chosen", "") or key
+
+
+class Rewriting:
+    """One equation as a rank does it."""
+
+    def __init__(self, ranks: Ranks, equation: Equation) -> None:
+        self.ranks, self.old, self.of = ranks, equation, ranks.of
+        self.mine: dict[Index, tuple[Axis, Letter]] = {}
+        for axis, found in zip(self.of.mesh, self.of.cuts(equation.target), strict=True):
+            for letter in found.letters:
+                self.mine[letter.index] = axis, letter
+
+    def equation(self) -> Equation:
+        """The equation with its letters over the rank's own parts."""
+        body = self.value(self.old.body)
+        for axis, found in zip(self.of.mesh, self.of.cuts(self.old.target), strict=True):
+            body = self.shared(body, axis, found)
+        old, states = self.old, self.of.states(self.old.target)
+        axes = (*self.ranks.lead(states), *(self.place(x, None) for x in old.axes))
+        return Equation(self.ranks.name(old.target, states), axes, self.value(old.domain), body, old.source)
+
+    def shared(self, body: Term, axis: Axis, found: Cut) -> Term:
+        """The body with what is said of shares: who adds what."""
+        if found.once:
+            shared = {self.ranks.name(key, self.of.needs(self.old.target, key)) for key in found.once}
+            body = once(body, shared, self.ranks.first(axis))
+        if found.chosen is not None and isinstance(body, Fold):
+            place, base = self.value(found.chosen[0]), found.chosen[1]
+            body = replace(body, domain=both(body.domain, *self.within(place, base, axis)))
+        return body
+
+    def letter(self, index: Index) -> Index:
+        """The letter over the rank's own part."""
+        if index not in self.mine:
+            return index
+        axis, _ = self.mine[index]
+        return Index(index.name, replace(index.set, extent=axis.part(index.set.extent)))
+
+    def number(self, index: Index) -> Term:
+        """The number of a letter in the whole."""
+        here = Position(self.letter(index))
+        if index not in self.mine:
+            return here
+        axis, letter = self.mine[index]
+        if letter.component < 0:
+            return added((here, self.ranks.before(axis, index.set.extent)))
+        first, *inner = self.of.program.splits[index.set][letter.component:]
+        row = volume(inner) * axis.part(first.extent)  # elements of a rank that stand together
+        others = Size(volume(inner) * first.extent - row)
+        rows = Apply("floor", (Apply("div", (Apply("sub", (here, const(index.set.start))), Size(row))),))
+        return added((here, Apply("mul", (rows, others)),
+                      self.ranks.before(axis, volume(inner) * first.extent)))
+
+    def place(self, term: Term, parts: Mapping[int, Axis] | None) -> Term:
+        """A letter or several as a place in what the rank has: `parts` are the components that are cut, None for all
+        that are.
+        """
+        match term:
+            case Position(index):
+                return Position(self.letter(index))
+            case Pack(inner, sets, into):
+                extent, out, over = into.extent, list[Term](), list(sets)
+                for n, item in enumerate(inner):
+                    at = self.mine.get(item.index) if isinstance(item, Position) else None
+                    if isinstance(item, Position) and at is not None and (parts is None or n in parts):
+                        out.append(Position(self.letter(item.index)))
+                        over[n], extent = self.letter(item.index).set, at[0].part(extent)
+                    else:
+                        out.append(self.value(item) if parts is not None else item)
+                return Pack(tuple(out), tuple(over), replace(into, extent=extent))
+        return self.value(term)
+
+    def value(self, term: Term) -> Term:
+        """A term whose letters are numbers."""
+        match term:
+            case Position(index):
+                return self.number(index)
+            case Read(tensor, subs):
+                return self.read(tensor, subs)
+            case DirectPart(item, of, before, into) if free_indices(item) & self.mine.keys():
+                return added((self.value(item), Size(before + number(into.start - of.start))))
+            case Fold(op, bound, domain, body):
+                return Fold(op, tuple(map(self.letter, bound)), self.value(domain), self.value(body))
+            case Join(index, parts):
+                return Join(self.letter(index), tuple((self.letter(i), self.value(body)) for i, body in parts))
+        return rebuild(term, tuple(map(self.value, children(term))))
+
+    def read(self, tensor: str, subs: tuple[Term, ...]) -> Term:
+        """A read of what the rank has of a tensor."""
+        needs = self.of.needs(self.old.target, tensor)
+        out, guard = list[Term](), list[Term]()
+        for n, sub in enumerate(subs):
+            here = [(axis, state, found) for axis, state, found in zip(
+                self.of.mesh, needs, self.of.cuts(self.old.target), strict=True)
+                if isinstance(state, Part) and state.slot == n]
+            out.append(self.sub(tensor, n, sub, here, guard))
+        made = Read(self.ranks.name(tensor, needs), (*self.ranks.lead(needs), *out))
+        return Where(both(*guard), made) if guard else made
+
+    def sub(self, tensor: str, n: int, sub: Term, here: list[tuple[Axis, Part, Cut]], guard: list[Term]) -> Term:
+        """One subscript; `here` are the axes on which the slot is cut. `guard` gets what has to hold for the rank to
+        have the element.
+        """
+        if not here:
+            one = None
+            if isinstance(sub, Position) and sub.index in self.mine:
+                one = self.ranks.element(self.mine[sub.index][0], sub.index, self.letter(sub.index))
+            return self.value(sub) if one is None else one
+        if isinstance(sub, Position):
+            return self.place(sub, {})
+        if isinstance(sub, Pack):
+            return self.place(sub, {state.component: axis for axis, state, _ in here})
+        (axis, _, found), = here
+        into = self.of.program.tensors[tensor].slots[n].set
+        own = Apply("sub", (self.value(sub), self.ranks.before(axis, into.extent)))
+        if found.gathered is None or found.gathered[0].tensor != tensor:
+            return own
+        guard.extend(self.within(self.value(sub), into, axis))
+        low, high = const(into.start), Size(axis.part(into.extent) + number(into.start - 1))
+        return Apply("max", (low, Apply("min", (high, own))))
+
+    def within(self, place: Term, of: IndexSet, axis: Axis) -> tuple[Term, ...]:
+        """The conditions that a place is in the rank's part of a set."""
+        before, part = self.ranks.before(axis, of.extent), axis.part(of.extent)
+        low = added((before, Size(number(of.start))))
+        high = added((before, Size(part + number(of.start - 1))))
+        return Apply("le", (low, place)), Apply("le", (place, high))

@@ -1,0 +1,196 @@
+"""What the ranks of one axis of a mesh have of a tensor, and what it takes to get from one state to another.
+
+`Whole`: each has all of it. `Part`: each has its part of one slot. `Share`: each has a tensor of the full extent, and
+the fold of these is the tensor. `Owned`: each element is right on the rank that owns what it was read at, for no one
+knows which without the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Literal, assert_never
+
+from einc.ir.indices import Extent, IndexSet, number, size
+from einc.ir.programs import Slot
+from einc.ir.terms import Size
+
+Way = Literal["gather", "merge", "swap"]
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """How an equation is cut that has two letters of one set: `letter` is gathered, or cut itself and its folds merged,
+    or what has both is cut by a letter of the set `by`.
+    """
+
+    letter: str
+    way: Way
+    by: IndexSet | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One axis of a mesh: its ranks, and the sets that are cut over it in the order in which they are tried."""
+
+    name: str
+    ranks: int
+    sets: tuple[IndexSet, ...]
+    meetings: tuple[Meeting, ...] = ()
+
+    @property
+    def rank(self) -> Extent:
+        """The rank on this axis as a number from 0. No name of the language has a dot."""
+        return size(f"{self.name}.rank")
+
+    def part(self, of: Extent) -> Extent:
+        """The extent of one rank's part."""
+        return of.over(number(self.ranks)) or of
+
+    def before(self, of: Extent) -> Size:
+        """How many elements the ranks before this one have."""
+        return Size(self.rank * self.part(of))
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """Each rank has all of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Each rank has its part of a slot; of a composite the part of one `component`, -1 for the set itself."""
+
+    slot: int
+    component: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The fold of what the ranks have is the tensor. Where it is relative to a `reference` that is each rank's own, it
+    holds a factor exp(reference)^-power; `places` are the slots at which the reference stands.
+    """
+
+    fold: str
+    reference: str = ""
+    places: tuple[int, ...] = ()
+    power: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """An element belongs to the rank that has the element of `base` that is in `chosen`, a tensor that is read at the
+    slots `places` of this one.
+    """
+
+    chosen: str
+    places: tuple[int, ...]
+    base: IndexSet
+
+
+State = Whole | Part | Share | Owned
+States = tuple[State, ...]  # one for each axis of the mesh
+WHOLE = Whole()
+
+
+def cut_slots(slots: Sequence[Slot], states: States, mesh: Sequence[Axis]) -> tuple[Slot, ...]:
+    """The slots of what one rank has."""
+    out = list(slots)
+    for axis, state in zip(mesh, states, strict=True):
+        if isinstance(state, Part):
+            out[state.slot] = replace(out[state.slot],
+                                      set=replace(out[state.slot].set, extent=axis.part(out[state.slot].set.extent)))
+    return tuple(out)
+
+
+Kind = Literal["slice", "all_gather", "all_to_all", "all_reduce", "reduce_scatter"]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A tensor from one state to another on some axes of the mesh at once, which have so many `ranks` together.
+
+    `held` is the number of elements that a rank has before, `bytes` those of one. `reason` says why in words.
+    """
+
+    tensor: str
+    axes: tuple[int, ...]
+    ranks: int
+    before: State
+    after: State
+    held: Extent
+    bytes: int
+    reason: str = ""
+
+    @property
+    def kind(self) -> Kind:
+        """The collective that does it; a slice needs none."""
+        match self.before, self.after:
+            case Whole(), _:
+                return "slice"
+            case Part(), Part():
+                return "all_to_all"
+            case Part(), _:
+                return "all_gather"
+            case (Share() | Owned()), Part():
+                return "reduce_scatter"
+            case (Share() | Owned()), _:
+                return "all_reduce"
+        assert_never(self.before)
+
+    @property
+    def wire(self) -> Extent:
+        """How many elements a rank sends, by the algorithm that sends fewest."""
+        return self.held * sent(self.kind, self.ranks)
+
+
+def sent(kind: Kind, ranks: int) -> Extent:
+    """How much of what a rank holds it sends."""
+    some = (number(ranks - 1).over(number(ranks))) or number(0)
+    match kind:
+        case "slice":
+            return number(0)
+        case "all_gather":
+            return number(ranks - 1)
+        case "all_to_all" | "reduce_scatter":
+            return some
+        case "all_reduce":
+            return some * number(2)
+    assert_never(kind)
+
+
+def moved(before: States, after: States) -> Iterator[tuple[tuple[int, ...], States]]:
+    """The axes on which a tensor changes its state, in an order that can be done one after the other, and the states
+    then. What makes a rank's part comes first, for less is sent then; a slot is cut on one axis at a time. Shares that
+    are folded the same way on several axes are folded at once.
+    """
+    now = list(before)
+    left = [n for n, (a, b) in enumerate(zip(before, after, strict=True)) if a != b]
+    while left:
+        free = [n for n in left if not any(clash(after[n], one) for m, one in enumerate(now) if m != n)
+                and isinstance(after[n], Part)]
+        whole = [n for n in left if not isinstance(after[n], Part)]
+        first = (free or whole or left)[0]
+        if not free and not whole:  # two axes that change their parts with each other
+            now[first] = WHOLE
+            yield (first,), tuple(now)
+            continue
+        at: tuple[int, ...] = (first,)
+        if isinstance(now[first], Share) and after[first] == WHOLE:
+            at = tuple(n for n in whole if now[n] == now[first])
+        for n in at:
+            now[n] = after[n]
+            left.remove(n)
+        yield at, tuple(now)
+
+
+def clash(one: State, other: State) -> bool:
+    """Whether two states cut the same: a slot is cut on one axis, or of a composite each component on one."""
+    return isinstance(one, Part) and isinstance(other, Part) and one.slot == other.slot and (
+        one.component == other.component or -1 in (one.component, other.component))
+
+
+def ranks_of(mesh: Sequence[Axis], axes: Sequence[int]) -> int:
+    """How many ranks some axes have together."""
+    return prod(mesh[n].ranks for n in axes)

@@ -1,0 +1,206 @@
+"""`mesh` and `shard` lines of plans, and what `einc show` says of a mesh."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from helpers import arrays, distance, meaning
+from virtual import Ranks
+
+from einc.checking.edits import apply
+from einc.driver import front, pipeline, placing
+from einc.driver.checking import typed
+from einc.driver.cli import main
+from einc.errors.report import EincError, Report, Source, render
+from einc.planning.placing.states import WHOLE, Part
+from einc.transforms.gradients.backward import derive
+
+HEADS = """use "attention"
+plan tp:
+    mesh tp = 8
+    shard h over tp
+plan sp:
+    shard h, else t over tp
+plan cp:
+    mesh cp
+    shard t over cp, pass s by swap h
+"""
+SIZES = "T=4096,H=32,d_k=128,d_model=4096"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "a.ein").write_text(HEADS, encoding="utf-8")
+    return tmp_path / "a.ein"
+
+
+def shown(file: Path, *words: str) -> tuple[int, str]:
+    done = CliRunner().invoke(main, ["show", str(file), "--stage", "plan", *words])
+    return done.exit_code, done.output
+
+
+def rows(text: str) -> list[list[str]]:
+    """The cells of the rows of collectives; those of shares have more."""
+    return [line.split() for line in text.splitlines() if " all_" in line or " reduce_" in line]
+
+
+def test_the_rows_of_a_mesh(file: Path) -> None:
+    code, text = shown(file, "--plan", "tp", "--sizes", SIZES)
+    assert code == 0
+    assert text == """a on tp = 8: 1 collective
+
+given     whole: X
+          by h over tp: W_Q, W_K, W_V, W_O
+returned  whole: A
+
+level  step        tensor  over  before         after  held     sent    why
+    0  make        Q, theta, C, D, Q_hat, K, K_hat, S, L, m, E, V, N, z, Y, A
+    1  all_reduce  A       tp    sum of shares  whole  67.1 MB  117 MB  sum over h; returned whole
+
+a device sends 117 MB
+
+bytes are for float32, on one device; a ring sends as few
+"""
+
+
+def test_without_sizes_bytes_are_formulas(file: Path) -> None:
+    (row,) = rows(shown(file, "--plan", "tp")[1])
+    assert row[8:10] == ["4·T·d_model", "7·T·d_model"]
+
+
+def test_the_gradient_stands_below(file: Path) -> None:
+    code, text = shown(file, "--plan", "tp", "--grad", "--sizes", SIZES)
+    assert code == 0 and "its gradient on tp = 8: 1 collective" in text
+    assert [row[1:3] for row in rows(text)] == [["all_reduce", "A"], ["all_reduce", "dX"]]
+    assert "by h over tp: dW_Q, dW_K, dW_V, dW_O" in text
+
+
+def test_every_equation_with_its_letter(file: Path) -> None:
+    text = shown(file, "--mesh", "cp=4", "--full")[1]
+    lines = [line.split() for line in text[text.index("makes"):].splitlines()]
+    assert ["Q_hat", "t", "by", "t", "over", "cp"] in lines and ["S", "h", "by", "h", "over", "cp"] in lines
+
+
+def test_a_number_of_the_call_stands_in_place_of_one_of_the_plan(file: Path) -> None:
+    assert "a on tp = 4:" in shown(file, "--plan", "tp", "--mesh", "tp=4")[1]
+    assert "a on cp = 2:" in shown(file, "--mesh", "cp=2")[1]
+    assert "a on one device: 0 collectives" in shown(file, "--mesh", "cp=1")[1]
+    assert "a on cp = 2, tp = 8:" in shown(file, "--plan", "cp,tp", "--mesh", "cp=2")[1]
+
+
+@pytest.mark.parametrize(("words", "said", "way"), [
+    (("--mesh", "dp=2"), "no `shard` says what is cut over `dp`", "something over: `tp`, `cp`"),
+    (("--plan", "cp"), "nothing says how many ranks `cp` has", "`--mesh cp=2`"),
+    (("--plan", "sp"), "the mesh has no axis `tp`", "`--mesh tp=2`"),
+    (("--mesh", "tp=2"), "two lines say different things of what is cut over a mesh", "leave out one"),
+    (("--plan", "tp", "--sizes", "H=6"), "H = 6 is no multiple of tp = 8", "H = 8 would do, or 16"),
+    (("--plan", "tp", "--sizes", "H=12"), "H = 12 is no multiple of tp = 8", "H = 8 would do, or 16"),
+    (("--mesh", "tp=0"), "the axis `tp` has 0 ranks", ""),
+    (("--plan", "pt"), "there is no plan `pt`", "`tp`"),
+    (("--plan", "serve", "--mesh", "cp=2"), "what serves is not on a mesh", "leave out"),
+])
+def test_what_a_mesh_cannot_be(file: Path, words: tuple[str, ...], said: str, way: str) -> None:
+    code, text = shown(file, *words)
+    assert code and said in text and way in text
+
+
+def test_the_ways_out_lead_out(file: Path) -> None:
+    assert shown(file, "--plan", "cp", "--mesh", "cp=2")[0] == 0
+    assert shown(file, "--plan", "sp", "--mesh", "tp=2")[0] == 0
+    assert shown(file, "--plan", "tp", "--sizes", "H=16")[0] == 0
+
+
+def test_a_mesh_is_for_a_plan_alone(file: Path) -> None:
+    done = CliRunner().invoke(main, ["show", str(file), "--mesh", "tp=8"])
+    assert done.exit_code == 1 and "--mesh is for the stage plan" in done.output
+
+
+def test_no_file_is_made_for_several_devices() -> None:
+    for plan in ("tp", "cp"):
+        with pytest.raises(EincError, match="no file is made for several devices yet"):
+            front.compile(HEADS, plan=plan)
+
+
+def test_blocks_that_are_not_chosen_change_nothing() -> None:
+    plain = front.compile('use "attention"\n', backend="torch").source
+    assert front.compile(HEADS.replace("<text>", ""), backend="torch").source == plain
+
+
+LINES = [
+    ("shard q over tp", "`q` is no letter of this spec"), ("shard h", "the line stops too early"),
+    ("mesh tp = 0", "from 1 to"), ("mesh tp = 99999999999", "from 1 to"), ("mesh tp tp", "cannot stand here"),
+    ("mesh tp = 2, tp = 4", "has `tp` twice"), ("shard t over tp, pass s by ring", "there is no pass by `ring`"),
+    ("shard t over tp, pass s by gathr", "there is no pass by `gathr`"),
+    ("shard t over tp, pass s by swap", "needs a letter"), ("shard t over tp, pass s by merge h", "takes no letter"),
+    ("shard h over tp, pass s by gather", "is of no set that is cut"),
+    ("shard t over tp, pass q by merge", "no letter"),
+]
+
+
+@pytest.mark.parametrize(("line", "said"), LINES)
+def test_a_line_that_asks_for_nothing(line: str, said: str) -> None:
+    """And an edit that is offered as certain makes the text sound."""
+    source, report = Source("a.ein", f'use "attention"\nplan train:\n    {line}\n'), Report()
+    assert pipeline.check(source, report) is None
+    told = render(report.problems[0])
+    assert "E0119" in told and said in told and report.problems[0].helps
+    edits = [way for way in report.problems[0].helps if way.span is not None and way.certain]
+    if edits:
+        assert pipeline.check(Source("a.ein", apply(source, edits)), Report()) is not None
+
+
+@pytest.mark.parametrize("blocks", [
+    "plan a:\n    shard t over p\n    shard h over p\n",
+    "plan a:\n    mesh p = 2\n    mesh p = 4\n",
+])
+def test_lines_that_contradict_each_other(blocks: str) -> None:
+    report = Report()
+    pipeline.check(Source("a.ein", f'use "attention"\n{blocks}'), report)
+    assert [problem.code for problem in report.problems] == ["E0120"]
+
+
+def test_lines_that_add_to_each_other_are_joined() -> None:
+    lines = ("mesh p = 2, q", "mesh q = 4", "shard t over p", "shard h over q")
+    program = typed('use "attention"\nplan a:\n' + "".join(f"    {line}\n" for line in lines))
+    (block,) = program.plans
+    assert dict(block.mesh()) == {"p": 2, "q": 4} and [cut.axis for cut, _ in block.cuts()] == ["p", "q"]
+
+
+def test_a_gradient_is_given_what_the_program_leaves() -> None:
+    """Both programs on one mesh: the second takes what the first saved where it lies, and leaves gradients as the
+    inputs are; and the ranks are right.
+    """
+    program = typed(HEADS)
+    sizes = {"T": 8, "H": 4, "d_k": 4, "d_model": 6}
+    found = placing.on_mesh(program, ("sp",), {"tp": 2}, sizes, grad=True)
+    derived = derive(program)
+    assert found.backward is not None
+    for made, key in derived.saved:
+        assert found.backward.states(key) == found.forward.ends[made]
+    for key, made in derived.gradients:
+        assert found.backward.ends[made] == found.forward.states(key)
+    assert found.backward.ends["dX"] == (Part(0),) and found.backward.states("ell") != (WHOLE,)
+    given = arrays(program, sizes, {})
+    first = meaning(found.forward.program, given, sizes)
+    made = Ranks(found.forward, sizes).run(given)
+    assert max(distance(made[key], first[key]) for key in first) < 1e-10
+    saved = {key: first[name] for name, key in derived.saved}
+    saved |= {d: np.random.default_rng(0).standard_normal(first[name].shape) for name, d in derived.cotangents}
+    saved |= {t.key: given[t.key] for t in found.backward.program.inputs() if t.key in given}
+    want = meaning(found.backward.program, saved, sizes)
+    got = Ranks(found.backward, sizes).run(saved)
+    assert max(distance(got[key], want[key]) for key in want) < 1e-10
+
+
+def test_what_all_devices_do_is_a_spec(file: Path, tmp_path: Path) -> None:
+    file.write_text(HEADS + "plan gathered:\n    shard t over g, pass s by gather\n", encoding="utf-8")
+    for words in (("--mesh", "cp=2"), ("--plan", "tp", "--grad"), ("--plan", "tp,gathered", "--mesh", "g=2,tp=2")):
+        done = CliRunner().invoke(main, ["derive", str(file), *words])
+        assert done.exit_code == 0 and "index p : rank(" in done.output
+        (tmp_path / "b.ein").write_text(done.output, encoding="utf-8")
+        assert CliRunner().invoke(main, ["check", str(tmp_path / "b.ein")]).exit_code == 0
+    refused = CliRunner().invoke(main, ["derive", str(file), "--mesh", "dp=2"])
+    assert refused.exit_code == 1 and "no `shard` says" in refused.output

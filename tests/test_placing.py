@@ -1,0 +1,231 @@
+"""Programs on meshes of virtual ranks against the interpreter on the whole, and the collectives that follow."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from fractions import Fraction
+from itertools import permutations
+from random import Random
+
+import pytest
+from helpers import Arrays, distance, meaning, typed, typed_of
+from placing_cases import BY_NAME, EXACT, REFUSED, Half, axes, cases, half, programs, refusal, tried
+from programs import FILES, Case
+
+from einc.driver import pipeline
+from einc.driver.commands.sizes import asked
+from einc.ir.indices import Extent, number, size
+from einc.ir.programs import NormalProgram, Program, TypedProgram
+from einc.planning.placing import Axis, Refused, placed
+from einc.planning.placing.local import Local
+from einc.planning.placing.together import together
+from einc.syntax.printing.show import show
+
+Meet = tuple[str, str, str] | None
+
+CUT = [case for case in FILES if not refusal(case) and typed_of(case).outputs]
+DRAWN = 40
+SIZES = {"B": 4, "T": 8, "H": 4, "d_k": 4, "d_model": 16, "d_ff": 8, "V": 8, "G": 2, "E": 4, "n": 2, "r": 4,
+         "r_Q": 4, "d_h": 4, "d_c": 4, "U": 8}
+
+
+@pytest.mark.parametrize("case", [pytest.param(c, id=c.name) for c in Random(24).sample(CUT, DRAWN)])
+def test_a_letter_of_a_spec_is_cut(case: Case) -> None:
+    """One letter, which the name of the spec draws, of the program or of its gradient, on two ranks."""
+    random = Random(case.name)
+    ways = [(one, grad) for grad in (False, True) for one in cases(case, grad)]
+    for one, grad in random.sample(ways, len(ways)):
+        found = tried(case, [one], grad)
+        if not isinstance(found, str):
+            assert found.error([Axis("p", 2, (one,))]) < EXACT
+            return
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("case", [pytest.param(c, id=c.name) for c in CUT])
+@pytest.mark.parametrize("grad", [False, True], ids=["forward", "gradient"])
+def test_every_letter_of_a_spec_is_cut(case: Case, grad: bool) -> None:
+    wrong = {}
+    for one in cases(case, grad):
+        found = tried(case, [one], grad)
+        if not isinstance(found, str) and not (error := found.error([Axis("p", 2, (one,))])) < EXACT:
+            wrong[str(one)] = error
+    assert wrong == {}
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("case", [pytest.param(c, id=c.name) for c in CUT])
+@pytest.mark.parametrize("grad", [False, True], ids=["forward", "gradient"])
+def test_two_letters_of_a_spec_are_cut(case: Case, grad: bool) -> None:
+    """Pairs on 2 × 2 ranks, six that the name of the spec draws."""
+    pairs = list(permutations(cases(case, grad), 2))
+    for pair in Random(case.name).sample(pairs, min(6, len(pairs))):
+        found = tried(case, pair, grad)
+        if not isinstance(found, str):
+            mesh = [Axis(name, 2, (one,)) for name, one in zip("pq", pair, strict=True)]
+            assert found.error(mesh) < EXACT, [str(x) for x in pair]
+
+
+@pytest.mark.whole
+def test_what_is_not_cut_has_a_reason_of_the_list() -> None:
+    """And no reason is there for more than it says: the numbers are those of the specs that ship."""
+    found = Counter(refusal(case) for case in FILES)
+    for case in CUT:
+        for grad in (False, True):
+            every = list(cases(case, grad))
+            found.update([] if every else ["gradient"])
+            found.update(why for one in every if isinstance(why := tried(case, [one], grad), str))
+    del found[""]
+    assert found.keys() <= REFUSED.keys(), found
+    assert found == {"rounds": 17, "requests": 1}
+
+
+# What follows on eight ranks, in numbers that a rank sends: letters, how letters of one set meet, formulas.
+W = 8
+AR, RS, TURN = Fraction(2 * (W - 1), W), Fraction(W - 1, W), Fraction(W - 1, W * W)
+Counts = Mapping[str, int]
+FOLLOWS: dict[str, tuple[str, str, Meet, Counts, str, Counts, str]] = {
+    # the optimum of tensor parallelism: 8 (W - 1) / W numbers of the data a layer
+    "heads and hidden": ("gpt2_block", "he", None, {"all_reduce": 2}, f"{2 * AR} B T d_model",
+                         {"all_reduce": 2}, f"{2 * AR} B T d_model"),
+    "heads in groups": ("gqa", "hg", None, {"all_reduce": 1}, f"{AR} T d_model",
+                        {"all_reduce": 1}, f"{AR} T d_model"),
+    # with positions elsewhere: the same bytes, and what the gradient gathers once more; weights of norms are small
+    "else positions": ("swiglu_block", "hget", None, {"all_gather": 2, "reduce_scatter": 2}, f"{4 * RS} T d_model",
+                       {"all_gather": 4, "reduce_scatter": 2, "all_reduce": 2},
+                       f"{6 * RS} T d_model + {2 * AR} d_model"),
+    # the logits stay where their words are; three numbers a position travel
+    "words": ("linear_cross_entropy", "v", None, {"all_reduce": 3}, f"{3 * AR} T",
+              {"all_reduce": 1}, f"{AR} T d_model"),
+    "positions, gathered": ("sdpa", "t", ("s", "gather", ""), {"all_gather": 2}, f"{2 * RS} B H T d_k",
+                            {"all_gather": 2, "reduce_scatter": 2}, f"{4 * RS} B H T d_k"),
+    "positions, swapped": ("sdpa", "t", ("s", "swap", "h"), {"all_to_all": 3}, f"{3 * TURN} B H T d_k",
+                           {"all_to_all": 6}, f"{4 * TURN} B H T d_k + {2 * TURN} B H T"),
+    "positions, merged": ("sdpa", "t", ("s", "merge", ""), {"all_gather": 1, "all_reduce": 1, "reduce_scatter": 2},
+                          f"{2 * RS} B H T d_k + {AR + RS} B H T",
+                          {"all_gather": 4, "reduce_scatter": 1}, f"{3 * RS} B H T d_k + {2 * RS} B H T"),
+}
+
+
+def formula(text: str) -> Extent:
+    """`7/4 T d + 2 T` as an extent."""
+    total = number(0)
+    for term in text.split(" + "):
+        coefficient, *names = term.split()
+        product = number(Fraction(coefficient))
+        for name in names:
+            product = product * size(name)
+        total = total + product
+    return total
+
+
+@pytest.mark.parametrize("name", FOLLOWS)
+def test_the_collectives_that_follow(name: str) -> None:
+    """How many there are of each kind, and how many numbers each rank sends, as formulas."""
+    spec, cut, meet, *halves = FOLLOWS[name]
+    mesh = axes(typed_of(BY_NAME[spec]), {"p": W}, {"p": cut}, {"p": meet} if meet else None)
+    for program, (counts, sent) in zip(programs(BY_NAME[spec]), (halves[:2], halves[2:]), strict=True):
+        assert program is not None
+        moves = [move for _, move in placed(program, mesh).moves]
+        assert Counter(move.kind for move in moves) == counts
+        assert sum((move.wire for move in moves), number(0)) == formula(str(sent))
+
+
+MESHES: dict[str, tuple[str, dict[str, int], dict[str, str], dict[str, tuple[str, str, str]]]] = {
+    "four ranks": ("gpt2_block", {"p": 4}, {"p": "he"}, {}),
+    "weights in parts": ("gpt2_block", {"p": 2}, {"p": "nf"}, {}),
+    "two axes of weights": ("gpt2_block", {"p": 2, "q": 2}, {"p": "f", "q": "he"}, {}),
+    "weights and positions": ("gpt2_block", {"p": 2, "q": 2}, {"p": "nf", "q": "het"}, {}),
+    "three axes": ("gpt2_block", {"p": 2, "q": 2, "r": 2}, {"p": "n", "q": "t", "r": "he"}, {}),
+    "swapped": ("gpt2_block", {"p": 2}, {"p": "t"}, {"p": ("s", "swap", "h")}),
+    "merged": ("gpt2_block", {"p": 2}, {"p": "t"}, {"p": ("s", "merge", "")}),
+    "gathered": ("attention", {"p": 2}, {"p": "t"}, {"p": ("s", "gather", "")}),
+    "words and positions": ("linear_cross_entropy", {"p": 2, "q": 2}, {"p": "t", "q": "v"}, {}),
+    "words on four": ("linear_cross_entropy", {"p": 4}, {"p": "v"}, {}),
+    "a power of a reference": ("collision", {"p": 2}, {"p": "v"}, {}),
+    "latents": ("mla_rope", {"p": 2}, {"p": "h"}, {}),
+    "experts": ("moe_swiglu", {"p": 2}, {"p": "xt"}, {}),
+    "experts in parts": ("moe_swiglu", {"p": 2, "q": 2, "r": 2}, {"p": "t", "q": "x", "r": "e"}, {}),
+}
+
+
+@pytest.mark.parametrize("name", MESHES)
+@pytest.mark.parametrize("grad", [False, True], ids=["forward", "gradient"])
+def test_the_ranks_of_a_mesh_make_what_one_makes(name: str, grad: bool) -> None:
+    spec, mesh, cut, meet = MESHES[name]
+    program = typed_of(BY_NAME[spec])
+    assert half(BY_NAME[spec], {**BY_NAME[spec].sizes, **SIZES, **program.sizes}, grad).error(
+        axes(program, mesh, cut, meet)) < EXACT
+
+
+def read_back(program: NormalProgram) -> TypedProgram:
+    """The program of the text that is printed of another."""
+    return typed(show(program), "ranks.ein")
+
+
+def whole(program: Program, found: Half) -> Arrays:
+    """What the program of all ranks makes; of a size that no tensor fixes a rank has half."""
+    parts = {name: found.sizes[name.rpartition("_")[0]] // 2 for name in asked(program) if name not in found.sizes}
+    return meaning(program, found.given, {**found.sizes, **parts})
+
+
+@pytest.mark.parametrize("name", MESHES)
+@pytest.mark.parametrize("grad", [False, True], ids=["forward", "gradient"])
+def test_all_ranks_are_one_spec(name: str, grad: bool) -> None:
+    """The text that is printed of them reads back, and makes what is made on one device."""
+    spec, mesh, cut, meet = MESHES[name]
+    program = typed_of(BY_NAME[spec])
+    found = half(BY_NAME[spec], {**BY_NAME[spec].sizes, **SIZES, **program.sizes}, grad)
+    made = whole(read_back(together(found.on(axes(program, mesh, cut, meet)))), found)
+    assert max(distance(made[key], one, 1e-3) for key, one in found.made.items()) < EXACT
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("case", [pytest.param(c, id=c.name) for c in CUT])
+@pytest.mark.parametrize("grad", [False, True], ids=["forward", "gradient"])
+def test_all_ranks_of_every_spec_are_one_program(case: Case, grad: bool) -> None:
+    """For every letter; whether the text of each reads back is not said."""
+    for one in cases(case, grad):
+        found = tried(case, [one], grad)
+        if not isinstance(found, str):
+            made = whole(together(found.on([Axis("p", 2, (one,))])), found)
+            assert max(distance(made[key], x, 1e-3) for key, x in found.made.items()) < EXACT, str(one)
+
+
+def test_groups_of_heads_stay_on_their_rank_for_all_sizes() -> None:
+    """Without a size: π(h) = ⌈h G / H⌉ is proved to map the heads of a rank to groups of the same."""
+    program = programs(BY_NAME["gqa"])[0]
+    found = placed(program, axes(typed_of(BY_NAME["gqa"]), {"p": 8}, {"p": "hg"}))
+    assert [move.tensor for _, move in found.moves] == ["A"]
+
+
+def test_nothing_of_pairs_of_positions_is_kept_for_another_level() -> None:
+    for program in programs(BY_NAME["sdpa"]):
+        assert program is not None
+        for cut, meet in (("t", None), ("h", None), ("t", ("s", "merge", "")), ("t", ("s", "swap", "h"))):
+            made = Local(placed(program, axes(typed_of(BY_NAME["sdpa"]), {"p": 8}, {"p": cut}, {"p": meet} if meet
+                                              else None))).programs
+            kept = [one.tensors[key] for one in made.values() for _, key in one.outputs]
+            assert not [t.key for t in kept if sum(s.set.cls == "time" for s in t.slots) > 1]
+
+
+@pytest.mark.parametrize(("spec", "cut", "sizes", "reason", "said"), [
+    ("ema", "t", {}, "rounds", "has rounds that run in order, for t"),
+    ("requests_packed", "h", {}, "requests", "requests of different lengths"),
+    ("attention", "h", {"H": 6}, "multiple", "H = 6 is no multiple of p = 4, so it cannot be cut over p"),
+    ("attention", "h", {"H": 3}, "multiple", "H = 3 is no multiple"),
+])
+def test_what_cannot_be_had_is_refused(spec: str, cut: str, sizes: dict[str, int], reason: str, said: str) -> None:
+    program = pipeline.normal(typed_of(BY_NAME[spec]))
+    with pytest.raises(Refused, match=said) as refused:
+        placed(program, axes(typed_of(BY_NAME[spec]), {"p": 4}, {"p": cut}), sizes)
+    assert refused.value.reason == reason and refused.value.help
+
+
+def test_two_letters_of_one_set_that_cannot_meet_are_refused() -> None:
+    typed_ = typed("index t, s : time(T)\nindex h : head(H)\ninput x_t, w_s, u_h\n"
+                   "output y_t = sum_{s <= t} x_t w_s\noutput z_h = u_h")
+    mesh = axes(typed_, {"p": 2}, {"p": "t"}, {"p": ("s", "swap", "h")})
+    with pytest.raises(Refused, match="has t and s, which are of one set, and no letter of head"):
+        placed(pipeline.normal(typed_), mesh)

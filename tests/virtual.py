@@ -1,0 +1,151 @@
+"""Virtual ranks: what every rank of a mesh does, by the interpreter, and the collectives as functions of numpy."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from helpers import Array, Arrays
+
+from einc.driver.commands.sizes import names
+from einc.ir.programs import NormalProgram
+from einc.meaning.interpret import interpret
+from einc.planning.placing.levels import Arrival, Placed, references
+from einc.planning.placing.local import Local
+from einc.planning.placing.states import Move, Owned, Part, Share, States
+
+Rank = tuple[int, ...]
+FOLDED = {"sum": np.add, "max": np.maximum, "min": np.minimum, "prod": np.multiply, "logaddexp": np.logaddexp}
+
+
+@dataclass
+class Ranks:
+    """The ranks of a mesh with what each has. `sent` are the elements that a rank holds before each collective."""
+
+    of: Placed
+    sizes: Mapping[str, int]
+    sent: list[tuple[Move, int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.local = Local(self.of)
+        self.ranks: list[Rank] = list(itertools.product(*(range(a.ranks) for a in self.of.mesh)))
+        self.have: dict[Rank, Arrays] = {rank: {} for rank in self.ranks}
+
+    def run(self, given: Mapping[str, Array]) -> Arrays:
+        """The outputs, put together of what the ranks have in the end; ranks that have the same agree."""
+        for tensor in self.of.program.inputs():
+            for rank in self.ranks:
+                place = self.elements(tensor.key, self.of.states(tensor.key), rank)
+                self.have[rank][tensor.key] = given[tensor.key][np.ix_(*place)] if place else given[tensor.key]
+        programs, waiting = self.local.programs, list(self.of.arrivals)
+        for level in range(max([*programs, *(a.level for a in waiting)], default=0) + 1):
+            for arrival in (a for a in waiting if a.level == level):
+                self.arrive(arrival)
+            if level in programs:
+                self.level(programs[level])
+        return {name: self.returned(key) for name, key in self.of.program.outputs}
+
+    def level(self, program: NormalProgram) -> None:
+        """One level on every rank."""
+        for rank in self.ranks:
+            known = {**self.sizes, **{f"{a.name}.rank": n for a, n in zip(self.of.mesh, rank, strict=True)}}
+            asked = {n: known[n] for n in names(program) if n in known}
+            mine = {t.key: self.have[rank][t.key] for t in program.inputs()}
+            self.have[rank].update(interpret(program, mine, asked))
+
+    def elements(self, key: str, states: States, rank: Rank) -> list[Array]:
+        """Which elements of each slot a rank has, in their order."""
+        out = []
+        for n, slot in enumerate(self.of.program.tensors[key].slots):
+            parts = self.of.program.splits.get(slot.set, ())
+            inner = [int(s.extent.at(self.sizes)) for s in parts]
+            found = np.arange(int(slot.set.extent.at(self.sizes)))
+            found = found.reshape(inner) if parts else found
+            for state, at, axis in zip(states, rank, self.of.mesh, strict=True):
+                if isinstance(state, Part) and state.slot == n:
+                    if state.component < 0:
+                        found = np.split(found.reshape(-1), axis.ranks)[at]
+                    else:
+                        found = np.split(found, axis.ranks, state.component)[at]
+            out.append(found.reshape(-1))
+        return out
+
+    # collectives
+
+    def arrive(self, arrival: Arrival) -> None:
+        """A tensor in other states on every rank."""
+        now = self.of.states(arrival.tensor)
+        here = {rank: self.have[rank][arrival.tensor] for rank in self.ranks}
+        for move in arrival.moves:
+            then = tuple(move.after if n in move.axes else state for n, state in enumerate(now))
+            self.sent.append((move, here[self.ranks[0]].size))
+            here = self.move(arrival.tensor, move, now, then, here)
+            now = then
+        assert now == arrival.states
+        name = self.local.name(arrival.tensor, now)
+        for rank in self.ranks:
+            self.have[rank][name] = here[rank]
+
+    def move(self, key: str, move: Move, now: States, then: States, here: dict[Rank, Array]) -> dict[Rank, Array]:
+        """One collective: each rank takes its elements of what its group has."""
+        shape = [int(s.set.extent.at(self.sizes)) for s in self.of.program.tensors[key].slots]
+        mine = {rank: self.scaled(key, move, now, rank, x) for rank, x in here.items()}
+        out = {}
+        for rank in self.ranks:
+            group = [other for other in self.ranks if all(
+                a == b for n, (a, b) in enumerate(zip(rank, other, strict=True)) if n not in move.axes)]
+            full = np.full(shape, np.nan)
+            match now[move.axes[0]]:
+                case (Share() | Owned()) as state:
+                    fold = FOLDED[state.fold if isinstance(state, Share) else "sum"]
+                    total = mine[group[0]]
+                    for other in group[1:]:
+                        total = fold(total, mine[other])
+                    full[np.ix_(*self.elements(key, now, rank))] = total
+                case _:
+                    for other in group:
+                        full[np.ix_(*self.elements(key, now, other))] = mine[other]
+            taken = full[np.ix_(*self.elements(key, then, rank))]
+            assert not np.isnan(taken).any() or any(np.isnan(mine[other]).any() for other in group)
+            out[rank] = taken.astype(here[rank].dtype)
+        return out
+
+    def scaled(self, key: str, move: Move, now: States, rank: Rank, array: Array) -> Array:
+        """A share relative to the reference of all ranks; of owned values those that this rank owns."""
+        axis = move.axes[0]
+        beside = [self.have[rank][self.local.name(*needed)] for needed in references(now, axis)]
+
+        def spread(found: Array, places: tuple[int, ...]) -> Array:
+            order = sorted(range(len(places)), key=lambda n: places[n])
+            return found.transpose(order).reshape([
+                found.shape[places.index(n)] if n in places else 1 for n in range(array.ndim)])
+
+        match now[axis]:
+            case Share(_, reference, places, power) if reference:
+                own, whole = beside
+                with np.errstate(invalid="ignore"):
+                    factor = np.where(np.isneginf(own), 0.0, np.exp(power * (own - whole)))
+                return np.where(spread(factor, places) == 0, 0.0, array * spread(factor, places))
+            case Owned(_, places, base):
+                (chosen,) = beside
+                part = int(base.extent.at(self.sizes)) // self.of.mesh[axis].ranks
+                owner = np.floor_divide(spread(chosen, places) - base.start, part)
+                return np.where(owner == rank[axis], array, 0)
+        return array
+
+    def returned(self, key: str) -> Array:
+        """What is returned, put together."""
+        states = self.of.ends[key]
+        name = self.local.name(key, states)
+        full = np.full([int(s.set.extent.at(self.sizes)) for s in self.of.program.tensors[key].slots], np.nan)
+        for rank in self.ranks:
+            place = np.ix_(*self.elements(key, states, rank)) if full.ndim else ()
+            mine, seen = self.have[rank][name], full[place]
+            if not np.isnan(seen).any():
+                np.testing.assert_allclose(mine, seen, rtol=1e-12, atol=1e-300)
+            full[place] = mine
+        return full
+
+
