@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from einc.backends.triton.even import apart
 from einc.backends.triton.layout import Dim, Layout
 from einc.backends.triton.phases import Pass, Stages
 from einc.ir.plan import Dot, Kernel, Let, Load, Map, PreviousCarry, Reduce, Select
@@ -96,6 +97,9 @@ class _Measure:
             return 0 if all(self._product(u) for u in self.users.get(let.name, [])) else 1
         if isinstance(let.op, Map) and self._product(let.name):
             return 0  # the product is scaled instead
+        passed = self.layout.role("passed")
+        if passed is not None and apart(self.kernel, self.lets, let.name, passed.axes):
+            return 0  # a number for each row, and one for each place
         double = 2 if let.kind == "exact" else 1
         return double if isinstance(let.op, Dot | Reduce | Map | Select | PreviousCarry) else 0.5
 
