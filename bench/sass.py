@@ -20,7 +20,6 @@ from typing import Any
 import click
 import triton
 from rich.table import Table
-from triton import knobs
 
 import einc
 from bench.carried.cases import FULL, GQA_DECODE, LATENTS
@@ -29,7 +28,7 @@ from bench.cli import HELP, OUT, progress, wide_console
 from bench.offline import given
 from bench.record import Row, Run, write
 from einc.backends.triton.layout import layout
-from einc.backends.triton.offline import TARGETS, Binary, Gpu, Launch, _read, built, launches
+from einc.backends.triton.offline import TARGETS, Binary, Gpu, Launch, built, launches
 from einc.backends.writer import identifier
 from einc.ir.plan import Kernel, leaves
 
@@ -92,8 +91,7 @@ class Read:
 
     @cached_property
     def loops(self) -> list[Loop]:
-        return sorted(loops(_read(self.binary.asm["cubin"], knobs.nvidia.nvdisasm.path, "-c")),
-                      key=lambda loop: loop.all)
+        return sorted(loops(self.binary.disassembled), key=lambda loop: loop.all)
 
     @property
     def rate(self) -> float:
@@ -214,8 +212,8 @@ def figures(name: str, width: int, target: Gpu) -> Iterator[Row]:
 def table(rows: list[Row]) -> Table:
     """Rows of figures for a reader."""
     out = Table(box=None, pad_edge=False)
-    for heading in ("kernel", "d", "tile", "warps", "stages", "registers", "shared", "spills", "per 1,000", "all", "cut",
-                    "by kind"):
+    for heading in ("kernel", "d", "tile", "warps", "stages", "registers", "shared", "spills", "per 1,000", "all",
+                    "cut", "by kind"):
         out.add_column(heading, justify="left" if heading in ("kernel", "tile", "by kind") else "right")
     for row in rows:
         tile = " ".join(f"{name}{n}" for name, n in row["tile"].items())

@@ -59,9 +59,14 @@ def moved_by(lets: Lets, let: Let, passed: tuple[str, ...]) -> int | None:
 
 
 def apart(kernel: Kernel, lets: Lets, name: str, passed: tuple[str, ...]) -> bool:
-    """Whether a let grows evenly and is only what others are moved by: no tile holds it."""
+    """Whether a let grows evenly and is only what others are moved by, or made of for that: no tile holds it."""
     if not grows(lets, name, passed):
         return False
     users = [x for x in kernel.lets if name in x.reads]
-    which = [moved_by(lets, x, passed) for x in users]
-    return bool(users) and all(n is not None and u.args[n] == name for n, u in zip(which, users, strict=True))
+    return bool(users) and all(_moves(lets, x, name, passed) or apart(kernel, lets, x.name, passed) for x in users)
+
+
+def _moves(lets: Lets, let: Let, name: str, passed: tuple[str, ...]) -> bool:
+    """Whether a let is moved by another one."""
+    which = moved_by(lets, let, passed)
+    return which is not None and let.args[which] == name

@@ -202,9 +202,7 @@ class _Kernel(Passer):
                 self._masked(let, let.op)
             elif (even := self._even(let)) is not None:
                 self._shift(let, *even)
-            elif self._apart(let):
-                continue
-            elif ((let.kind in ("truth", "integer") and len(self.scribe.value(let.name).text) < 80)
+            elif self._apart(let) or ((let.kind in ("truth", "integer") and len(self.scribe.value(let.name).text) < 80)
                   or self._inline(let, names)):
                 continue
             else:
@@ -218,7 +216,7 @@ class _Kernel(Passer):
         return None if which is None or found is None else (which, found)
 
     def _apart(self, let: Let) -> bool:
-        """Whether a let grows evenly and is only what others are moved by."""
+        """Whether no tile holds a let, which grows evenly."""
         passed = self.layout.role("passed")
         return (passed is not None and bool(self.scribe.place.start)
                 and apart(self.kernel, self.scribe.lets, let.name, passed.axes))

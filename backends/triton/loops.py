@@ -125,8 +125,8 @@ class Passer(Merger):
     # tile by tile
 
     def _loops(self, one: Pass, dim: Dim, cuts: Sequence[Cut] | None, low: str, high: str) -> None:
-        """Writes one loop over all tiles where nothing is known of whole ones; else one text for several loops, of
-        which one has the whole tiles: they come last, unless what a tile leaves depends on the tiles before it.
+        """Writes one loop over all tiles where nothing is known of whole ones; else one text for two loops, the first
+        of which has the whole tiles, or for three where what a tile leaves depends on the tiles before it.
         """
         start = self.fresh(f"{dim.name}_from")
         if cuts is None:
@@ -137,18 +137,16 @@ class Passer(Merger):
         whole, upto = self._whole(dim, cuts, low, high)
         self.scribe.passed.when = SPLIT
         left, moved = any(cut.past for cut in cuts), ""
-        if self._ordered():
-            first, count = (0, 3) if left else (1, 3)
-            ends = [(low, f"tl.minimum({whole}, {high})"), (whole, upto), (upto, high)][first:]
-            said = "tiles in order: the whole ones have no masks"
+        if left and self._ordered():
+            ends = [(low, f"tl.minimum({whole}, {high})"), (whole, upto), (upto, high)]
         else:
-            first, count = 0, 2
-            said = "tiles that the domain cuts, then whole ones"
-            ends = [(low, f"{high} - ({upto} - {whole})") if left else (upto, high), (whole, upto)]
+            ends = [(whole, upto), (low, f"{high} - ({upto} - {whole})") if left else (upto, high)]
             moved = f"tl.where({{0}} < {whole}, 0, {upto} - {whole})" if left else ""
-        self.body.open(f"for phase in tl.static_range({first}, {count}):  # {said}")
+        begin = 3 - len(ends)
+        said = "whole tiles, then those that are cut" if begin else "in order: those of phase 1 are whole tiles"
+        self.body.open(f"for phase in tl.static_range({begin}, 3):  # {said}")
         for name, texts in zip(("first", "last"), zip(*ends, strict=True), strict=True):
-            choice = "".join(f"{text} if phase == {n} else " for n, text in enumerate(texts[:-1], first))
+            choice = "".join(f"{text} if phase == {n} else " for n, text in enumerate(texts[:-1], begin))
             self.body(f"{name} = {choice}{texts[-1]}")
         self._loop(one, dim, start, ("first", "last"), high, moved)
         self.body.close()
@@ -191,7 +189,7 @@ class Passer(Merger):
         counted = self.fresh(f"{dim.name}_next") if moved else start
         self.body.open(f"for {counted} in range({ends[0]}, {ends[1]}, {self.given.block(dim.name)}):")
         if moved:
-            self.body(f"{start} = {counted} + {moved.format(counted)} if phase == 0 else {counted}")
+            self.body(f"{start} = {counted} if phase == 1 else {counted} + {moved.format(counted)}")
         self._step(one, dim, start, high)
         self.body.close()
 

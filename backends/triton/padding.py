@@ -19,8 +19,8 @@ from einc.ir.primitives import PRIMITIVES
 
 @dataclass(frozen=True)
 class Outside:
-    """Values outside one dimension. `selects`: whether the conditions of selections are made to fail there; `filled` are
-    values that have been put there."""
+    """Values outside one dimension. `selects`: whether the conditions of selections are made to fail there; `filled`
+    are values that have been put there."""
 
     lets: Mapping[str, Let]
     dim: Dim

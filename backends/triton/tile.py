@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from einc.backends.host.code import ATOM, COMPARE, INFIX, LOOSE, POSITIVE, SUM, UNARY, Code, infix
 from einc.backends.host.scalars import number_text
 from einc.backends.triton.even import grows
+from einc.backends.triton.layout import Dim
 from einc.backends.triton.loads import Reader, Shape
 from einc.backends.triton.padding import Outside
 from einc.backends.triton.spelling import FORMS, HELPED, spelled
@@ -317,9 +318,24 @@ class Scribe(Reader):
         """The condition of a selection and, in a pass, that the place lies inside."""
         code = self._condition(let.args[0], shape)
         dim = next((d for d in shape if d.role == "passed"), None)
-        if not self.passed.when or dim is None:
+        if not self.passed.when or dim is None or self._ends(let.args[0], dim):
             return code
         return Code(f"{code.at(ATOM)} & {self.within(let, dim)}{self.marks((dim,), shape)}", LOOSE)
+
+    def _ends(self, name: str, dim: Dim) -> bool:
+        """Whether a condition fails beyond the end of the passed axis for all rows that there are: where it says that a
+        place does not come after one of an axis as long. A pass of one piece has no other places outside."""
+        let, bound = self.lets[name], self.kernel.axis(dim.axes[0]).bound
+        if bound is None or len(bound.spans) != 1 or any(isinstance(x.op, Scan) for x in self.kernel.lets):
+            return False
+        match let.op:
+            case Map("and"):
+                return any(self._ends(a, dim) for a in let.args)
+            case Map("le" | "lt"):
+                places = [op.axis for op in (self.lets[a].op for a in let.args) if isinstance(op, Iota)]
+                return (len(places) == 2 and places[0] == dim.axes[0] != places[1]
+                        and self.sets[places[0]] == self.sets[places[1]])
+        return False
 
     def chosen(self, let: Let) -> Code:
         """The value where the condition holds."""
