@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from einc.backends.host.code import ATOM, COMPARE, INFIX, LOOSE, POSITIVE, SUM, UNARY, Code, infix
+from einc.backends.host.code import ATOM, COMPARE, INFIX, LOOSE, POSITIVE, PRODUCT, SUM, UNARY, Code, infix
 from einc.backends.host.scalars import number_text
 from einc.backends.triton.even import grows
 from einc.backends.triton.layout import Dim
@@ -272,12 +272,22 @@ class Scribe(Reader):
         if op == "sub" and (moved := self._relative(let, shape)) is not None:
             return moved
         codes = [self.aligned(a, shape, kind) for a in let.args]
+        if op == "div" and self._once(let, shape):
+            part, marks = self.wide(let.args[1]).at(PRODUCT + 1), self.marks(self.shape(let.args[1]), shape)
+            return infix("mul", [codes[0], Code(f"(1.0 / {part}){marks}")])
         if op == "mod":  # of whole numbers it is another
             self.helpers.add("_beyond")
             return Code(f"_beyond({codes[0].text}, {codes[1].text})")
         if op == "div" and self._known(let.args[1]) and codes[1].sign < POSITIVE:
             return Code(f"tl.where({codes[0].text} == 0, 0.0, {infix('div', codes).text})")
         return self._spelled(op, codes)
+
+    def _once(self, let: Let, shape: Shape) -> bool:
+        """Whether a quotient is by one number for many, which is a sum relative to its greatest term, so that it has a
+        reciprocal."""
+        below = self.lets[let.args[1]]
+        return (let.kind == "real" and below.carry is not None and below.carry.reference is not None
+                and len(self.shape(below.name)) < len(shape))
 
     def _relative(self, let: Let, shape: Shape) -> Code | None:
         """What is yet to be moved, less a number for each row: that number is moved the other way instead."""
