@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -147,6 +148,42 @@ def test_what_does_not_fit_is_no_candidate() -> None:
     assert largest[1] < largest[0]
 
 
+@pytest.mark.parametrize(("over", "tried"), [(1.0, True), (1.19, True), (1.21, False)])
+def test_an_estimate_keeps_no_tile_from_being_tried_that_is_a_little_beyond_it(over: float, tried: bool) -> None:
+    """What a default may hold is an estimate; what may be tried is up to a fifth more."""
+    def fitting(shapes: Any, *rest: Any, registers: Any, shared: Any) -> Any:
+        del rest, shared
+        return (tile for tile in shapes if registers(*tile[:3]) <= 1000)
+
+    tiles = [(128, 128, 8, 2), (64, 64, 4, 2)]
+    found = record.candidates(fitting, tiles[1], tiles, 256, 256, registers=lambda rows, *_: rows * 1000 * over / 128,
+                              shared=lambda *_: 0)
+    assert (tiles[0] in found) == tried and found[0] == tiles[1]
+
+
+def test_what_spills_more_than_the_default_is_not_timed() -> None:
+    """Kernels say how many registers found no place."""
+    function, space = faked()
+    for kernel in space.values():
+        if isinstance(kernel, Fake):
+            kernel.run = spilling(kernel.run)  # type: ignore[method-assign]
+    seen: list[Tile] = []
+    found = run(function, tensors(), Watch(lambda trial: seen.append(trial.tile) or 1.0))
+    default = found.found[0].default
+    assert default[2] == 8 or default in seen
+    assert any("find no place" in note for note in found.notes)
+    assert all(tile == default or tile[3] != 3 for tile in seen)
+
+
+def spilling(usual: Callable[..., None]) -> Callable[..., SimpleNamespace]:
+    """A way to run in which tiles of three stages spill."""
+    def run_it(*args: Any, **named: Any) -> SimpleNamespace:
+        usual(*args, **named)
+        return SimpleNamespace(n_spills=7 * (named["num_stages"] == 3))
+
+    return run_it
+
+
 def test_points_have_no_stages_to_choose() -> None:
     function, _ = faked("index t : time(T)\ninput x_t\noutput y_t = tanh(x_t)\n")
     (trial,) = record.survey(record.emitted(function), {"x": torch.zeros(5000)}, {}, starting=False).values()
@@ -277,7 +314,7 @@ import triton
 
 @torch.no_grad()
 def parted(*, x):
-    rows, columns, warps, stages = _tile("y", _POINTS, x.shape[0], 1, x.device, held=lambda r, c: r, shared=lambda r, c, s: 0)
+    rows, columns, warps, stages = _tile("y", _POINTS, x.shape[0], 1, x.device, registers=lambda r, c: r, shared=lambda r, c, s: 0)
     parts = 2 if rows <= 64 else 1
     states = torch.empty(parts, rows)
     _y_kernel[(1,)](x, states, BLOCK_x=rows, PARTS=parts, num_warps=warps, num_stages=stages)
@@ -302,7 +339,7 @@ def _padded(n):
     return 1 << max(0, n - 1).bit_length()
 
 
-def _fitting(shapes, rows, columns, device, held, shared):
+def _fitting(shapes, rows, columns, device, registers, shared):
     yield from shapes
 
 

@@ -27,6 +27,15 @@ def _long(found: re.Match[str]) -> str:
     return f"tl.full((), {found[0]}, tl.int64)" if int(found[0]) >= 2**31 else found[0]
 
 
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Positions at which a tile needs masks, as texts: from `first` on, and before `past`; empty where there is no
+    end."""
+
+    first: str
+    past: str
+
+
 @dataclass
 class Numbers:
     """Terms in the ends of tiles. `ends` are the first and last storage positions of a tiled axis, as text."""
@@ -140,11 +149,9 @@ class Numbers:
             high = f"tl.where({text(term, self)} >= 0, {high}, {low})"
         return low, high
 
-    def cuts(self, axis: Axis) -> tuple[list[str], list[str]] | None:
-        """Where whole tiles may begin and where they must end; None where nothing is known to be whole."""
-        start = axis.set.start
-        begins: list[str] = []
-        ends: list[str] = []
+    def cuts(self, axis: Axis) -> list[Cut] | None:
+        """Where the domain cuts tiles; None where nothing is known to be whole."""
+        out: list[Cut] = []
         for let in self.scribe.kernel.lets:
             if not isinstance(let.op, Select) or let.op.cut is None or axis.name not in let.axes:
                 continue
@@ -152,11 +159,14 @@ class Numbers:
                 here = free_indices(Apply("and", (*span.low, *span.high, *span.when)))
                 if not (span.low or span.high) or any(i.name.split(" ")[-1] == axis.name for i in here):
                     return None  # what a tile of the axis itself decides is not known before its tiles
-                below = bool(span.low)  # the span begins at the greatest of its lower bounds
-                side, shift = (ends, -start) if below else (begins, 1 - start)
-                edge = self.arithmetic("max" if below else "min", [text(t, self, shift) for t in span.low or span.high])
-                for term in span.when:
-                    never = "2**31 - 1" if below else "0"
-                    edge = f"tl.where({text(term, self)} >= 0, {edge}, {never})"
-                side += [edge] * (edge not in side)
-        return begins, ends
+                cut = Cut(self._edge("max", span.low, -axis.set.start, span.when, "2**31 - 1"),
+                          self._edge("min", span.high, 1 - axis.set.start, span.when, "0"))
+                out += [cut] * (cut not in out)
+        return out
+
+    def _edge(self, op: Arithmetic, terms: Sequence[Term], shift: int, when: Sequence[Term], never: str) -> str:
+        """An end of a span, a number that cuts nothing where a condition fails; empty for no end."""
+        edge = self.arithmetic(op, [text(t, self, shift) for t in terms]) if terms else ""
+        for term in when if edge else ():
+            edge = f"tl.where({text(term, self)} >= 0, {edge}, {never})"
+        return edge

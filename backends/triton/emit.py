@@ -10,6 +10,7 @@ from einc.backends.host.loops import Page
 from einc.backends.host.module import write
 from einc.backends.host.recurrences import by_torch
 from einc.backends.host.source import Source
+from einc.backends.triton.absolute import shortened
 from einc.backends.triton.launch import launch
 from einc.backends.triton.layout import follows
 from einc.backends.triton.spelling import definitions, spells
@@ -47,7 +48,7 @@ class _Triton:
 
     def kernel(self, kernel: Kernel, page: Page) -> None:
         """Writes a call; the function itself stands after the entry."""
-        self.lines += launch(legal(kernel, spells), page)
+        self.lines += launch(shortened(legal(kernel, spells)), page)
 
     def ahead(self, kernel: Kernel, page: Page) -> str:
         """Nowhere: the rows of the library say where it is the faster one."""

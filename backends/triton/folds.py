@@ -3,9 +3,10 @@ that shape, sums of products elsewhere."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 
-from einc.backends.host.code import ATOM, PRODUCT, Code, infix
+from einc.backends.host.code import ATOM, PRODUCT, SUM, Code, infix
 from einc.backends.host.lets import referred
 from einc.backends.triton import spelling
 from einc.backends.triton.layout import Dim
@@ -77,6 +78,10 @@ class Folder(Scribe):
                 raw, factor = self.scaled[arg]
                 return Code(f"{self._reduced(Code(raw), op.fold, shape, self.folded_dims(let)).text} * {factor}",
                             PRODUCT), False
+            if arg in self.shifted and arg not in neutral and FOLDS[op.fold].shifts:
+                moved = self.shifted[arg]
+                code = self._reduced(Code(moved.variable), op.fold, shape, self.folded_dims(let))
+                return Code(f"{code.text} + {moved.by}{self.marks(moved.shape, self.shape(let.name))}", SUM), False
             code = self._operand(arg, neutral, let.kind, shape)
             quick = referred(self.kernel, let.name)  # what is no number then shows in what is relative to it
             return self._reduced(code, op.fold, shape, self.folded_dims(let), quick), False
@@ -96,17 +101,38 @@ class Folder(Scribe):
         out: dict[str, Code] = {}
         for name, dims in self.masked(let).items():
             shape, kind = self.shape(name), "exact" if let.kind == "exact" else "real"
-            code = self.wide(name, kind)
             masks = " & ".join(f"{self.place.inside[d.name]}{self.marks((d,), shape)}" for d in dims)
-            text = f"tl.where({masks}, {code.text}, {spelling.start(fold)})"
-            if all(d.role == "passed" for d in dims) and self.passed.when not in ("", "True"):
-                variable = self.arguments.names.fresh("x")
-                self.body(f"{variable} = {code.text}")
-                self.body(f"if {self.passed.when}:")
-                self.body(f"    {variable} = tl.where({masks}, {variable}, {spelling.start(fold)})")
-                text = variable
-            out[name] = Code(text)
+            if any(d.role != "passed" for d in dims) or self.passed.when in ("", "True"):
+                out[name] = Code(f"tl.where({masks}, {self.wide(name, kind).text}, {spelling.start(fold)})")
+            elif self.lets[name].kind == kind and not isinstance(self.lets[name].op, Load):
+                self._fill(name, masks, fold)
+            else:
+                out[name] = self._cleared(self.wide(name, kind).text, masks, fold)
         return out
+
+    def _cleared(self, text: str, masks: str, fold: str) -> Code:
+        """Writes a value that is neutral for a fold where the masks fail, which only tiles that are cut ask."""
+        variable = self.arguments.names.fresh("x")
+        self.body(f"{variable} = {text}")
+        self.body(f"if {self.passed.when}:")
+        self.body(f"    {variable} = tl.where({masks}, {variable}, {spelling.start(fold)})")
+        return Code(variable)
+
+    def _fill(self, name: str, masks: str, fold: str) -> None:
+        """Writes a let that is neutral for a fold where the masks fail, and stays so in this tile: what is made of it
+        may need no mask then."""
+        start = FOLDS[fold].start
+        if name in self.scaled and (start == 0 or math.isinf(start)):  # they are what they are times a number, too
+            raw, factor = self.scaled[name]
+            self.keep(name, self._cleared(raw, masks, fold).text, factor)
+        elif name in self.shifted and math.isinf(start):
+            self.shift(name, replace(self.shifted[name], variable=self._cleared(self.shifted[name].variable, masks,
+                                                                                fold).text))
+        else:
+            self.scaled.pop(name, None)
+            self.shifted.pop(name, None)
+            self.variables[name] = self._cleared(self.value(name).text, masks, fold)
+        self.passed.filled[name] = start
 
     def _operand(self, name: str, neutral: dict[str, Code], kind: str, shape: Shape) -> Code:
         code = neutral[name] if name in neutral else self.wide(name, "exact" if kind == "exact" else "real")

@@ -5,21 +5,23 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from einc.backends.host.code import Code
+from einc.backends.host.code import PRODUCT, SUM, UNARY, Code
 from einc.backends.host.lets import masks_only, uses
 from einc.backends.triton.arguments import Arguments
 from einc.backends.triton.bounds import Numbers
+from einc.backends.triton.even import apart, moved_by
 from einc.backends.triton.layout import Layout, layout
 from einc.backends.triton.loads import SPLIT, extent_text
 from einc.backends.triton.loops import Passer
 from einc.backends.triton.merging import shared
 from einc.backends.triton.phases import Stages, stages
 from einc.backends.triton.scatters import ScatterWriter
+from einc.backends.triton.tile import Even, Shifted
 from einc.backends.writer import Writer, identifier
-from einc.ir.plan import Dot, Iota, Kernel, Let, Load, Module, PreviousCarry, Reduce, Scan, ScatterAdd, Select
+from einc.ir.plan import Dot, Iota, Kernel, Let, Load, Map, Module, PreviousCarry, Reduce, Scan, ScatterAdd, Select
 
 
 @dataclass
@@ -178,7 +180,7 @@ class _Kernel(Passer):
     def lets(self, lets: tuple[Let, ...], ends: frozenset[str] = frozenset()) -> None:
         """Writes a statement for each let that is a fold, has a name of its own or is used more than once."""
         names = {let.name for let in lets}
-        masking = masks_only(self.kernel) if self.scribe.passed.when == SPLIT or self.scribe.passed.asked else set()
+        masking = masks_only(self.kernel) if self.scribe.passed.when == SPLIT else set()
         for let in lets:
             if (let.name in self.scribe.variables or self.given.is_number(let.name)
                 or isinstance(let.op, Iota | PreviousCarry)):
@@ -198,19 +200,44 @@ class _Kernel(Passer):
                 self.scribe.put(let, self._wanted(let))
             elif isinstance(let.op, Select) and self._cuts(let, let.op):
                 self._masked(let, let.op)
-            elif ((let.kind in ("truth", "integer") and len(self.scribe.value(let.name).text) < 80)
+            elif (even := self._even(let)) is not None:
+                self._shift(let, *even)
+            elif self._apart(let) or ((let.kind in ("truth", "integer") and len(self.scribe.value(let.name).text) < 80)
                   or self._inline(let, names)):
                 continue
             else:
                 self._statement(let, self.scribe.value(let.name))
 
+    def _even(self, let: Let) -> tuple[int, Even] | None:
+        """Which operand of a sum or a difference in the pass grows evenly along it, beside one that does not."""
+        passed = self.layout.role("passed")
+        which = moved_by(self.scribe.lets, let, passed.axes) if passed is not None else None
+        found = self.scribe.even(let.args[which]) if which is not None else None
+        return None if which is None or found is None else (which, found)
+
+    def _apart(self, let: Let) -> bool:
+        """Whether no tile holds a let, which grows evenly."""
+        passed = self.layout.role("passed")
+        return (passed is not None and bool(self.scribe.place.start)
+                and apart(self.kernel, self.scribe.lets, let.name, passed.axes))
+
+    def _shift(self, let: Let, which: int, even: Even) -> None:
+        """Writes a sum with what grows evenly: what differs from place to place is added to each, and what a row has in
+        common waits."""
+        scribe, shape = self.scribe, self.scribe.shape(let.name)
+        first, less = let.op == Map("sub") and which == 0, let.op == Map("sub") and which == 1
+        other = scribe.aligned(let.args[1 - which], shape, "real")
+        beyond = Code(even.beyond.at(PRODUCT) + scribe.marks(even.across, shape), PRODUCT)
+        sign = "-" if even.rises == less else "+"
+        text = f"-{other.at(UNARY)} {sign} {beyond.text}" if first else f"{other.at(SUM)} {sign} {beyond.text}"
+        name, by = self.fresh(self._wanted(let)), self.fresh("row")
+        self.body(f"{name} = {text}")
+        self.body(f"{by} = {f'-{even.first.at(UNARY)}' if less else even.first.text}")
+        scribe.shift(let.name, Shifted(name, by, even.shape))
+
     def _cuts(self, let: Let, op: Select) -> bool:
-        """Whether a selection is one that whole tiles do without; what is asked of a tile
-        as it runs keeps its dimensions."""
-        if op.cut is None or not self._passes(let):
-            return False
-        return (self.scribe.passed.when == SPLIT
-                or (self.scribe.passed.asked and self.scribe.shape(let.args[1]) == self.scribe.shape(let.name)))
+        """Whether a selection is one that whole tiles do without."""
+        return op.cut is not None and self._passes(let) and self.scribe.passed.when == SPLIT
 
     def _passes(self, let: Let) -> bool:
         return any(d.role == "passed" for d in self.scribe.shape(let.name))
@@ -240,11 +267,14 @@ class _Kernel(Passer):
     def _masked(self, let: Let, op: Select) -> None:
         """Writes a selection that whole tiles do without."""
         scribe, shape, chosen = self.scribe, self.scribe.shape(let.name), let.args[1]
-        then, factor = scribe.chosen(let), ""
+        then, factor, moved = scribe.chosen(let), "", None
         if (chosen in scribe.scaled and (op.otherwise == 0 or math.isinf(op.otherwise))
             and scribe.shape(chosen) == shape):
             raw, factor = scribe.scaled[chosen]  # 0 and infinity are what they are times the number, too
             then = Code(raw)
+        elif chosen in scribe.shifted and math.isinf(op.otherwise) and scribe.shape(chosen) == shape:
+            moved = scribe.shifted[chosen]
+            then = Code(moved.variable)
         again = any(x.name != let.name and chosen in x.reads for x in self.kernel.lets)
         name = then.text
         if again or chosen not in scribe.variables or not name.isidentifier():
@@ -257,5 +287,7 @@ class _Kernel(Passer):
         scribe.variables, scribe.loaded = kept, loaded
         if factor:
             scribe.keep(let.name, name, factor)
+        elif moved is not None:
+            scribe.shift(let.name, replace(moved, variable=name))
         else:
             scribe.variables[let.name] = Code(name)

@@ -43,9 +43,9 @@ class Passed:
     """The pass whose loops are being written: which of its tiles are masked, and what stands before its loops."""
 
     when: str = ""  # the tiles that are masked, as a condition
-    asked: bool = False  # whether that is asked of each tile as the kernel runs, and not known to the compiler
     mark: tuple[int, int] | None = None  # the line, and its depth, before the loops
     hoisted: dict[str, str] = field(default_factory=dict)  # text -> its name there
+    filled: dict[str, float] = field(default_factory=dict)  # let -> what this tile has in its place outside
 
 
 @dataclass
@@ -113,7 +113,7 @@ class Reader:
         known = [d for d in shape if d.role in ("whole", "columns")]
         if not shape:
             return f"tl.load({pointer})"
-        sure = self.passed.when == "True" or self.passed.asked
+        sure = self.passed.when == "True"
         if not moving or (sure and not known):
             return f"tl.load({pointer}, mask={self.mask(shape, shape)}, other=0)"
         self.helpers.add("_read")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from einc.backends.host.code import Code
+from einc.backends.triton.bounds import Cut
 from einc.backends.triton.layout import Dim
 from einc.backends.triton.loads import SPLIT, extent_text
 from einc.backends.triton.merging import Merger
 from einc.backends.triton.phases import Pass
 from einc.backends.writer import identifier
+from einc.ir.folds import FOLDS
 from einc.ir.plan import Axis, PreviousCarry, Scan
 
 
@@ -38,12 +40,13 @@ class Passer(Merger):
                 self.start(let)
         variables, loaded = dict(self.scribe.variables), dict(self.scribe.loaded)
         reaches = self._reaches(axis)
+        cuts = self.numbers.cuts(axis) if self.kernel.stream is not None else None
         scribe = self.scribe
         lane = scribe.place.lanes[dim.name] = self.fresh(f"{dim.name}_lane")
         self.body(f"{lane} = tl.arange(0, {self.given.block(dim.name)}).to(OFFSET)")
         scribe.passed.mark, scribe.passed.hoisted = (len(self.body.lines), self.body.depth), {}
         with self._each(reaches, dim) as (low, high):
-            self._loops(one, dim, axis, *(self._part(axis, dim, low, high) if self.parts else (low, high)))
+            self._loops(one, dim, cuts, *(self._part(axis, dim, low, high) if self.parts else (low, high)))
         scribe.variables, scribe.loaded, scribe.passed.when, scribe.passed.mark = variables, loaded, "", None
         for let in one.folds:
             self.scribe.variables[let.name] = Code(self.states[let.name])
@@ -121,51 +124,72 @@ class Passer(Merger):
 
     # tile by tile
 
-    def _loops(self, one: Pass, dim: Dim, axis: Axis, low: str, high: str) -> None:
-        """Writes one loop over all tiles, each of which is asked whether the domain cuts it; or, where that leaves
-        registers enough, one text for two loops: whole tiles, and those that are cut on the right.
+    def _loops(self, one: Pass, dim: Dim, cuts: Sequence[Cut] | None, low: str, high: str) -> None:
+        """Writes one loop over all tiles where nothing is known of whole ones; else one text for two loops, the first
+        of which has the whole tiles, or for three where what a tile leaves depends on the tiles before it.
         """
         start = self.fresh(f"{dim.name}_from")
-        cuts = self.numbers.cuts(axis) if self.kernel.stream is not None else None
-        if cuts is None or (axis.bound is not None and len(axis.bound.spans) > 1):
+        if cuts is None:
             self.scribe.passed.when = "True"
             self._loop(one, dim, start, (low, high), high)
             return
         self.split = True
-        begins, ends = cuts
-        whole, upto = self._whole(dim, begins, ends, low, high)
-        if (begins or sum(let.carry is not None and len(self.scribe.shape(let.name)) > 1 for let in self.kernel.lets)
-            > 1):
-            self.scribe.passed.when, self.scribe.passed.asked = self.fresh("cut"), True
-            self._loop(one, dim, start, (low, high), high,
-                       f"{self.scribe.passed.when} = ({start} < {whole}) | ({start} >= {upto})")
-            self.scribe.passed.asked = False
-            return
-        self.body.open("for phase in tl.static_range(1, 3):  # whole tiles, then those that are cut")
-        self.body(f"first = {whole} if phase == 1 else {upto}")
-        self.body(f"last = {upto} if phase == 1 else {high}")
+        whole, upto = self._whole(dim, cuts, low, high)
         self.scribe.passed.when = SPLIT
-        self._loop(one, dim, start, ("first", "last"), high)
+        left, moved = any(cut.past for cut in cuts), ""
+        if left and self._ordered():
+            ends = [(low, f"tl.minimum({whole}, {high})"), (whole, upto), (upto, high)]
+        else:
+            ends = [(whole, upto), (low, f"{high} - ({upto} - {whole})") if left else (upto, high)]
+            moved = f"tl.where({{0}} < {whole}, 0, {upto} - {whole})" if left else ""
+        begin = 3 - len(ends)
+        said = "whole tiles, then those that are cut" if begin else "in order: those of phase 1 are whole tiles"
+        self.body.open(f"for phase in tl.static_range({begin}, 3):  # {said}")
+        for name, texts in zip(("first", "last"), zip(*ends, strict=True), strict=True):
+            choice = "".join(f"{text} if phase == {n} else " for n, text in enumerate(texts[:-1], begin))
+            self.body(f"{name} = {choice}{texts[-1]}")
+        self._loop(one, dim, start, ("first", "last"), high, moved)
         self.body.close()
 
-    def _whole(self, dim: Dim, begins: list[str], ends: list[str], low: str, high: str) -> tuple[str, str]:
-        """Writes where the tiles begin that the domain does not cut, and where they end."""
+    def _ordered(self) -> bool:
+        """Whether the tiles of the pass have to come from left to right."""
+        lets = self.kernel.lets
+        return (self.kernel.resumed is not None or any(isinstance(let.op, PreviousCarry | Scan) for let in lets)
+                or any(let.carry is not None and FOLDS[let.carry.fold].ordered for let in lets))
+
+    def _whole(self, dim: Dim, cuts: Sequence[Cut], low: str, high: str) -> tuple[str, str]:
+        """Writes where the tiles begin that the domain does not cut, and where they end. What it cuts in the midst is
+        left of them where it reaches the first tile, else right of them.
+        """
         block = self.given.block(dim.name)
         whole, upto = (self.fresh(f"{dim.name}_{n}") for n in ("whole", "upto"))
         begin, end = low, high
-        for text in begins:
-            begin = f"tl.maximum({begin}, {text})"
-        for text in ends:
-            end = f"tl.minimum({end}, {text})"
+        for cut in cuts:
+            first, past = cut.first, cut.past
+            if first and past:
+                first, past = (self._kept(dim, x) for x in (first, past))
+                past, first = (f"tl.where({first} <= {low}, {past}, {low})",
+                               f"tl.where(({first} > {low}) & ({first} < {past}), {first}, {high})")
+            begin = f"tl.maximum({begin}, {past})" if past else begin
+            end = f"tl.minimum({end}, {first})" if first else end
         self.body(f"{whole} = {low}" if begin == low
                   else f"{whole} = {low} + tl.cdiv({begin} - {low}, {block}) * {block}")
         self.body(f"{upto} = {whole} + tl.maximum({end} - {whole}, 0) // {block} * {block} if SPLIT else {whole}")
         return whole, upto
 
-    def _loop(self, one: Pass, dim: Dim, start: str, ends: tuple[str, str], high: str, first: str = "") -> None:
-        self.body.open(f"for {start} in range({ends[0]}, {ends[1]}, {self.given.block(dim.name)}):")
-        if first:
-            self.body(first)
+    def _kept(self, dim: Dim, text: str) -> str:
+        """A number under a name."""
+        if text.isidentifier() or text.isdigit():
+            return text
+        self.body(f"{(name := self.fresh(f'{dim.name}_cut'))} = {text}")
+        return name
+
+    def _loop(self, one: Pass, dim: Dim, start: str, ends: tuple[str, str], high: str, moved: str = "") -> None:
+        """Writes a loop. `moved`: how far the tiles that are cut lie beyond the number that the loop counts."""
+        counted = self.fresh(f"{dim.name}_next") if moved else start
+        self.body.open(f"for {counted} in range({ends[0]}, {ends[1]}, {self.given.block(dim.name)}):")
+        if moved:
+            self.body(f"{start} = {counted} if phase == 1 else {counted} + {moved.format(counted)}")
         self._step(one, dim, start, high)
         self.body.close()
 
@@ -199,7 +223,8 @@ class Passer(Merger):
         self.lets(one.inner, frozenset(let.name for let in one.folds))
         for store in one.stores:
             scribe.store(store)
-        scribe.variables, scribe.loaded = kept, loaded
+        scribe.variables, scribe.loaded, scribe.passed.filled = kept, loaded, {}
+        scribe.shifted = {}
 
     def _scan_masks(self, scan: Scan, at: str, mask: str) -> None:
         """Writes the mask of a scan's tile, which may begin before the axis; if the scan folds another axis, also the

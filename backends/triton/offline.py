@@ -114,7 +114,12 @@ class Binary:
         """Instructions by name: those of products, of copies to shared memory, of memory in place of registers."""
         if "amdgcn" in self.asm:
             return _found(str(self.asm["amdgcn"]), r"^\s+{}", _COUNTED_AMD)
-        return _found(_read(self.asm["cubin"], knobs.nvidia.nvdisasm.path, "-c"), r"\b{}\b", _COUNTED)
+        return _found(self.disassembled, r"\b{}\b", _COUNTED)
+
+    @cached_property
+    def disassembled(self) -> str:
+        """NVIDIA's machine code as text."""
+        return _read(self.asm["cubin"], knobs.nvidia.nvdisasm.path, "-c")
 
     @cached_property
     def spills(self) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from einc.backends.triton.layout import Dim
 from einc.ir.folds import FOLDS
@@ -19,11 +19,13 @@ from einc.ir.primitives import PRIMITIVES
 
 @dataclass(frozen=True)
 class Outside:
-    """Values outside one dimension. `selects`: whether the conditions of selections are made to fail there."""
+    """Values outside one dimension. `selects`: whether the conditions of selections are made to fail there; `filled`
+    are values that have been put there."""
 
     lets: Mapping[str, Let]
     dim: Dim
     selects: bool
+    filled: Mapping[str, float] = field(default_factory=dict)
 
     def has(self, name: str) -> bool:
         """Whether a let runs along the dimension, by one of its axes."""
@@ -32,6 +34,8 @@ class Outside:
     def value(self, name: str) -> float | None:
         """The number, or None where it is unknown."""
         let = self.lets[name]
+        if name in self.filled:
+            return self.filled[name]
         match let:
             case Let(op=Load()):
                 return 0.0 if let.kind in ("real", "exact") else None

@@ -9,7 +9,7 @@ import linecache
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from types import FunctionType
 from typing import Any
@@ -23,6 +23,7 @@ Key = tuple[str, int, int]
 
 WARPS, STAGES = (4, 8), (1, 2, 3, 4)
 MOST = 48  # candidates of a kernel
+OVER = 1.2  # of the numbers that a program is thought to hold: the compiler may find place for more
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,9 @@ class Start:
     values: tuple[Any, ...]
     constants: Mapping[str, Any]
 
-    def __call__(self) -> None:
-        self.kernel[self.grid](*self.values, **self.constants)
+    def __call__(self) -> Any:
+        """What Triton made of the kernel, or None."""
+        return self.kernel[self.grid](*self.values, **self.constants)
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,7 @@ class Trial:
     candidates: tuple[Tile, ...]
     device: Any
     starts: list[Start]
+    spills: list[int] = field(default_factory=list)  # registers of each that found no place, where they were started
 
     def __call__(self) -> None:
         for start in self.starts:
@@ -142,7 +145,9 @@ def survey(module: Emitted, tensors: Mapping[str, Any], tiles: Mapping[Key, Tile
         if not starting:
             return
         try:
-            started()
+            made = started()
+            for trial in current:
+                trial.spills.append(int(getattr(made, "n_spills", 0) or 0))
         except Exception as error:
             raise (Refused(current[0].key, current[0].tile, error) if current else error) from error
 
@@ -168,8 +173,11 @@ def _both_halves(module: Emitted, tensors: Mapping[str, Any]) -> None:
 
 def candidates(fitting: Callable[..., Iterator[Tile]], default: Tile, shapes: Sequence[Tile], rows: int, columns: int,
                *rest: Any, **bounds: Any) -> tuple[Tile, ...]:
-    """The default, the others of its list that fit, then these with more or fewer warps
-    and stages, the nearest first."""
+    """The default, the others of its list that may fit, then these with more or fewer warps and stages, the nearest
+    first. What a program holds is an estimate, which keeps no tile from being tried that is only a little beyond it.
+    """
+    held = bounds["registers"]
+    bounds = {**bounds, "registers": lambda *tile: held(*tile) / OVER}
     plain = list(dict.fromkeys(fitting(shapes, rows, columns, *rest, **bounds)))
     shared = bounds["shared"]
     near: list[tuple[float, Tile]] = []

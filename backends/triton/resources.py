@@ -1,7 +1,8 @@
 """How much a program holds: numbers in registers where most are alive at once, and elements in shared memory.
 
 Both are polynomials in the lengths of the tile, as text for the host. Values made point by point take the place of what
-they are made from; an operand that is rounded for a product stands beside what it was rounded from for a moment.
+they are made from; an operand that is rounded for a product stands beside what it was rounded from, if others than
+folds have yet to read that.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from einc.backends.triton.even import apart, moved_by
 from einc.backends.triton.layout import Dim, Layout
 from einc.backends.triton.phases import Pass, Stages
 from einc.ir.plan import Dot, Kernel, Let, Load, Map, PreviousCarry, Reduce, Select
@@ -96,6 +98,9 @@ class _Measure:
             return 0 if all(self._product(u) for u in self.users.get(let.name, [])) else 1
         if isinstance(let.op, Map) and self._product(let.name):
             return 0  # the product is scaled instead
+        passed = self.layout.role("passed")
+        if passed is not None and apart(self.kernel, self.lets, let.name, passed.axes):
+            return 0  # a number for each row, and one for each place
         double = 2 if let.kind == "exact" else 1
         return double if isinstance(let.op, Dot | Reduce | Map | Select | PreviousCarry) else 0.5
 
@@ -125,14 +130,17 @@ class _Measure:
     def beside(self, one: Pass, passed: Dim) -> int:
         """Values with a number for each place of the passed axis, which every thread holds for all
         its columns, but for the places themselves: what is loaded, and what places are counted by;
+        and what is added place by place;
         beside products of places all have 64 bits."""
         mine = [let for let in one.inner if self.shape(let.name) == (passed,)]
         loads = {let.op.buffer: _EXACT if let.kind == "exact" else 1 for let in mine if isinstance(let.op, Load)}
         counted = [let for let in mine if isinstance(let.op, Map) and let.op.op in _COUNTED]
         whole = [let.op for let in self.kernel.lets if let.kind == "integer" and let.axes]
+        even = [let for let in one.inner if moved_by(self.lets, let, passed.axes) is not None]
         bound = self.kernel.axis(passed.axes[0]).bound
-        pieces = len(bound.spans) - 1 if bound is not None and bound.spans else 0  # whose tiles are all masked
-        return sum(loads.values()) + len(counted) + sum(isinstance(op, Map) and op.op == "mul" for op in whole) + pieces
+        pieces = len(bound.spans) - 1 if bound is not None and bound.spans else 0
+        products = sum(isinstance(op, Map) and op.op == "mul" for op in whole)
+        return sum(loads.values()) + len(even) + len(counted) + products + pieces
 
     def walk(self, lets: tuple[Let, ...], base: Held, merged: set[str]) -> Held:
         """The most that is held at once while these lets are computed in order, beside `base`, which counts the
@@ -173,7 +181,8 @@ class _Measure:
         plain = deep < 3 and all(self.weight(self.lets[name]) == 0 for name in made)
         if op.may_round:
             for name in made:
-                out[self.shape(name)] += 0.5
+                only_folded = all(isinstance(self.lets[u].op, Dot) for u in self.users.get(name, []))
+                out[self.shape(name)] += 0 if only_folded else 0.5  # it takes the place of what it was
         elif len(self.shape(let.name)) == 2 and not plain:
             for name in let.args:
                 out[self.shape(name)] += _STRICT if len(self.shape(name)) > 1 else 0

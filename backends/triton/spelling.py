@@ -26,7 +26,8 @@ FORMS: Mapping[str, Form] = {
     "neg": Form("-{}", (UNARY,), UNARY),
     "not": Form("~{}", (ATOM,), UNARY),
 }
-HELPED = {"tanh": "_tanh", "floordiv": "_floordiv", "mod": "_mod", "pow": "_power"}  # functions that stand in the file
+HELPED = {"tanh": "_tanh", "tangent": "_tangent", "floordiv": "_floordiv", "mod": "_mod",
+          "pow": "_power"}  # functions that stand in the file
 PAIRED = {"max": "_larger", "min": "_smaller"}  # of any number of operands, in pairs; what is no number stays none
 _TENSORS = frozenset({*FORMS, *HELPED, *HASHES, *PAIRED, *INFIX, "exact"})  # primitives, on tensors
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from einc.backends.host.code import ATOM, COMPARE, INFIX, LOOSE, POSITIVE, SUM, UNARY, Code, infix
+from einc.backends.host.code import ATOM, COMPARE, INFIX, LOOSE, POSITIVE, PRODUCT, SUM, UNARY, Code, infix
 from einc.backends.host.scalars import number_text
+from einc.backends.triton.even import grows
+from einc.backends.triton.layout import Dim
 from einc.backends.triton.loads import Reader, Shape
 from einc.backends.triton.padding import Outside
 from einc.backends.triton.spelling import FORMS, HELPED, spelled
@@ -19,9 +21,34 @@ _SMALL = 64  # positions have 32 bits: up to 2**25 of them
 TYPES = {"real": "WIDE", "exact": "tl.float64", "integer": "tl.int64", "scalar": "WIDE", "truth": "tl.int1"}
 
 
+@dataclass(frozen=True, slots=True)
+class Even:
+    """What grows evenly along the passed axis, as reals: its value at the first place of the tile, and how far each
+    place is from that, up to the sign of `rises`; both with their dimensions."""
+
+    first: Code
+    shape: Shape
+    beyond: Code
+    across: Shape
+    rises: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Shifted:
+    """A let as a variable plus a number for each row, under a name with its dimensions."""
+
+    variable: str
+    by: str
+    shape: Shape
+
+
 @dataclass
 class Scribe(Reader):
-    """A reader that writes what is computed from what it reads."""
+    """A reader that writes what is computed from what it reads. `shifted` are lets whose rows are yet to be moved: what
+    is taken relative to a fold of them need not be.
+    """
+
+    shifted: dict[str, Shifted] = field(default_factory=dict)
 
     def value(self, name: str) -> Code:
         """A let as an operand: its variable, or its expression."""
@@ -55,13 +82,56 @@ class Scribe(Reader):
         moving = [a for a in let.args if a not in still]
         if not moving or not still:
             return Code(f"{self.expression(let).at(ATOM)}.to(WIDE)")
-        tensors = [a for a in still if not self.arguments.is_number(a)]
+        (factor, shape), whole = self._exactly(still), self.shape(let.name)
+        return infix("mul", [Code(factor.text + self.marks(shape, whole)),
+                             *(self.aligned(a, whole, "real") for a in moving)])
+
+    # what grows evenly from place to place of the passed axis
+
+    def even(self, name: str) -> Even | None:
+        """A whole number that is a sum of positions, or such a number times what does not move in the pass, as an even
+        number of reals; None for anything else, and outside the pass."""
+        let, passed = self.lets[name], self.layout.role("passed")
+        if passed is None or not self.place.start or name in self.variables or not grows(self.lets, name, passed.axes):
+            return None
+        shape = tuple(d for d in self.shape(name) if d != passed)
+        still = [a for a in let.args if passed not in self.shape(a)] if let.kind == "exact" else []
+        first, step = self._sum(next(a for a in let.args if a not in still) if still else name, shape, passed.axes[0])
+        lane, start = f"{self.place.lanes[passed.name]}.to(WIDE)", Code(f"tl.cast({first.text}, WIDE)")
+        times = [Code(str(abs(step)))] * (abs(step) != 1)
+        if not still:
+            return Even(start, shape, Code(self.hoist(infix("mul", [*times, Code(lane)]).text, "even")), (passed,),
+                        step >= 0)
+        factor, of = self._exactly(still)
+        factor = Code(self.hoist(factor.text, "slope")) if not factor.text.isidentifier() else factor
+        across = self.layout.shape((*(a for d in of for a in d.axes), *passed.axes))
+        marked = [Code(factor.text + self.marks(of, across)), Code(lane + self.marks((passed,), across))]
+        column = infix("mul", [*times, *marked])
+        return Even(infix("mul", [Code(f"{factor.text}{self.marks(of, shape)}"), start]), shape,
+                    column if of else Code(self.hoist(column.text, "even")), across, step >= 0)
+
+    def shift(self, name: str, moved: Shifted) -> None:
+        """Notes that a let is a variable whose rows are yet to be moved."""
+        self.shifted[name] = moved
+        self.variables[name] = Code(f"{moved.variable} + {moved.by}{self.marks(moved.shape, self.shape(name))}", SUM)
+
+    def _sum(self, name: str, shape: Shape, axis: str) -> tuple[Code, int]:
+        """A sum of positions at the first place of the tile, and by how much it grows to the next place."""
+        let = self.lets[name]
+        if axis not in let.axes:
+            return self.aligned(name, shape), 0
+        if isinstance(let.op, Iota):
+            return Code(f"{self.place.start} + {self.sets[axis].start}", SUM), 1
+        assert isinstance(let.op, Map)
+        (a, m), (b, n) = (self._sum(x, shape, axis) for x in let.args)
+        return infix(let.op.op, [a, b]), m + n if let.op.op == "add" else m - n
+
+    def _exactly(self, names: list[str]) -> tuple[Code, Shape]:
+        """The exact product of what does not move in the pass, rounded once, and its dimensions."""
+        tensors = [a for a in names if not self.arguments.is_number(a)]
         shape = self.layout.shape(tuple(x for a in tensors for x in self.lets[a].axes))
-        first = infix("mul", [self.aligned(a, shape, "exact") for a in still])
-        codes = [Code(f"({first.text}).to(WIDE)" if tensors else first.at(ATOM))]
-        whole = self.shape(let.name)
-        codes = [Code(codes[0].text + self.marks(shape, whole)), *(self.aligned(a, whole, "real") for a in moving)]
-        return infix("mul", codes)
+        made = infix("mul", [self.aligned(a, shape, "exact") for a in names])
+        return Code(f"({made.text}).to(WIDE)" if tensors else made.at(ATOM)), shape
 
     def aligned(self, name: str, shape: Shape, kind: str = "") -> Code:
         """A let as an operand that broadcasts against these dimensions; in the arithmetic of `kind`, or as it is."""
@@ -199,13 +269,35 @@ class Scribe(Reader):
         kind = "exact" if let.kind == "exact" else "real"
         if op == "pow":
             return self._power(let.args, shape, kind)
+        if op == "sub" and (moved := self._relative(let, shape)) is not None:
+            return moved
         codes = [self.aligned(a, shape, kind) for a in let.args]
+        if op == "div" and self._once(let, shape):
+            part, marks = self.wide(let.args[1]).at(PRODUCT + 1), self.marks(self.shape(let.args[1]), shape)
+            return infix("mul", [codes[0], Code(f"(1.0 / {part}){marks}")])
         if op == "mod":  # of whole numbers it is another
             self.helpers.add("_beyond")
             return Code(f"_beyond({codes[0].text}, {codes[1].text})")
         if op == "div" and self._known(let.args[1]) and codes[1].sign < POSITIVE:
             return Code(f"tl.where({codes[0].text} == 0, 0.0, {infix('div', codes).text})")
         return self._spelled(op, codes)
+
+    def _once(self, let: Let, shape: Shape) -> bool:
+        """Whether a quotient is by one number for many, which is a sum relative to its greatest term, so that it has a
+        reciprocal."""
+        below = self.lets[let.args[1]]
+        return (let.kind == "real" and below.carry is not None and below.carry.reference is not None
+                and len(self.shape(below.name)) < len(shape))
+
+    def _relative(self, let: Let, shape: Shape) -> Code | None:
+        """What is yet to be moved, less a number for each row: that number is moved the other way instead."""
+        first, second = let.args
+        moved, rows = self.shifted.get(first), self.shape(second)
+        if moved is None or any(d.role == "passed" for d in rows) or not set(moved.shape) <= set(rows):
+            return None
+        less = infix("sub", [self.aligned(second, rows, "real"), Code(moved.by + self.marks(moved.shape, rows))])
+        own = Code(moved.variable + self.marks(self.shape(first), shape))
+        return infix("sub", [own, Code(less.at(ATOM) + self.marks(rows, shape))])
 
     def _power(self, args: tuple[str, ...], shape: Shape, kind: str) -> Code:
         """A power: for the constant exponent 2 a product, else a call of the helper, which is added to `helpers`."""
@@ -236,9 +328,24 @@ class Scribe(Reader):
         """The condition of a selection and, in a pass, that the place lies inside."""
         code = self._condition(let.args[0], shape)
         dim = next((d for d in shape if d.role == "passed"), None)
-        if not self.passed.when or dim is None:
+        if not self.passed.when or dim is None or self._ends(let.args[0], dim):
             return code
         return Code(f"{code.at(ATOM)} & {self.within(let, dim)}{self.marks((dim,), shape)}", LOOSE)
+
+    def _ends(self, name: str, dim: Dim) -> bool:
+        """Whether a condition fails beyond the end of the passed axis for all rows that there are: where it says that a
+        place does not come after one of an axis as long. A pass of one piece has no other places outside."""
+        let, bound = self.lets[name], self.kernel.axis(dim.axes[0]).bound
+        if bound is None or len(bound.spans) != 1 or any(isinstance(x.op, Scan) for x in self.kernel.lets):
+            return False
+        match let.op:
+            case Map("and"):
+                return any(self._ends(a, dim) for a in let.args)
+            case Map("le" | "lt"):
+                places = [op.axis for op in (self.lets[a].op for a in let.args) if isinstance(op, Iota)]
+                return (len(places) == 2 and places[0] == dim.axes[0] != places[1]
+                        and self.sets[places[0]] == self.sets[places[1]])
+        return False
 
     def chosen(self, let: Let) -> Code:
         """The value where the condition holds."""
@@ -257,7 +364,8 @@ class Scribe(Reader):
     def outside(self, dim_name: str) -> Outside:
         """What is known of lets outside a dimension of the layout, which is given by its name."""
         dim = next(d for d in self.layout.dims if d.name == dim_name)
-        return Outside(self.lets, replace(dim, axes=self._all(dim.axes)), dim.role == "passed")
+        passed = dim.role == "passed"
+        return Outside(self.lets, replace(dim, axes=self._all(dim.axes)), passed, self.passed.filled if passed else {})
 
     def _all(self, axes: tuple[str, ...]) -> tuple[str, ...]:
         return (*axes, *(a for a, kept in self.layout.same.items() if kept in axes))

@@ -263,6 +263,9 @@ class _Search:
                 if trial.marks() in met:
                     continue
                 met.append(trial.marks())
+                if (spilled := max(trial.spills, default=0)) > max(first.spills, default=0):
+                    self._note(first.key, tile, f"{spilled} registers find no place")
+                    continue
                 taken = self.measure(trial)
             except Exception as error:
                 self._note(first.key, tile, error.reason if isinstance(error, Refused) else reason(error))
