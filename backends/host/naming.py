@@ -37,7 +37,7 @@ BUILT_IN = frozenset({
     "IndexError", "sorted",
     "self", "super",
 })  # fmt: skip
-IMPORTED = frozenset({"torch", "triton", "tl", "math", "bisect_left", "bisect_right", "NamedTuple"})
+IMPORTED = frozenset({"torch", "triton", "tl", "math", "bisect_left", "bisect_right", "NamedTuple", "lru_cache"})
 KERNELS = frozenset({
     "float", "rows", "columns", "warps", "stages", "program", "phase", "first", "last", "part", "parts", "place",
     "states", "DTYPE", "WIDE", "OFFSET", "PRECISION", "SPLIT", "SHARED", "TILES",

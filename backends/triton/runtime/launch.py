@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -32,10 +34,15 @@ def _tl_type(dtype: torch.dtype) -> tl.dtype:
     return known[dtype]
 
 
-def _offset(*tensors: torch.Tensor) -> tl.dtype:
-    """The type of storage offsets: 64 bits where some tensor spans 2**31 elements."""
-    spans = (sum((n - 1) * step for n, step in zip(x.shape, x.stride())) for x in tensors if x.numel())
+def _offset(*laid: tuple[Sequence[int], Sequence[int]]) -> tl.dtype:
+    """The type of storage offsets, for tensors of these extents and strides: 64 bits where one has 2**31 elements."""
+    spans = (sum((n - 1) * step for n, step in zip(shape, strides)) for shape, strides in laid if all(shape))
     return tl.int64 if max(spans, default=0) >= 2**31 - 1 else tl.int32
+
+
+def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of a new tensor."""
+    return tuple(math.prod(max(1, n) for n in shape[axis + 1 :]) for axis in range(len(shape)))
 
 
 def _precision(device: torch.device) -> str:
@@ -70,3 +77,24 @@ def _ready(device: torch.device, dtype: torch.dtype) -> None:
         if major < 8:
             raise TypeError(f"bfloat16 needs compute capability 8.0 and this GPU has {major}.{minor}: give float16 or "
                             f"float32")
+
+
+def _run(kernel: Any, start: tuple[int, tuple[Any, ...], dict[str, Any]], *tensors: torch.Tensor) -> None:
+    """Starts a kernel on tensors, which stand before its numbers."""
+    programs, values, constants = start
+    if programs:
+        kernel[(programs,)](*tensors, *values, **constants)
+
+
+def _run_shared(
+    kernel: Any, join: Any, start: tuple[Any, ...], wide: torch.dtype, device: torch.device,
+    tensors: tuple[torch.Tensor, ...], results: tuple[torch.Tensor, ...],
+) -> None:
+    """Starts a kernel, and where several programs share the pass of a tile also the one that joins what they leave."""
+    programs, parts, room, values, constants, joined, fixed = start
+    if programs and parts == 1:
+        kernel[(programs,)](*tensors, None, *values, **constants)
+    elif programs:
+        states = torch.empty(room, dtype=wide, device=device)
+        kernel[(programs * parts,)](*tensors, states, *values, **constants)
+        join[(programs,)](*results, states, *joined, **fixed)
