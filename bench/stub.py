@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
@@ -56,6 +56,15 @@ class _Binary:
         """Called as the launcher in C is: the stream, the function, its metadata and three that tools ask for come
         before the arguments."""
         self.noted.launched.append(Launched(self.name, (x, y, z), rest[6:]))
+
+
+class _Cuda:
+    """A device of CUDA as the helpers of a file see it."""
+
+    type = "cuda"
+
+
+CUDA = _Cuda()
 
 
 class _Driver:
@@ -120,16 +129,16 @@ def stubbed(function: Callable[..., Any], target: str = "sm_90", processors: int
 
 def _pretend(function: Callable[..., Any]) -> None:
     """Has the helpers of a file take every device for one of CUDA."""
-    names, pretended = space(function), SimpleNamespace(type="cuda")
+    names = space(function)
     for name in names.keys() & _OF_A_DEVICE:
-        names[name] = _asked(names[name], pretended)
+        names[name] = _asked(names[name])
 
 
-def _asked(helper: Callable[..., Any], pretended: Any) -> Callable[..., Any]:
-    """A helper that is told of another device than that of the tensors."""
-    def answer(*given: Any) -> Any:
-        return helper(*(pretended if isinstance(x, torch.device) else x for x in given))
-    return answer
+def _asked(helper: Callable[..., Any]) -> Callable[..., Any]:
+    """A helper that is told of another device than that of the tensors. What precision torch allows may change."""
+    if helper.__name__ == "_precision":
+        return lambda device: helper(CUDA)
+    return lru_cache(lambda *given: helper(*(CUDA if isinstance(x, torch.device) else x for x in given)))
 
 
 def _compiler(name: str, kernel: JITFunction[Any], noted: Noted) -> Callable[..., Any]:

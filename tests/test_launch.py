@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from click.testing import CliRunner
 from helpers import plan_of
 from programs import FILES, Case
 from test_backends import case
@@ -18,8 +19,9 @@ from test_offline import QUICK, extents, shapes
 sys.path.append(str(Path(__file__).parent.parent))  # the bench is no part of the package
 
 import einc
-from bench import offline
+from bench import launch, offline, record
 from bench.carried.cases import GQA_DECODE
+from bench.cli import main
 from bench.stub import Noted, SynchronisedError, path, refusing, space, stubbed
 from einc.backends.host.runtime import checks
 from einc.backends.triton.load import load
@@ -94,6 +96,23 @@ def test_what_is_kept_goes_by_layout_type_and_precision(decode: Callable[..., An
     assert [sorted(x[9:13]) for x in main[:2]] == [sorted(x["K"].stride()) for x in (given, turned)]
     assert len({tuple(map(str, x[5:])) for x in main}) == len(main) == 5
     assert {"tf32", "tf32x3"} <= {str(x) for one in main for x in one}
+
+
+@pytest.mark.parametrize("name", ["causal", "decode-gqa"])
+def test_ours_is_less_than_half_of_a_launch(name: str) -> None:
+    """Counted in instructions of Python, which no other process disturbs."""
+    ((row,), (again,)) = (list(launch.measured([name], 0)) for _ in range(2))
+    assert row == again and "figures" not in row
+    assert row["instructions"] <= launch.AIM * row["triton_instructions"], row
+    assert row["calls"] <= launch.AIM * row["triton_calls"], row
+
+
+def test_the_command_counts_and_keeps(tmp_path: Path) -> None:
+    done = CliRunner().invoke(main, ["launch", "--case", "causal", "--rounds", "1", "--out", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    assert "The aim is ours" in done.output
+    (row,) = record.read(tmp_path / "launch.jsonl")
+    assert row["launches"] == 1 and row["figures"]["ratio"] > 0
 
 
 # growth
@@ -202,7 +221,7 @@ def test_the_stub_refuses_what_waits() -> None:
         torch.cuda.synchronize()
 
     ways: list[Callable[[], Any]] = [
-        x.sum().item, x.tolist, x.cpu, x.numpy, x.nonzero, lambda: torch.cuda.synchronize(), lambda: x.to("cpu"),
+        x.sum().item, x.tolist, x.cpu, x.numpy, x.nonzero, wait, lambda: x.to("cpu"),
         lambda: bool(x.any()), lambda: int(x.min()), lambda: float(x[0]), lambda: x[x > 0],
         lambda: torch.tensor([1, 2], device=x.device), lambda: torch.zeros(3, device="cpu").to(x.device),
         lambda: x.copy_(torch.zeros(3, device="cpu")),

@@ -154,8 +154,8 @@ def survey(module: Emitted, tensors: Mapping[str, Any], tiles: Mapping[Key, Tile
 
 
 def _keeping(space: Mapping[str, Any]) -> set[str]:
-    """The functions of a file that keep how kernels are started, and with that their tiles."""
-    return {name for name, value in space.items() if name.endswith("_start") and hasattr(value, "cache_clear")}
+    """The functions of a file that keep what they found: how kernels are started, and with that their tiles."""
+    return {name for name, value in space.items() if hasattr(value, "cache_clear")}
 
 
 def hold(space: dict[str, Any], tiles: Mapping[Key, Tile]) -> None:

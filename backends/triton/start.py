@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from einc.backends.host.code import tight
@@ -49,15 +50,14 @@ class Start:
         self.names = Names(set(self.page.names.taken))  # those of the function alone
         self.asked: dict[str, str] = {}  # parameter -> what it is given
         self.blocks: dict[str, str] = {}  # parameter of the kernel -> the host's name for the length of the tile
-        # what the call makes for results, whose layout follows from sizes; those that have been worked out
-        self.results = {identifier(s.buffer): s.buffer for s in self.kernel.stores if not s.merge}
-        self.worked: set[str] = set()
+        self.tile: list[str] = []  # the function that chooses the tile, where data may grow
+        self.tiled = ""
 
     def written(self, name: str, kernel: str) -> tuple[list[str], str]:
         """The lines of the function of this name, for the kernel of that one, and the expression that calls it."""
         body, made = self.body, self.made
         self.page.helpers |= {"_padded", "_tile", "lru_cache"}
-        self._tile()
+        self._tile(name)
         tiles = ""
         if self.kernel.merged:
             (rows,) = (made.counts[d.name] for d in made.layout.dims if d.role == "rows")
@@ -74,16 +74,18 @@ class Start:
         else:
             start = f"{programs}, {made_of[0]}"
             body(f"return ({start}), {tiles}" if tiles else f"return {start}")
-        return self._defined(name, kernel)
+        told = f"How `{kernel}` is started for data of these sizes and this layout."
+        lines, call = self._defined(name, told, body, self.asked)
+        return [*lines, *self.tile], call
 
-    def _defined(self, name: str, kernel: str) -> tuple[list[str], str]:
-        """The function with the names that it reads as its parameters."""
-        lines = [part for line in self.body.lines for part in folded(line)]
-        free = [word for word in _read("\n".join(lines)) if word not in self.page.helpers | _KNOWN | self.asked.keys()]
-        asked = {**{word: word for word in free}, **self.asked}
+    def _defined(self, name: str, told: str, body: Writer, asked: Mapping[str, str]) -> tuple[list[str], str]:
+        """A function that keeps what it returns, with the names that it reads as its parameters; a call of it."""
+        lines = [part for line in body.lines for part in folded(line)]
+        own = self.page.helpers | _KNOWN | asked.keys() | {self.tiled}
+        asked = {**{word: word for word in _read("\n".join(lines)) if word not in own}, **asked}
         out = Writer(["", "", "@lru_cache(1024)"])
         out.lines += [*folded(f"def {name}({', '.join(asked)}):"),
-                      f'    """How `{kernel}` is started for data of these sizes and this layout."""']
+                      f'    """{told}"""']
         return [*out.lines, *lines], f"{name}({', '.join(asked.values())})"
 
     def _hosted(self, text: str) -> str:
@@ -94,7 +96,7 @@ class Start:
 
     # the tile
 
-    def _tile(self) -> None:
+    def _tile(self, name: str) -> None:
         """Whole dimensions padded, the others as the device has room for them."""
         made, kernel, body, helpers = self.made, self.kernel, self.body, self.page.helpers
         given, products = made.arguments, uses(made, "tl.dot(")
@@ -120,8 +122,12 @@ class Start:
         shared = [polynomial(needed.kept, lengths), polynomial(needed.moved, lengths)]
         shared = [*([shared[0]] if shared[0] != "0" else []),
                   *([f"stages * ({shared[1]})"] if shared[1] != "0" else [])]
-        body("rows, columns, warps, stages = _tile(")
-        body(f'    "{self.usual}", {shapes}, {many}, {long}, device,')
+        if passed is not None:  # data that grows has the same tile for long
+            whole, body = body, Writer(depth=1)
+            self.tiled = f"{name.removesuffix('_start')}_tile"
+        body(f"{'rows, columns, warps, stages =' if passed is None else 'return'} _tile(")
+        extents = f"{many}, {long}" if passed is None else "many, long"
+        body(f'    "{self.usual}", {shapes}, {extents}, device,')
         numbers, fed = polynomial(needed.registers, lengths), polynomial(needed.fed, lengths)
         helpers |= {"_twofold"} if products else set()
         numbers += f" + _spread(rows, warps) * {tight(fed)}" if fed != "0" else ""
@@ -131,6 +137,10 @@ class Start:
         each = "_twofold(dtype, 1.7) * dtype.itemsize" if products else "dtype.itemsize"
         body(f"    shared=lambda rows, columns, stages: {f'{each} * (' + ' + '.join(shared) + ')' if shared else '0'},")
         body(")")
+        if passed is not None:
+            asked = {"many": f"_padded({many})", "long": f"_padded({long})"}
+            self.tile, call = self._defined(self.tiled, f"The tile of `{self.usual}` for as much data.", body, asked)
+            whole(f"rows, columns, warps, stages = {call}")
         self.blocks = {given.block(name): length for name, length in lengths.items()}
 
     def _parts(self, programs: str) -> None:
@@ -163,17 +173,17 @@ class Start:
     def _laid(self, key: str, pointer: str, tiles: str, given: Arguments) -> tuple[str, str]:
         """The extents and the strides of a tensor: asked of what is there, and worked out for what the call makes."""
         store = next((s for s in self.kernel.merged if tiles and given.share(s.buffer) == key), None)
-        buffer = store.buffer if store is not None else self.results.get(pointer)
+        made = {identifier(s.buffer): s.buffer for s in self.kernel.stores if not s.merge}
+        buffer = store.buffer if store is not None else made.get(pointer)
         shape, strides = f"{pointer}_shape", f"{pointer}_strides"
         if buffer is None:
             self.asked |= {shape: f"{pointer}.shape", strides: f"{pointer}.stride()"}
-        elif pointer not in self.worked:
+        elif not any(line.strip().startswith(f"{shape} = ") for line in self.body.lines):
             least = [tiles if store is None or store.merge == "sum" else f"max(1, {tiles})"] * (store is not None)
             extents = [*least, *(sized(s.extent) for s in self.page.module.buffers[buffer].sets)]
             self.body(f"{shape} = ({', '.join(extents)}{',' * (len(extents) == 1)})")
             self.body(f"{strides} = _contiguous({shape})")
             self.page.helpers.add("_contiguous")
-            self.worked.add(pointer)
         return shape, strides
 
     def _constants(self, made: Written) -> list[str]:

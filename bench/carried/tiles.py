@@ -76,8 +76,8 @@ class Carried:
 
     def _forget(self) -> None:
         """Has the module choose anew: it keeps how its kernels are started."""
-        for name, value in vars(self.module).items():
-            if name.endswith("_start") and hasattr(value, "cache_clear"):
+        for value in vars(self.module).values():
+            if hasattr(value, "cache_clear"):
                 value.cache_clear()
 
     def _tile(self, name: str, shapes: tuple[Tile, ...], rows: int, columns: int, *rest: Any, **how: Any) -> Tile:

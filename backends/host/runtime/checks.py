@@ -18,6 +18,9 @@ def _expect(
     name: str, x: object, shape: tuple[int, ...], axes: str, dtype: torch.dtype | None, device: torch.device
 ) -> None:
     """Equal extents, one element type (integers where dtype is None), one device; nothing is stretched or converted."""
+    if (isinstance(x, torch.Tensor) and x.shape == shape and x.dtype == (dtype or torch.int64) and x.device == device
+            and (dtype is None or dtype.is_floating_point)):
+        return
     if not isinstance(x, torch.Tensor):
         raise TypeError(f"{name} is a {type(x).__name__}, a tensor is expected")
     if tuple(x.shape) != shape:

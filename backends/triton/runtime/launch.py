@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -25,6 +27,7 @@ def _padded(n: int, least: int = 1, most: int = 2**30) -> int:
     return min(most, max(least, 1 << max(0, n - 1).bit_length()))
 
 
+@lru_cache(16)
 def _tl_type(dtype: torch.dtype) -> tl.dtype:
     """The name that Triton has for an element type."""
     known = {torch.float16: tl.float16, torch.bfloat16: tl.bfloat16, torch.float32: tl.float32,
@@ -35,9 +38,9 @@ def _tl_type(dtype: torch.dtype) -> tl.dtype:
 
 
 def _offset(*laid: tuple[Sequence[int], Sequence[int]]) -> tl.dtype:
-    """The type of storage offsets, for tensors of these extents and strides: 64 bits where one has 2**31 elements."""
-    spans = (sum((n - 1) * step for n, step in zip(shape, strides)) for shape, strides in laid if all(shape))
-    return tl.int64 if max(spans, default=0) >= 2**31 - 1 else tl.int32
+    """The type of storage offsets, for tensors of these extents and strides: 64 bits where one may span 2**31."""
+    spans = [sum(map(operator.mul, shape, strides)) for shape, strides in laid if all(shape)]
+    return tl.int64 if max(spans, default=0) >= 2**31 else tl.int32
 
 
 def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -65,6 +68,7 @@ def _spread(rows: int, warps: int) -> float:
     return 5.6 * warps if rows < 16 * warps else 0
 
 
+@lru_cache(64)
 def _ready(device: torch.device, dtype: torch.dtype) -> None:
     """Kernels run on a GPU, or on the CPU in Triton's interpreter; not every GPU has every type."""
     if device.type == "cpu" and not triton.knobs.runtime.interpret:
