@@ -41,6 +41,7 @@ class Carried:
         assert found is not None and found.loader is not None
         self.module = importlib.util.module_from_spec(found)
         found.loader.exec_module(self.module)
+        self.place = file, entry
         self.entry: Callable[..., Any] = getattr(self.module, entry)
         self.seen: dict[str, tuple[Tile, ...]] = {}
         self.asked: dict[str, tuple[int, int]] = {}
@@ -52,6 +53,12 @@ class Carried:
 
     def __call__(self, **given: Any) -> Any:
         return self.entry(**given)
+
+    def copied(self, tiles: dict[str, Tile]) -> Carried:
+        """The same module once more, with these tiles."""
+        made = Carried(*self.place)
+        made.held = tiles
+        return made
 
     @property
     def held(self) -> dict[str, Tile]:
