@@ -26,6 +26,7 @@ from bench.stub import Noted, SynchronisedError, path, refusing, space, stubbed
 from einc.backends.host.runtime import checks
 from einc.backends.triton.load import load
 from einc.backends.triton.offline import TARGETS
+from einc.backends.triton.record import hold
 from einc.driver import front
 
 HALF = torch.bfloat16
@@ -96,6 +97,19 @@ def test_what_is_kept_goes_by_layout_type_and_precision(decode: Callable[..., An
     assert [sorted(x[9:13]) for x in main[:2]] == [sorted(x["K"].stride()) for x in (given, turned)]
     assert len({tuple(map(str, x[5:])) for x in main}) == len(main) == 5
     assert {"tf32", "tf32x3"} <= {str(x) for one in main for x in one}
+
+
+def test_other_tiles_are_taken_from_then_on(decode: Callable[..., Any]) -> None:
+    """What tuning found takes the place of what earlier calls found."""
+    tiles = {("Y", 4, 4096): (16, 32, 8, 3)}  # four heads of one query share their keys
+    with stubbed(decode) as noted:
+        decode(**over(4096))
+        hold(space(decode), tiles)
+        decode(**over(4096))
+        hold(space(decode), dict(tiles))
+        decode(**over(4096))
+    blocks = [one.arguments[-8:-4] for one in noted.launched if one.kernel == "_Y_kernel"]
+    assert blocks[0] != blocks[1] == blocks[2], blocks
 
 
 @pytest.mark.parametrize("name", ["causal", "decode-gqa"])
