@@ -97,11 +97,12 @@ class Attention(Entry):
 
         return Prepared(call, () if held is None else (held,))
 
-    def flex(self, task: Task) -> Prepared:
+    def flex(self, task: Task, mode: str | None = None) -> Prepared:
+        """Compiled FlexAttention; `mode` is one of torch.compile's, in which it may time tiles."""
         _, H, G, T, S, _ = _read(task.sizes)
         mask, score = self._mods(task)
         blocks = None if mask is None else create_block_mask(mask, None, None, T, S, device=task.device)
-        compiled = torch.compile(flex_attention, dynamic=False)
+        compiled = torch.compile(flex_attention, dynamic=False, mode=mode)
 
         def call() -> torch.Tensor:
             q, k, v = self.before(task.tensors)

@@ -25,6 +25,7 @@ from bench import (
     fuzz,
     gradients,
     house,
+    launch,
     mutants,
     paged,
     paired,
@@ -299,6 +300,29 @@ def decode_command(*, case_names: tuple[str, ...], ways: tuple[str, ...], length
             step()
     console.print(decode.table(rows))
     console.print(f"wrote {out / 'decode.jsonl'}")
+
+
+@main.command("launch", context_settings=HELP)
+@click.option("--case", "names", multiple=True, type=click.Choice(list(launch.BY_NAME)),
+              help="Which calls; all without it.")
+@click.option("--rounds", type=click.IntRange(min=0), default=0, show_default=True,
+              help="Rounds that are timed, on a quiet machine; 0 counts and times nothing.")
+@OUT
+def launch_command(*, names: tuple[str, ...], rounds: int, out: Path) -> None:
+    """What a repeated call of a Triton file costs the host, beside Triton's own launches of the same kernels.
+
+    There is no device: Triton's code runs up to the launcher in C. Counted are functions that are called and
+    instructions of Python, which are the same in every run.
+    """
+    console, here, rows = wide_console(), Run(), list[Row]()
+    with progress(console, len(names or launch.BY_NAME)) as (tell, step):
+        for row in launch.measured(names or tuple(launch.BY_NAME), rounds):
+            tell(row["case"])
+            rows.append(here.row("launch", **row))
+            step()
+    write(out / "launch.jsonl", rows)
+    console.print(launch.table(rows))
+    console.print(f"wrote {out / 'launch.jsonl'}")
 
 
 @main.command("batching", context_settings=HELP)

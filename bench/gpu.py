@@ -11,7 +11,7 @@ import click
 from rich.console import Console
 
 import einc
-from bench.carried.cases import CASES
+from bench.carried.cases import CALLS, CASES
 from bench.gpu_report import markdown, tables
 from bench.record import Run, read, write
 
@@ -63,7 +63,8 @@ def prepare(folder: Path) -> dict[str, str]:
 def prepare_command(folder: Path) -> None:
     """Write the kernels of all cases, and a runner for them, into FOLDER."""
     entries = prepare(folder)
-    click.echo(f"wrote {len(entries)} kernels; on the GPU: python {folder / 'run.py'}")
+    click.echo(f"wrote {len(entries)} kernels; on the GPU, one after the other: "
+               + ", ".join(f"python {folder / 'run.py'} --call {number}" for number in CALLS))
 
 
 @main.command("report")
@@ -75,7 +76,7 @@ def report_command(found: Path | None, out: Path) -> None:
     """Take the figures of FOUND, a gpu.jsonl, into OUT/gpu.jsonl and write OUT/gpu.md; without FOUND, write it anew."""
     file = out / "gpu.jsonl"
     if found is not None:
-        write(file, [row for row in read(found) if row["kind"] in ("gpu", "gpu-tile", "gpu-ceiling")])
+        write(file, [row for row in read(found) if row["kind"] in ("gpu", "gpu-tile", "gpu-check", "gpu-ceiling")])
     rows = read(file)
     if not rows:
         raise click.ClickException(f"there is no figure in {file}")

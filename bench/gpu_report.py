@@ -15,6 +15,7 @@ from bench.report import duration, written
 TITLES = {case.case.name: case.case.title for case in CASES}
 BYTES = {case.case.name for case in CASES if case.bytes_bound}
 RIVALS = {"sdpa-flash": "flash", "sdpa-cudnn": "cuDNN", "sdpa": "torch's choice", "flex": "Flex",
+          "flex-tuned": "tuned Flex",
           "flex-mask": "Flex and its mask",
           "compiled": "compiled torch", "eager": "eager torch"}
 ORDER = {case.case.name: number for number, case in enumerate(reversed(CASES))}
@@ -69,7 +70,7 @@ def _key(row: Row) -> tuple[int, str, str, tuple[int, ...]]:
 
 
 def _cases(rows: Sequence[Row], machine: Row, tops: Row | None) -> Sheet:
-    heads = ("case", "sizes", "type", "ours", "rate", "of the ceiling", *RIVALS.values())
+    heads = ("case", "sizes", "type", "ours", "with the host", "graph", "rate", "of the ceiling", *RIVALS.values())
     lines = []
     for place, by in _groups(rows, "gpu"):
         ours = by.get("einc-tuned") or by.get("einc")
@@ -77,18 +78,22 @@ def _cases(rows: Sequence[Row], machine: Row, tops: Row | None) -> Sheet:
             continue
         where = (TITLES.get(place["case"], place["case"]), written(place["sizes"]), place["dtype"])
         if "seconds" not in ours:
-            lines.append((*where, ours["status"], "", "", *("" for _ in RIVALS)))
+            lines.append((*where, ours["status"], "", "", "", "", *("" for _ in RIVALS)))
             continue
         ratios = ours.get("ratios") or {}
         told = ((f"{ratios[name]:.2f}" if name in ratios else _missing(by.get(name))) for name in RIVALS)
         doubt = "~" * (ours["status"] != "ok")
-        lines.append((*where, doubt + duration(ours["seconds"]), *_rate(ours, tops), *told))
+        others = (duration(ours[name]) if name in ours else "–" * (name == "graph" and "uncaptured" in ours)
+                  for name in ("eager", "graph"))
+        lines.append((*where, doubt + duration(ours["seconds"]), *others, *_rate(ours, tops), *told))
     caption = f"{machine['gpu']}, torch {machine['torch']}, Triton {machine['triton']}. "
     if tops is not None:
         caption += (f"The ceilings, in the same run: {_tera(tops['flops']['bfloat16'])} of a product of 8192² in "
                     f"bfloat16, "
                     f"{_tera(tops['flops']['float32'])} in float32, {tops['bytes'] / 1e12:.2f} TB/s of a copy of 4 "
                     f"GiB. ")
+    caption += ("Times are the device's own; beside them those with what the host takes to start a call, and of a "
+                "captured graph. ")
     caption += ("The columns of the rivals say how many times as fast as each ours is, with the best tile that was "
                 "tried: medians "
                 "of interleaved rounds with cold caches, each result checked against float64 first (~: farther from it "
@@ -146,7 +151,8 @@ def _registers(row: Row) -> str:
 def _failed(rows: Sequence[Row]) -> Sheet:
     lines = [(row["case"], written(row["sizes"]), row["dtype"], row["rival"], row["status"],
               row["note"].replace("|", "/"))
-             for row in rows if row["kind"] in ("gpu", "gpu-tile") and row["status"] in ("inexact", "wrong", "failed")]
+             for row in rows if row["kind"] in ("gpu", "gpu-tile", "gpu-check")
+             and row["status"] in ("inexact", "wrong", "failed")]
     return Sheet("What was inexact, wrong or failed.", ("case", "sizes", "type", "what", "status", "why"), lines)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -43,6 +44,9 @@ class Counted:
         call()
         self.taken += 1
         return self.taken / 1000
+    whole = sample
+    def captured(self, call):
+        return call
 
 print([name for name in sys.modules if name.split(".")[0] in ("einc", "lark", "click", "rich")])
 sys.exit(run.main(sys.argv[2:], folder=run.folder, clock=Counted()))
@@ -108,6 +112,8 @@ def test_a_run_checks_tries_tiles_and_times(folder: Path, tmp_path: Path) -> Non
     assert by["sdpa"]["status"] == "ok"
     assert by["einc"]["tiles"]["Y"]
     assert set(by["einc"]["ratios"]) == {"sdpa", "sdpa-flash"}
+    assert all(by[name]["eager"] > 0 and by[name]["graph"] > 0 for name in ("einc", "sdpa"))
+    assert by["einc"]["clocks"] == {} and {"cuda", "triton", "torch"} <= by["einc"]["machine"].keys()
     tiles = [row for row in rows if row["kind"] == "gpu-tile" and row["case"] == "causal"]
     assert [row["own"] for row in tiles] == [True, False]
     assert all(row["seconds"] > 0 and row["tile"] for row in tiles)
@@ -130,6 +136,34 @@ def test_the_whole_path(folder: Path, tmp_path: Path) -> None:
     rows = [row for row in record.read(tmp_path / "gpu.jsonl") if row["kind"] == "gpu" and row["rival"] == "einc"]
     assert [(row["case"], row["status"]) for row in rows] == [("window", "wrong"), ("full", "failed"), ("rotary", "ok")]
     assert "no_such" in rows[1]["note"]
+
+
+def test_three_calls_measure_everything_and_go_on_where_they_ended(folder: Path, tmp_path: Path) -> None:
+    """Each case is of one call. What an earlier call ended is left out; the first call checks all kernels before."""
+    assert sorted(name for names in cases.CALLS.values() for name in names) == sorted(cases.BY_NAME)
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    ended = Record(tmp_path / "gpu.jsonl", manifest["commit"], {})
+    for name in cases.CALLS[2]:
+        if name != "softcap-8192":
+            ended.write("gpu-end", name=name)
+    done = carried(folder, tmp_path, "--call", "2", "--workers", "0", driver=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    begun = [row["name"] for row in record.read(tmp_path / "gpu.jsonl") if row["kind"] == "gpu-begin"]
+    assert begun == ["softcap-8192"]
+
+
+def test_all_kernels_are_checked_before_anything_is_timed(folder: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(folder, broken)
+    file = broken / "kernels" / "window.py"
+    text = file.read_text(encoding="utf-8")
+    assert "Y2 = " in text
+    file.write_text(text.replace("Y2 = ", "Y2 = 1.5 * "), encoding="utf-8")
+    words = [word for name in ("window-8192", "rotary-8192") for word in ("--case", name)]
+    done = carried(broken, tmp_path, "--part", "check", *words)
+    assert done.returncode == 1, done.stdout + done.stderr
+    rows = [row for row in record.read(tmp_path / "gpu.jsonl") if row["kind"] == "gpu-check"]
+    assert [(row["case"], row["status"]) for row in rows] == [("window", "wrong"), ("rotary", "ok")]
 
 
 def test_without_a_gpu_the_command_says_what_to_do(folder: Path, tmp_path: Path) -> None:
@@ -234,11 +268,17 @@ def test_a_device_is_timed_by_its_own_events_after_the_cache_is_flushed(monkeypa
             return 2.0
 
     monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "_sleep", lambda cycles: done.append("sleep") if cycles > 0 else None)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda *_: done.append("wait"))
     monkeypatch.setattr(clock, "FLUSHED", 8)
     device = clock.DeviceClock(torch.device("cpu"))
     device.junk.fill_(1)
     assert device.sample(lambda: done.append(f"call, {int(device.junk.sum())} left")) == 0.002
-    assert done == ["record", "call, 0 left", "record", "synchronize"]
+    assert done == ["sleep", "record", "call, 0 left", "record", "synchronize"], "the host runs ahead meanwhile"
+    done.clear()
+    device.junk.fill_(1)
+    assert device.whole(lambda: done.append(f"call, {int(device.junk.sum())} left")) == 0.002
+    assert done == ["wait", "record", "call, 0 left", "record", "synchronize"], "the host begins with the device"
 
 
 def test_a_device_that_answers_nothing_ends_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -393,7 +433,7 @@ def figures() -> list[record.Row]:
         {"kind": "gpu-ceiling", "flops": {"bfloat16": 7.9e14, "float32": 5e13}, "bytes": 4.3e12, **tail},
         {"kind": "gpu", **place, "rival": "einc", "seconds": 3e-3, **timed, "ratios": {"sdpa-flash": 0.6}, **tail},
         {"kind": "gpu", **place, "rival": "einc-tuned", "seconds": 2.5e-3, **timed,
-         "ratios": {"sdpa-flash": 0.75, "flex": 1.1},
+         "ratios": {"sdpa-flash": 0.75, "flex": 1.1}, "eager": 2.6e-3, "uncaptured": "RuntimeError: no",
          **tail},
         {"kind": "gpu", **place, "rival": "sdpa-cudnn", "status": "failed", "note": "RuntimeError: a | b", **tail},
         {**tile, "rival": "Y 128 128 8 2", "tile": [128, 128, 8, 2], "own": True, "seconds": 3e-3},
@@ -411,7 +451,8 @@ def test_figures_become_a_page(tmp_path: Path) -> None:
     assert len(record.read(tmp_path / "gpu.jsonl")) == len(figures()) - 1
     page = (tmp_path / "gpu.md").read_text(encoding="utf-8")
     assert page == gpu_report.markdown(record.read(tmp_path / "gpu.jsonl"))
-    row = "| causal | B4 H16 T8192 D128 | bfloat16 | 2.5 ms | 440 TF/s | 56% | 0.75 | failed |  | 1.10 |  |  |  |"
+    row = ("| causal | B4 H16 T8192 D128 | bfloat16 | 2.5 ms | 2.6 ms | – | 440 TF/s | 56% | 0.75 | failed |  | 1.10 |"
+           "  |  |  |  |")
     assert row in page
     assert "790 TF/s of a product of 8192² in bfloat16, 50 TF/s in float32, 4.30 TB/s of a copy" in page
     assert "| Y | 128×128 8w 2s | 128×64 4w 3s | 2.5 ms | 1.20 | 255, 4 spilled | 128×128 8w 2s 3 ms |" in page

@@ -395,9 +395,10 @@ def test_kernels_of_both_halves_are_timed(monkeypatch: pytest.MonkeyPatch, tmp_p
     with interpreted():
         function = loaded(weighted(True), "triton")
         source = front.emit(weighted(True), "triton")
-        halves = [set(re.findall(r'_tile\(\s*"(\w+)"', half)) for half in source.split("def _backward(")]
+        names = set(re.findall(r'_tile\(\s*"(\w+)"', source))
+        halves = [re.findall(r"_run\w*\(_(\w+)_kernel", half) for half in re.split(r"def _\w+ward\(", source)[1:]]
         trials = record.survey(record.emitted(function), {k: x.detach() for k, x in given.items()}, {}, starting=True)
-        assert {key[0] for key in trials} == halves[0] | halves[1] and all(halves)
+        assert {key[0] for key in trials} == names == {*halves[0], *halves[1]} and all(halves)
         found = tune.tune(function, given, measure=lambda trial: trial.tile[0], show=lambda *_: None)
         assert inspect.unwrap(function).__globals__["TILES"] == found.tiles
         made = function(**given)

@@ -483,9 +483,10 @@ def test_what_a_kernel_is_started_with() -> None:
     assert launch._tl_type(torch.bfloat16) is tl.bfloat16
     with pytest.raises(TypeError, match="no element type"):
         launch._tl_type(torch.int32)
-    small = torch.zeros(1).expand(2**31 - 1)
-    assert launch._offset(small, torch.zeros(0)) is tl.int32
-    assert launch._offset(torch.empty(2**31, 2, device="meta")) is tl.int64 and launch._offset() is tl.int32
+    assert launch._offset(((2**31 - 1,), (0,)), ((0, 2**31), (2**31, 1))) is tl.int32 and launch._offset() is tl.int32
+    assert launch._offset(((2**31, 2), (2, 1))) is tl.int64
+    for shape in ((), (3,), (2, 3, 4), (2, 0, 4)):
+        assert launch._contiguous(shape) == torch.empty(shape).stride()
     assert launch._precision(cpu) == "ieee"
     assert (launch._twofold(torch.float32, 2.2), launch._twofold(torch.float16, 2.2)) == (2.2, 1)
     assert (launch._spread(16, 4), launch._spread(64, 4)) == (5.6 * 4, 0)

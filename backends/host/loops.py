@@ -110,7 +110,7 @@ def repeat(step: Loop, page: Page, dialect: Dialect, write: Steps) -> None:
                 else f"{buffer}.select({axis}, {at})")
         values[key] = buffer if axis is None else part
     if step.counter:
-        values[step.counter] = f"torch.tensor({place}, device=device)"
+        values[step.counter] = f"torch.full((), {place}, device=device)"
     new = {buffer: page.names.fresh(f"{buffer}_part") for buffer in parts}
     results = ", ".join([*(state for state, _, _ in step.states), *new.values()])
     wanted = [*(key for _, _, key in step.states), *(part for _, part, _ in step.kept)]

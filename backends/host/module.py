@@ -56,7 +56,7 @@ _FIRST = (
 )
 _LAST = (Source(f"{_RUNTIME}.operators"), Source(f"{_RUNTIME}.underived"))
 _IMPORTS = (Import("math"), Import("bisect", "bisect_left"), Import("bisect", "bisect_right"),
-            Import("functools", "partial"))  # for statements
+            Import("functools", "lru_cache"), Import("functools", "partial"))  # for statements
 
 
 def write(plan: Module, dialect: Dialect, shell: ModuleClass | None = None) -> str:

@@ -37,7 +37,9 @@ BUILT_IN = frozenset({
     "IndexError", "sorted",
     "self", "super",
 })  # fmt: skip
-IMPORTED = frozenset({"torch", "triton", "tl", "math", "bisect_left", "bisect_right", "NamedTuple"})
+IMPORTED = frozenset({
+    "torch", "triton", "tl", "math", "operator", "bisect_left", "bisect_right", "lru_cache", "NamedTuple",
+})  # fmt: skip
 KERNELS = frozenset({
     "float", "rows", "columns", "warps", "stages", "program", "phase", "first", "last", "part", "parts", "place",
     "states", "DTYPE", "WIDE", "OFFSET", "PRECISION", "SPLIT", "SHARED", "TILES",

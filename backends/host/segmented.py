@@ -71,7 +71,7 @@ class SegmentWriter:
             places.append(self.names.fresh(piece.index.name))
             start = piece.index.set.start
             parts.append(f"range({start}, {sized(over + number(start))})")
-            tensors[piece.counter] = f"torch.tensor({places[0]}, device=device)"
+            tensors[piece.counter] = f"torch.full((), {places[0]}, device=device)"
         for key, buffer, axis in piece.given:
             tensors[key] = self.inner[buffer]
             if axis is not None:

@@ -89,7 +89,7 @@ def latest(module: Module, ahead: int, body: Writer) -> None:
     own = size(module.new)
     found = [(b.name, n) for b in module.buffers.values() if b.name in read - made for n, s in enumerate(b.sets)
              if s.extent == own]
-    body.open("if latest:  # of each request the last position alone")
+    body.open(f"if latest and {module.new} > len(requests):  # of each request the last position alone")
     body("_last = torch.tensor([last - 1 for _, _, last in requests], dtype=torch.long, device=device)")
     for name, axis in dict(reversed(found)).items():
         body(f"{name} = {name}.index_select({axis}, _last)")

@@ -48,12 +48,13 @@ class Launch:
         return {key.removeprefix("BLOCK_"): int(str(n)) for key, n in self.named.items() if key.startswith("BLOCK_")}
 
     def handed(self) -> list[dict[str, object]]:
-        """The arguments that the code reads, in order: tensors, and numbers that are not 1."""
+        """The arguments that the code reads, in order: tensors, and numbers; a 1 that it is made for is none."""
         out: list[dict[str, object]] = []
-        for name, value in zip(self.function.arg_names, self.arguments, strict=False):
+        for parameter, value in zip(self.function.params, self.arguments, strict=False):
+            name, any_ = parameter.name, parameter.do_not_specialize
             if isinstance(value, torch.Tensor):
                 out.append({"name": name, "type": "pointer", "element": str(value.dtype).removeprefix("torch.")})
-            elif value is not None and (value != 1 or isinstance(value, float)):
+            elif value is not None and (any_ or value != 1 or isinstance(value, float)):
                 kind = ("float64" if isinstance(value, float) else "int32" if -(2**31) <= int(str(value)) < 2**31
                         else "int64")
                 out.append({"name": name, "type": kind, "value": value})
@@ -63,16 +64,17 @@ class Launch:
     def key(self) -> str:
         """Equal for launches with one binary: the text up to names, what is known of the
         arguments, constants and options."""
-        kinds = [(str(x.dtype), x.data_ptr() % 16) if isinstance(x, torch.Tensor) else _known(x)
-                 for x in self.arguments]
+        kinds = [(str(x.dtype), x.data_ptr() % 16) if isinstance(x, torch.Tensor) else _known(x, p.do_not_specialize)
+                 for p, x in zip(self.function.params, self.arguments, strict=False)]
         named = [str(x) for x in self.named.values()]
         return hashlib.sha256(f"{_nameless(self.function.src)} {kinds} {named}".encode()).hexdigest()[:16]
 
 
-def _known(value: object) -> object:
-    """What the compiler is told of a number: a 1, a multiple of 16, its width."""
+def _known(value: object, any_: bool = False) -> object:
+    """What the compiler is told of a number: its width, and where the code is not for any number a 1, a multiple
+    of 16."""
     if isinstance(value, int) and not isinstance(value, bool):
-        return (value == 1, value % 16 == 0, value.bit_length() > 31)
+        return value.bit_length() > 31 if any_ else (value == 1, value % 16 == 0, value.bit_length() > 31)
     return type(value).__name__
 
 

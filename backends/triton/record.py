@@ -152,9 +152,23 @@ def survey(module: Emitted, tensors: Mapping[str, Any], tiles: Mapping[Key, Tile
             raise (Refused(current[0].key, current[0].tile, error) if current else error) from error
 
     watched = {name: _Watched(name, start) for name in module.kernels}
-    with _replaced(module.space, {"_tile": tile, "TILES": {}, **watched}):
+    anew = {name: value.__wrapped__ for name, value in module.space.items() if name in _keeping(module.space)}
+    with _replaced(module.space, {"_tile": tile, "TILES": {}, **anew, **watched}):
         _both_halves(module, tensors)
     return {key: trial for key, trial in trials.items() if trial.starts}
+
+
+def _keeping(space: Mapping[str, Any]) -> set[str]:
+    """The functions of a file that keep what they found: how kernels are started, and with that their tiles."""
+    return {name for name, value in space.items() if hasattr(value, "cache_clear")}
+
+
+def hold(space: dict[str, Any], tiles: Mapping[Key, Tile]) -> None:
+    """Has the kernels of a file take these tiles from now on."""
+    if space["TILES"] != tiles:
+        space["TILES"] = dict(tiles)
+        for name in _keeping(space):
+            space[name].cache_clear()
 
 
 def _both_halves(module: Emitted, tensors: Mapping[str, Any]) -> None:

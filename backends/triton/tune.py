@@ -19,7 +19,7 @@ from triton.testing import do_bench
 
 from einc.backends.host import cache
 from einc.backends.triton.progress import Show, bar
-from einc.backends.triton.record import Emitted, Key, Refused, Tile, Trial, emitted, reason, survey, text_of
+from einc.backends.triton.record import Emitted, Key, Refused, Tile, Trial, emitted, hold, reason, survey, text_of
 from einc.errors.report import failure
 
 BUDGET = 60.0  # seconds for all kernels of a call
@@ -124,7 +124,7 @@ def tune(function: Callable[..., Any], tensors: Tensors, *, measure: Measure | N
         known = Tuning(tuple(every[key] for key in trials), (), tuple(search.notes), lost)
     memory.update({_label(names[one.key]): one for one in known.found})
     if known.tiles:
-        module.space["TILES"] = {**module.space["TILES"], **known.tiles}
+        hold(module.space, {**module.space["TILES"], **known.tiles})
     return known
 
 
@@ -313,7 +313,7 @@ class Tuned:
                 self.seen.clear()
             self.seen[shape] = found.tiles
         # The table of the file goes by sizes alone, and another call may have had other types.
-        self.module.space["TILES"] = self.seen[shape]
+        hold(self.module.space, self.seen[shape])
         return self.function(**tensors)
 
 

@@ -66,9 +66,9 @@ def sinks(sizes: Sizes, tensors: Tensors) -> Mask:
     return lambda b, h, t, s: (s <= t) & ((s < 4) | (s > t - width))
 
 
-KERNELS = ("sdpa-flash", "sdpa-cudnn", "sdpa", "flex", "flex-mask")
-UNMASKED = ("sdpa-flash", "sdpa-cudnn", "sdpa", "flex")
-MASKED = ("sdpa", "flex", "flex-mask")
+KERNELS = ("sdpa-flash", "sdpa-cudnn", "sdpa", "flex", "flex-tuned", "flex-mask")
+UNMASKED = ("sdpa-flash", "sdpa-cudnn", "sdpa", "flex", "flex-tuned")
+MASKED = ("sdpa", "flex", "flex-tuned", "flex-mask")
 WRITTEN = ("eager", "compiled")
 
 
@@ -87,6 +87,7 @@ class Measured:
     def name(self) -> str:
         """What `--case` takes."""
         D = f"-d{self.sizes['D']}" if self.sizes.get("D", 128) != 128 else ""
+        D += "-b1" if self.sizes.get("B") == 1 else ""
         kind = "" if self.dtype == "bfloat16" else f"-{self.dtype}"
         return f"{self.case.name}-{self.sizes.get('S', self.sizes['T'])}{D}{kind}"
 
@@ -136,6 +137,10 @@ CASES: tuple[Measured, ...] = (
              {"B": 2, "H": 2, "T": 1, "S": 40, "D": 8, "R": 16}, ("sdpa", "flex", *WRITTEN), bytes_bound=True),
     Measured(GROUPED, {"B": 16, "H": 64, "G": 8, "T": 1, "S": 16384, "D": 128}, _small(H=4, G=1, T=1, S=40), UNMASKED,
              bytes_bound=True),
+    *(Measured(GROUPED, {"B": 1, "H": 64, "G": 8, "T": 1, "S": S, "D": 128}, _small(H=4, G=1, T=1, S=S // 512),
+               UNMASKED, bytes_bound=True) for S in (4096, 16384, 131072)),
+    Measured(CAUSAL, _square(1024), _small(T=9), KERNELS),
+    Measured(CAUSAL, _square(512), _small(T=8), KERNELS),
     Measured(CAPPED, _square(8192), _small(), ("flex", "flex-mask")),
     Measured(FADING, {"H": 64, "T": 16384, "D": 128}, {"H": 2, "T": 24, "D": 8}, WRITTEN, bytes_bound=True),
     Measured(TURNED, {"B": 4, "H": 32, "T": 8192, "D": 128}, _small(), WRITTEN, bytes_bound=True),
@@ -150,3 +155,10 @@ CASES: tuple[Measured, ...] = (
 )
 
 BY_NAME = {case.name: case for case in CASES}
+
+# What one call of the machine measures, of at most seven minutes: all kernels are checked before the first one's cases.
+CALLS = {
+    1: tuple(case.name for case in CASES if case.case is CAUSAL),
+    2: tuple(case.name for case in CASES if case.case is not CAUSAL and not case.bytes_bound),
+    3: tuple(case.name for case in CASES if case.bytes_bound),
+}

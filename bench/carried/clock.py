@@ -1,4 +1,5 @@
-"""Seconds of a call with cold caches, by the device's own events; the two ceilings that every rate is held against."""
+"""Seconds of a call with cold caches, by the device's own events: of the device alone, with the host's part, and of a
+graph that was captured; the two ceilings that every rate is held against."""
 
 from __future__ import annotations
 
@@ -14,15 +15,20 @@ import torch
 Call = Callable[[], Any]
 
 SLOW = 0.5
-FLUSHED = 2**30  # bytes written before each sample: many times the cache, and longer than it takes to launch a call
+FLUSHED = 2**30  # bytes written before each sample: many times the cache
+HIDDEN = 4_000_000  # cycles, about 2 ms, that the device waits while the host starts a call
 
 
 class Clock(Protocol):
-    """`now` is for budgets, `sample` for figures."""
+    """`now` is for budgets, the others are for figures."""
 
     def now(self) -> float: ...
     def sample(self, call: Call) -> float:
-        """Seconds of one call."""
+        """Seconds that the device takes for one call."""
+    def whole(self, call: Call) -> float:
+        """Seconds of one call, with what the host takes to start it where that is longer."""
+    def captured(self, call: Call) -> Call:
+        """The call as a graph that is replayed. Raises what the device says where it cannot be one."""
 
 
 @dataclass
@@ -39,9 +45,31 @@ class DeviceClock:
         return time.monotonic()
 
     def sample(self, call: Call) -> float:
+        return self._between(call, HIDDEN)
+
+    def whole(self, call: Call) -> float:
+        self.junk.zero_()
+        torch.cuda.synchronize(self.device)
+        return self._between(call, 0)
+
+    def captured(self, call: Call) -> Call:
+        side: Any = torch.cuda.Stream(self.device)
+        side.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(side):  # what a first call makes is not to be captured
+            call()
+        torch.cuda.current_stream(self.device).wait_stream(side)
+        graph: Any = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            call()
+        return graph.replay
+
+    def _between(self, call: Call, hidden: int) -> float:
+        """Seconds between two events around a call; the host has so many cycles to start it before the first."""
         event: Any = torch.cuda.Event
         start, end = event(enable_timing=True), event(enable_timing=True)
-        self.junk.zero_()
+        if hidden:
+            self.junk.zero_()
+            torch.cuda._sleep(hidden)
         start.record()
         call()
         end.record()
@@ -59,6 +87,31 @@ class HostClock:
         before = time.perf_counter()
         call()
         return time.perf_counter() - before
+
+    def whole(self, call: Call) -> float:
+        return self.sample(call)
+
+    def captured(self, call: Call) -> Call:
+        return call
+
+
+@dataclass(frozen=True)
+class WithHost:
+    """A clock whose samples have the host's part in them."""
+
+    clock: Clock
+
+    def now(self) -> float:
+        return self.clock.now()
+
+    def sample(self, call: Call) -> float:
+        return self.clock.whole(call)
+
+    def whole(self, call: Call) -> float:
+        return self.clock.whole(call)
+
+    def captured(self, call: Call) -> Call:
+        return self.clock.captured(call)
 
 
 def clock_of(device: torch.device) -> Clock:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import platform
+import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,7 +24,22 @@ FILE = "gpu.jsonl"
 def machine(device: torch.device) -> Row:
     """The device and the versions that its figures depend on."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "none: Triton's interpreter"
-    return {"gpu": name, "torch": torch.__version__, "triton": triton.__version__, "python": platform.python_version()}
+    return {"gpu": name, "torch": torch.__version__, "cuda": torch.version.cuda, "triton": triton.__version__,
+            "python": platform.python_version()}
+
+
+def clocks(device: torch.device) -> Row:
+    """Megahertz of processors and memory, watts and degrees, as the driver's own tool tells them; empty without it."""
+    asked = {"sm": "clocks.sm", "memory": "clocks.mem", "watts": "power.draw", "degrees": "temperature.gpu"}
+    command = ["nvidia-smi", f"--query-gpu={','.join(asked.values())}", "--format=csv,noheader,nounits", "-i",
+               str(device.index or 0)]
+    if device.type != "cuda":
+        return {}
+    try:
+        told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=5).stdout.strip().split(",")
+        return {name: float(value) for name, value in zip(asked, told, strict=True)}
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return {}
 
 
 def short(value: Any) -> Any:

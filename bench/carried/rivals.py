@@ -36,13 +36,21 @@ def anew(task: Task) -> Prepared:
     return task.case.flex_anew(task)
 
 
+def best(task: Task) -> Prepared:
+    """FlexAttention compiled with the tiles that torch finds by timing."""
+    if not isinstance(task.case, Attention):
+        raise CannotError("is tuned for attention alone")
+    return task.case.flex(task, "max-autotune-no-cudagraphs")
+
+
 RIVALS: dict[str, Callable[[Task], Prepared]] = {
     "sdpa": lambda task: task.case.library(task),
     "sdpa-flash": by(SDPBackend.FLASH_ATTENTION),
     "sdpa-cudnn": by(SDPBackend.CUDNN_ATTENTION),
     "flex": lambda task: task.case.flex(task),
+    "flex-tuned": best,
     "flex-mask": anew,
     "eager": lambda task: task.case.eager(task),
     "compiled": lambda task: task.case.naive(task),
 }
-COMPILED = frozenset({"flex", "flex-mask", "compiled"})
+COMPILED = frozenset({"flex", "flex-tuned", "flex-mask", "compiled"})

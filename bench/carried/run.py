@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 from bench.carried.cases import Measured
-from bench.carried.clock import Call, Ceilings, Clock, ceilings, interleaved, quick
-from bench.carried.record import Record, Row, line
+from bench.carried.clock import Call, Ceilings, Clock, WithHost, ceilings, interleaved, quick
+from bench.carried.record import Record, Row, clocks, line
 from bench.carried.rivals import COMPILED, RIVALS
 from bench.carried.tiles import Carried, Tile
 from bench.case import DTYPES, CannotError, Prepared, Task
@@ -106,6 +106,8 @@ def measure(place: Place, tops: Ceilings, case: Measured, until: float) -> bool:
     for name in case.rivals:
         admit(place, ready, name, until)
     taken = interleaved(place.clock, ready.calls, 0.0 if place.tiny else REPEATED) if ready.calls else {}
+    state = clocks(place.device)  # as the rounds left them
+    started(place, ready)
     moved = sum(x.numel() * x.element_size()
                 for x in ready.task.tensors.values()) + ready.facts["einc"].pop("written", 0)
     with torch.device(place.device):
@@ -114,12 +116,50 @@ def measure(place: Place, tops: Ceilings, case: Measured, until: float) -> bool:
         times = taken.get(name, [])
         if times:
             facts |= {"seconds": statistics.median(times), "fastest": min(times), "rounds": len(times)}
-            facts |= {"flops": flops, "bytes": moved}
+            facts |= {"flops": flops, "bytes": moved, "clocks": state}
         if times and name.startswith("einc"):
             facts["ratios"] = {rival: ratio(taken[rival], times) for rival in taken if not rival.startswith("einc")}
             facts["tiles"] = {kernel: list(tile) for kernel, tile in found.get(name, {}).items()}
         print(line(place.record.write("gpu", case, rival=name, **facts), tops.flops, tops.bytes), flush=True)
     return all(facts["status"] == "ok" for name, facts in ready.facts.items() if name.startswith("einc"))
+
+
+def started(place: Place, ready: Ready) -> None:
+    """What each way takes with the host's part, and as a graph; why it cannot be one."""
+    if not ready.calls:
+        return
+    seconds = 0.0 if place.tiny else REPEATED / 3
+    whole = interleaved(WithHost(place.clock), ready.calls, seconds)
+    graphs: dict[str, Call] = {}
+    for name, call in ready.calls.items():
+        ready.facts[name]["eager"] = statistics.median(whole[name])
+        try:
+            graphs[name] = place.clock.captured(call)
+        except Exception as error:
+            ready.facts[name]["uncaptured"] = said(error)
+            alive(place.device, error)
+    for name, times in (interleaved(place.clock, graphs, seconds) if graphs else {}).items():
+        ready.facts[name]["graph"] = statistics.median(times)
+
+
+def check(place: Place, cases: Sequence[Measured]) -> bool:
+    """Every kernel at small sizes in the type of its case: whether all are right. Nothing is timed."""
+    right = True
+    for kernel, case in {case.kernel + case.dtype: case for case in cases}.items():
+        small = case.shrunk() if place.tiny else replace(case, sizes=case.tiny)
+        try:
+            ready = prepared(place, small)
+            module = Carried(place.folder / "kernels" / f"{case.kernel}.py", place.entries[case.kernel])
+            with torch.no_grad():
+                verdict = ready.judged(module(**ready.given))
+            facts = _of(verdict)
+        except Exception as error:
+            facts = {"status": "failed", "note": said(error)}
+            alive(place.device, error)
+        place.record.write("gpu-check", small, rival="einc", **facts)
+        print(f"  {kernel}: {facts['status']} {facts['note']}", flush=True)
+        right &= facts["status"] == "ok"
+    return right
 
 
 def prepared(place: Place, case: Measured) -> Ready:
@@ -175,17 +215,13 @@ def tune(place: Place, ready: Ready, module: Carried, until: float) -> dict[str,
         last = next(verdict for _, verdict in reversed(best.values()) if verdict is not None)
         ready.facts["einc-tuned"] = _of(last)
     for name, tiles in ways.items():
-        ready.calls[name] = partial(held, module, tiles, ready.given)
+        mine = module.copied(tiles)  # by itself: a module keeps how its kernels are started
+        ready.calls[name] = partial(mine, **ready.given)
     return ways
 
 
 def _of(verdict: Verdict) -> Row:
     return {"status": verdict.status, "note": verdict.note, "error": verdict.error, "beside": verdict.beside}
-
-
-def held(module: Carried, tiles: dict[str, Tile], given: dict[str, Any]) -> Any:
-    module.held = tiles
-    return module(**given)
 
 
 def tried(place: Place, ready: Ready, module: Carried, kernel: str, until: float) -> tuple[Tile | None, Verdict | None]:

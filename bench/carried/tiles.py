@@ -41,17 +41,51 @@ class Carried:
         assert found is not None and found.loader is not None
         self.module = importlib.util.module_from_spec(found)
         found.loader.exec_module(self.module)
+        self.place = file, entry
         self.entry: Callable[..., Any] = getattr(self.module, entry)
         self.seen: dict[str, tuple[Tile, ...]] = {}
         self.asked: dict[str, tuple[int, int]] = {}
-        self.held: dict[str, Tile] = {}
-        self.turn: int | None = None  # every kernel takes the tile of this number
+        self._held: dict[str, Tile] = {}
+        self._turn: int | None = None
         self._choose: Callable[..., Tile] | None = getattr(self.module, "_tile", None)
         if self._choose is not None:
             self.module.__dict__["_tile"] = self._tile
 
     def __call__(self, **given: Any) -> Any:
         return self.entry(**given)
+
+    def copied(self, tiles: dict[str, Tile]) -> Carried:
+        """The same module once more, with these tiles."""
+        made = Carried(*self.place)
+        made.held = tiles
+        return made
+
+    @property
+    def held(self) -> dict[str, Tile]:
+        """The tiles that kernels take in place of their own choice."""
+        return self._held
+
+    @held.setter
+    def held(self, tiles: dict[str, Tile]) -> None:
+        if tiles != self._held:
+            self._held = tiles
+            self._forget()
+
+    @property
+    def turn(self) -> int | None:
+        """The number of the tile that every kernel takes, where it has so many."""
+        return self._turn
+
+    @turn.setter
+    def turn(self, number: int | None) -> None:
+        self._turn = number
+        self._forget()
+
+    def _forget(self) -> None:
+        """Has the module choose anew: it keeps how its kernels are started."""
+        for value in vars(self.module).values():
+            if hasattr(value, "cache_clear"):
+                value.cache_clear()
 
     def _tile(self, name: str, shapes: tuple[Tile, ...], rows: int, columns: int, *rest: Any, **how: Any) -> Tile:
         assert self._choose is not None

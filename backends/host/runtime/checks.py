@@ -18,6 +18,9 @@ def _expect(
     name: str, x: object, shape: tuple[int, ...], axes: str, dtype: torch.dtype | None, device: torch.device
 ) -> None:
     """Equal extents, one element type (integers where dtype is None), one device; nothing is stretched or converted."""
+    if (isinstance(x, torch.Tensor) and x.shape == shape and x.dtype == (dtype or torch.int64) and x.device == device
+            and (dtype is None or dtype.is_floating_point)):
+        return
     if not isinstance(x, torch.Tensor):
         raise TypeError(f"{name} is a {type(x).__name__}, a tensor is expected")
     if tuple(x.shape) != shape:
@@ -37,9 +40,23 @@ def _whole(name: str, value: object, least: int) -> None:
         raise ValueError(f"{name} = {value!r}, a whole number from {least} is expected")
 
 
+def _told_later(x: torch.Tensor) -> bool:
+    """Whether checks of elements are left to the device, which tells once it is waited for, or to a compiled graph: to
+    look at them would be to wait. Those of a CPU are looked at."""
+    return x.device.type != "cpu" or torch.compiler.is_compiling()
+
+
+def _later(right: torch.Tensor, told: str) -> None:
+    """A check of the device's own; tensors without data have none."""
+    if right.device.type != "meta":
+        torch._assert_async(right, told)
+
+
 def _within(name: str, x: torch.Tensor, low: int, high: int) -> None:
     """Elements that stand as positions must be positions."""
-    if x.numel() and not (low <= int(x.min()) and int(x.max()) <= high):
+    if _told_later(x):
+        _later(((x >= low) & (x <= high)).all(), f"{name} holds values that are not from {low} to {high}")
+    elif x.numel() and not (low <= int(x.min()) and int(x.max()) <= high):
         raise IndexError(f"{name} holds values from {int(x.min())} to {int(x.max())}, {low} to {high} are expected")
 
 
@@ -47,20 +64,22 @@ def _reached(told: str, at: torch.Tensor, extent: int, start: int = 0) -> torch.
     """Places in memory that were computed of data. Where one is none it is an error: at once on a CPU, on another
     device and in a compiled graph once that is waited for. `told` is the read as the spec writes it."""
     outside = (at < 0) | (at >= extent)
-    if at.device.type == "cpu" and not torch.compiler.is_compiling():
-        if outside.any():
-            found = int(at[outside][0])
-            value = "what is no whole number of 64 bits" if found <= -(2**63) + start else found + start
-            raise IndexError(f"{told} is read at {value}, {start} to {extent - 1 + start} are expected")
-        return at
-    if at.device.type != "meta":
-        torch._assert_async(~outside.any(),
-                            f"{told} is read out of range: {start} to {extent - 1 + start} are expected")
-    return at.clamp(0, extent - 1)
+    if _told_later(at):
+        _later(~outside.any(), f"{told} is read out of range: {start} to {extent - 1 + start} are expected")
+        return at.clamp(0, extent - 1)
+    if outside.any():
+        found = int(at[outside][0])
+        value = "what is no whole number of 64 bits" if found <= -(2**63) + start else found + start
+        raise IndexError(f"{told} is read at {value}, {start} to {extent - 1 + start} are expected")
+    return at
 
 
 def _add_up(name: str, lengths: torch.Tensor, total: int) -> None:
     """The lengths of the pieces of an axis."""
+    if _told_later(lengths):
+        _later((lengths >= 0).all() & (lengths.sum() == total),
+               f"{name} holds lengths that do not add up to the {total} elements of the axes that it divides")
+        return
     if lengths.numel() and int(lengths.min()) < 0:
         raise ValueError(f"{name} holds {int(lengths.min())}, lengths from 0 are expected")
     if int(lengths.sum()) != total:

@@ -24,7 +24,16 @@ def _groups(names: torch.Tensor, count: int, first: int = 1) -> Iterator[tuple[i
     ends = torch.bincount(flat, minlength=count + 1).cumsum(0).tolist()
     for n in range(count):
         if ends[n] < ends[n + 1]:
-            yield n, torch.unravel_index(order[ends[n] : ends[n + 1]], names.shape)
+            yield n, _unravelled(order[ends[n] : ends[n + 1]], names.shape)
+
+
+def _unravelled(places: torch.Tensor, shape: tuple[int, ...]) -> tuple[torch.Tensor, ...]:
+    """Places in the order of memory as one along each axis; torch's own copies numbers to the device first."""
+    out = []
+    for extent in reversed(shape):
+        out.append(places % extent)
+        places = places // extent
+    return tuple(reversed(out))
 
 
 def _numbered(*names: tuple[torch.Tensor, int, int]) -> torch.Tensor:
@@ -43,4 +52,4 @@ def _sorted(names: torch.Tensor, count: int) -> tuple[tuple[torch.Tensor, ...], 
     the rows of each begin and end."""
     ordered, places = names.reshape(-1).sort(stable=True)
     ends = torch.searchsorted(ordered, torch.arange(1, count + 2, device=names.device))
-    return torch.unravel_index(places, names.shape), ends
+    return _unravelled(places, names.shape), ends

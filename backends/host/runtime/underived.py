@@ -35,12 +35,17 @@ class _Underived(torch.autograd.Function):
 
 
 def _underived(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, whose results say so if they are differentiated; where nothing asks for that they are untouched."""
+    """The function, whose results say so if they are differentiated; where nothing asks for that they are untouched,
+    and where gradients are off already, nothing turns them off again."""
+    bare = getattr(function, "__wrapped__", function)
+
     @wraps(function)
     def run(*cache: Any, **given: Any) -> Any:
+        if not torch.is_grad_enabled():
+            return bare(*cache, **given)
         made = function(*cache, **given)
         asking = [x for x in given.values() if isinstance(x, torch.Tensor) and x.requires_grad]
-        if not asking or not torch.is_grad_enabled():
+        if not asking:
             return made
         several = isinstance(made, tuple)
         parts = made if several else (made,)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import operator
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -23,6 +27,7 @@ def _padded(n: int, least: int = 1, most: int = 2**30) -> int:
     return min(most, max(least, 1 << max(0, n - 1).bit_length()))
 
 
+@lru_cache(16)
 def _tl_type(dtype: torch.dtype) -> tl.dtype:
     """The name that Triton has for an element type."""
     known = {torch.float16: tl.float16, torch.bfloat16: tl.bfloat16, torch.float32: tl.float32,
@@ -32,10 +37,15 @@ def _tl_type(dtype: torch.dtype) -> tl.dtype:
     return known[dtype]
 
 
-def _offset(*tensors: torch.Tensor) -> tl.dtype:
-    """The type of storage offsets: 64 bits where some tensor spans 2**31 elements."""
-    spans = (sum((n - 1) * step for n, step in zip(x.shape, x.stride())) for x in tensors if x.numel())
-    return tl.int64 if max(spans, default=0) >= 2**31 - 1 else tl.int32
+def _offset(*laid: tuple[Sequence[int], Sequence[int]]) -> tl.dtype:
+    """The type of storage offsets, for tensors of these extents and strides: 64 bits where one may span 2**31."""
+    spans = [sum(map(operator.mul, shape, strides)) for shape, strides in laid if all(shape)]
+    return tl.int64 if max(spans, default=0) >= 2**31 else tl.int32
+
+
+def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of a new tensor."""
+    return tuple(math.prod(max(1, n) for n in shape[axis + 1 :]) for axis in range(len(shape)))
 
 
 def _precision(device: torch.device) -> str:
@@ -58,6 +68,7 @@ def _spread(rows: int, warps: int) -> float:
     return 5.6 * warps if rows < 16 * warps else 0
 
 
+@lru_cache(64)
 def _ready(device: torch.device, dtype: torch.dtype) -> None:
     """Kernels run on a GPU, or on the CPU in Triton's interpreter; not every GPU has every type."""
     if device.type == "cpu" and not triton.knobs.runtime.interpret:
@@ -70,3 +81,24 @@ def _ready(device: torch.device, dtype: torch.dtype) -> None:
         if major < 8:
             raise TypeError(f"bfloat16 needs compute capability 8.0 and this GPU has {major}.{minor}: give float16 or "
                             f"float32")
+
+
+def _run(kernel: Any, start: tuple[int, tuple[Any, ...], dict[str, Any]], *tensors: torch.Tensor) -> None:
+    """Starts a kernel on tensors, which stand before its numbers."""
+    programs, values, constants = start
+    if programs:
+        kernel[(programs,)](*tensors, *values, **constants)
+
+
+def _run_shared(
+    kernel: Any, join: Any, start: tuple[Any, ...], wide: torch.dtype, device: torch.device,
+    tensors: tuple[torch.Tensor, ...], results: tuple[torch.Tensor, ...],
+) -> None:
+    """Starts a kernel, and where several programs share the pass of a tile also the one that joins what they leave."""
+    programs, parts, room, values, constants, joined, fixed = start
+    if programs and parts == 1:
+        kernel[(programs,)](*tensors, None, *values, **constants)
+    elif programs:
+        states = torch.empty(room, dtype=wide, device=device)
+        kernel[(programs * parts,)](*tensors, states, *values, **constants)
+        join[(programs,)](*results, states, *joined, **fixed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 
 import torch
 
@@ -60,7 +61,8 @@ def _tile(
     registers: Registers,
     shared: Shared,
 ) -> Tile:
-    """Rows and columns of a program's tile, its warps and the stages of its pipeline."""
+    """Rows and columns of a program's tile, its warps and the stages of its pipeline. How much data there is counts as
+    the power of two that holds it."""
     tuned = TILES.get((name, _padded(rows), _padded(columns)))
     if tuned or (tuned := next(_fitting(shapes, rows, columns, device, registers, shared), None)):
         return tuned
@@ -90,6 +92,7 @@ def _room(device: torch.device) -> int:
     return torch.cuda.get_device_properties(device).shared_memory_per_block_optin  # type: ignore[attr-defined,no-any-return]
 
 
+@lru_cache(1024)
 def _parts(programs: int, tiles: int, device: torch.device, uneven: bool = False) -> int:
     """How many programs share the pass of one tile over so many tiles: the fewest of those that are done first.
 
