@@ -161,3 +161,17 @@ def test_no_matrix_is_stored_for_each_row(name: str) -> None:
         for buffer in half.buffers.values():
             names = {n for s in buffer.sets for n in s.extent.sizes}
             assert not {"T", "d_model", "d_ff"} <= names, buffer.name
+
+
+@pytest.mark.parametrize("name", ["forgetting_transformer"])
+def test_a_half_takes_what_the_other_saves_in_the_type_that_it_has(name: str) -> None:
+    """A running sum is saved in float64, whatever the type of the data."""
+    case = next(c for c in CASES if c.name == name)
+    kept = {key: buffer.element.storage for key, buffer in plan_of(case).buffers.items()}
+    assert "float64" in kept.values()
+    kinds = {"float64": torch.float64, "int64": torch.int64}
+    module = front.load(front.emit(plan_of(case)), derived_of(case).backward.name)
+    typed_given = {key: x.to(kinds.get(kept[key], torch.float32)) for key, x in tensors(given(case)).items()}
+    found = called(module, derived_of(case).backward, typed_given, case.trials()[0])
+    assert all(x.dtype == torch.float32 for x in found.values())
+    assert_close(found, wanted_backward(case), 1e-4, 1.0)

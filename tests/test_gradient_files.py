@@ -132,6 +132,53 @@ def test_a_gradient_has_no_gradient() -> None:
         first.sum().backward()
 
 
+def tangent(function: Callable[..., torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+    """The forward derivative in the direction of x itself."""
+    with torch.autograd.forward_ad.dual_level():
+        made: torch.Tensor = torch.autograd.forward_ad.unpack_dual(
+            function(torch.autograd.forward_ad.make_dual(x, x))).tangent
+        return made
+
+
+TRANSFORMS: dict[str, Callable[..., Any]] = {
+    "grad": lambda f, x: torch.func.grad(f)(x), "vjp": lambda f, x: torch.func.vjp(f, x)[0],
+    "jvp": lambda f, x: torch.func.jvp(f, (x,), (x,))[1], "jacrev": lambda f, x: torch.func.jacrev(f)(x),
+    "jacfwd": lambda f, x: torch.func.jacfwd(f)(x), "tangent": tangent,
+    "grad in vmap": lambda f, x: torch.func.vmap(torch.func.grad(f))(torch.stack([x, x])),
+}
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize("name", "QKV")
+def test_derivatives_that_are_not_derived_are_refused(transform: str, name: str) -> None:
+    """An operator has no forward derivative, which torch would take for 0; what torch.func asks is refused, too."""
+    given = {key: x.detach() for key, x in heads().items()}
+    function = loaded(weighted(False))
+    with pytest.raises(RuntimeError, match=r"gradients are derived for `backward\(\)`"):
+        TRANSFORMS[transform](lambda x: function(**{**given, name: x}).sum(), given[name])
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize("name", "QKV")
+def test_without_a_gradient_derivatives_are_those_of_torch_or_refused(transform: str, name: str) -> None:
+    """A function says that it was compiled without its gradient, or torch has the right one of its statements."""
+    given = {key: x.detach()[None] for key, x in heads().items()}
+    function, differentiate = einc.compile("sdpa", "torch", own=True), TRANSFORMS[transform]
+
+    def eager(x: torch.Tensor) -> torch.Tensor:
+        q, k, v = ({**given, name: x}[key] for key in "QKV")
+        later = torch.ones(5, 5, dtype=torch.bool).triu(1)
+        return ((q @ k.mT / 2).masked_fill(later, -torch.inf).softmax(-1) @ v).sum()
+
+    right = differentiate(eager, given[name])
+    try:
+        found = differentiate(lambda x: function(**{**given, name: x}).sum(), given[name])
+    except (RuntimeError, NotImplementedError) as error:
+        assert re.search("was compiled without its gradient|forward AD", str(error))
+    else:
+        torch.testing.assert_close(found, right)
+
+
 def test_the_callers_errors_are_those_of_any_file() -> None:
     function, given = loaded(weighted(False)), heads()
     with pytest.raises(ValueError, match=re.escape("K has shape (2, 4, 4), (H, T, d_k) = (2, 5, 4) is expected")):

@@ -42,8 +42,8 @@ from einc.ir.terms import (
     transform,
     walk,
 )
+from einc.meaning.equality import equal
 from einc.meaning.interpret import interpret
-from einc.meaning.polynomial_form import equal
 from einc.meaning.prove import Open, Proved, Refuted, by_form, compared, prove, same
 
 HEAD = """index t, s, u : time(T)

@@ -23,7 +23,7 @@ from einc.ir.indices import Index
 from einc.ir.plan import Contract, leaves
 from einc.ir.programs import Equation, NormalProgram, Program, Slot, Tensor, TypedProgram, slot_of
 from einc.ir.terms import TRUE, Apply, Fold, Position, Term, free_indices
-from einc.meaning.polynomial_form import equal as same_form
+from einc.meaning.equality import equal as same_form
 from einc.meaning.prove import Proved, Refuted
 from einc.planning.contractions.materialise import peeled
 from einc.transforms.laws import ALL, RULES, exponentials

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from einc.backends.host import serving
+from einc.backends.host.contractions import element
 from einc.backends.host.naming import Named
 from einc.backends.writer import Writer, sized
-from einc.ir.elements import WIDE
+from einc.ir.elements import REAL
 from einc.ir.indices import Extent, number, size
 from einc.ir.plan import Lengths, Module
 from einc.ir.programs import Tensor
 
 
 def _device(module: Module, out: Writer, types: list[str]) -> None:
-    floats = sorted((t for t in module.given if not t.integer), key=lambda t: t.element == WIDE)
+    floats = sorted((t for t in module.given if not t.integer), key=lambda t: t.element != REAL)
     first = (floats or list(module.inputs))[0].key if module.inputs else None
     device = f"{first}.device" if first else "torch.get_default_device()"
     dtype = f"{floats[0].key}.dtype" if floats else "torch.get_default_dtype()"
@@ -136,7 +137,7 @@ def _checks(names: Named, body: Writer, helpers: set[str]) -> None:
     for tensor in module.given:
         shape = _shape([s.set.extent for s in tensor.slots])
         said = _shape([names.said(s.set.extent) for s in tensor.slots])
-        kind = "None" if tensor.integer else "wide" if tensor.element == WIDE else "dtype"
+        kind = "None" if tensor.integer else element(module.buffers[tensor.key])
         helpers.add("_expect")
         body(f'_expect("{names.public[tensor.key]}", {tensor.key}, {shape}, "{said}", {kind}, device)')
 

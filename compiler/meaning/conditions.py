@@ -6,12 +6,27 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 from functools import cache
-from math import floor, gcd, lcm
+from math import floor, gcd, inf, lcm
 
 from einc.ir import sums
 from einc.ir.domains import Linear, difference, is_whole, linear, negation, proves
 from einc.ir.indices import Extent, number
-from einc.ir.terms import FALSE, TRUE, Apply, Const, Pack, Part, Position, Read, Size, Term, both, conjuncts, rebuild
+from einc.ir.terms import (
+    FALSE,
+    TRUE,
+    Apply,
+    Const,
+    Pack,
+    Part,
+    Position,
+    Read,
+    Size,
+    Term,
+    both,
+    canonical,
+    conjuncts,
+    rebuild,
+)
 from einc.meaning.polynomials import MINUS, NOTHING, ONE, Atom, Form, added, atom, multiplied, spelled, times
 
 ZERO = Size(number(0))
@@ -29,10 +44,22 @@ def indicator(condition: Term) -> Form:
             return added(ONE, times(MINUS, indicator(inner)))
         case Apply("ne", args):
             return added(ONE, times(MINUS, indicator(Apply("eq", args))))
+        case Apply("lt", (Const(value), side)) if value == -inf:
+            return _above(side)
     found = settled(condition)
     if len(atoms := conjuncts(found)) > 1:
         return multiplied(map(indicator, atoms))
     return ONE if found == TRUE else NOTHING if found == FALSE else atom(Atom("if", terms=(found,)))
+
+
+def _above(side: Term) -> Form:
+    """1 where a value is above −∞: a maximum is where one of its arguments is."""
+    match side:
+        case Const(value):
+            return ONE if value > -inf else NOTHING
+        case Apply("max", args):
+            return added(ONE, times(MINUS, multiplied(added(ONE, times(MINUS, _above(x))) for x in args)))
+    return atom(Atom("if", terms=(Apply("lt", (Const(-inf), canonical(side))),)))
 
 
 @cache

@@ -61,20 +61,10 @@ from einc.meaning.polynomials import (
     raised,
     spelled,
     times,
-    without_quotients,
     written,
 )
 
 _FRESH = count()  # of names that no text has and no form keeps
-
-
-def equal(a: Term, b: Term) -> bool:
-    """Whether the difference is 0, quotients multiplied out."""
-    try:
-        one, other = form(a), form(b)
-        return one == other or not without_quotients(added(one, times(MINUS, other)))
-    except Unformed:
-        return False
 
 
 @lru_cache(4_096)

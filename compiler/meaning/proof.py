@@ -16,7 +16,7 @@ from einc.ir.folds import FOLDS
 from einc.ir.programs import BlockLoop, Equation
 from einc.ir.rounds import bodies, lifted, member, opened, resolved
 from einc.ir.terms import ONE, Apply, Const, Fold, Read, Term, conjuncts, const, reads, substitute, transform
-from einc.meaning.polynomial_form import equal
+from einc.meaning.equality import equal
 from einc.transforms.laws.empty_folds import over_nothing
 
 

@@ -12,13 +12,27 @@ if TYPE_CHECKING:  # an emitted file makes it after its functions
 
 
 def _cast(*tensors: Any) -> tuple[Any, ...]:
-    """Real tensors, but for float64, in the type of torch.autocast where that is on."""
+    """Real tensors, but for float64, in the type of torch.autocast where that is on. Refuses those of which derivatives
+    are asked that are not derived."""
+    _reverse_only(tensors)
     device = next((x.device.type for x in tensors if isinstance(x, torch.Tensor)), "cpu")
     if device == "meta" or not torch.is_autocast_enabled(device):
         return tensors
     dtype = torch.get_autocast_dtype(device)
     real = [isinstance(x, torch.Tensor) and x.is_floating_point() and x.dtype != torch.float64 for x in tensors]
     return tuple(x.to(dtype) if cast else x for x, cast in zip(tensors, real))
+
+
+def _reverse_only(tensors: Sequence[Any]) -> None:
+    """Refuses tensors of which forward derivatives are asked, which torch would take for 0, or any derivatives by a
+    transform of torch.func."""
+    if torch.compiler.is_compiling():
+        return
+    for x in tensors:
+        if isinstance(x, torch.Tensor) and (torch._C._functorch.is_gradtrackingtensor(x)
+                                            or torch.autograd.forward_ad.unpack_dual(x).tangent is not None):
+            raise RuntimeError("gradients are derived for `backward()` and `torch.autograd.grad`: torch.func.grad, vjp "
+                               "and jvp, and forward derivatives, have none here")
 
 
 def _asked(*tensors: torch.Tensor) -> bool:
@@ -80,7 +94,7 @@ def _uncast(device: str, operator: Callable[..., Any]) -> Any:
 
 
 def _once(ctx: Any, *cotangents: torch.Tensor) -> None:
-    raise RuntimeError("gradients of gradients are not derived")
+    raise RuntimeError("gradients of gradients are not derived, nor those of a call inside of torch.func.vmap")
 
 
 def _constant(

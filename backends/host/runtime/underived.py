@@ -9,6 +9,11 @@ from typing import Any
 import torch
 
 
+def _told(name: str) -> str:
+    """What is said to whoever differentiates a result."""
+    return f"`{name}` was compiled without its gradient: compile its spec with grad=True, or einc compile --grad"
+
+
 class _Underived(torch.autograd.Function):
     """Results as they are: whoever differentiates them is told that they have no gradient, compiled or not."""
 
@@ -24,8 +29,7 @@ class _Underived(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *cotangents: torch.Tensor) -> tuple[None, ...]:
-        told = (f"`{ctx.name}` was compiled without its gradient: compile its spec with grad=True, or einc compile "
-                f"--grad")
+        told = _told(ctx.name)
         if not torch.compiler.is_compiling():
             raise RuntimeError(told)
         # A compiled graph has in its second half what depends on these.
@@ -43,7 +47,13 @@ def _underived(function: Callable[..., Any]) -> Callable[..., Any]:
     def run(*cache: Any, **given: Any) -> Any:
         if not torch.is_grad_enabled():
             return bare(*cache, **given)
-        made = function(*cache, **given)
+        try:
+            made = function(*cache, **given)
+        except (NotImplementedError, RuntimeError) as error:
+            some = [x for x in given.values() if isinstance(x, torch.Tensor)]
+            if any(torch._C._functorch.is_gradtrackingtensor(x) for x in some):
+                raise RuntimeError(_told(function.__name__)) from error
+            raise
         asking = [x for x in given.values() if isinstance(x, torch.Tensor) and x.requires_grad]
         if not asking:
             return made

@@ -10,7 +10,8 @@ from einc.driver import compiling, pipeline, placing
 from einc.driver.commands.common import FILE, MESH, PLAN, Chosen, typed
 from einc.driver.gradients import constant
 from einc.driver.options import names_of
-from einc.driver.reports.recurrence import as_tex, as_text, recurrences
+from einc.driver.reports.read_back import doubts
+from einc.driver.reports.recurrence import as_tex, as_text, by_piece
 from einc.driver.reports.rows import passing
 from einc.driver.reports.written import as_text as told
 from einc.driver.reports.written import written
@@ -50,7 +51,7 @@ def command(ctx: click.Context, *, file: Chosen, grad: bool, mesh: dict[str, int
     program = typed(file, proved=False)
     beside, sign = written(program), "%" if latex else "#"
     normal = pipeline.normal(program)
-    found = recurrences(normal)
+    found = [(piece, item) for piece, items in by_piece(normal) for item in items]
     ordered = [loop for loop in program.repeats if INDEX_CLASSES[loop.index.set.cls].before]
     for loop in ordered:
         click.echo(f"{sign} One position after the other: what a round makes depends on the rounds before it.")
@@ -61,8 +62,9 @@ def command(ctx: click.Context, *, file: Chosen, grad: bool, mesh: dict[str, int
         click.echo(_page(show(apart), program.name) if latex else show(apart), nl=False)
     if not (found or ordered) and all(recur.proved for recur in beside):
         click.echo("\n".join(f"{sign} {line}" for line in _folded(compiling.plan(normal))))
-    for item in found:
-        click.echo(as_tex(item) if latex else as_text(item))
+    for piece, item in found:
+        told_of = () if item.note else doubts(piece, item)
+        click.echo("\n".join([*(f"{sign} {line}" for line in told_of), as_tex(item) if latex else as_text(item)]))
     for recur in beside:
         click.echo(told(recur, program.source, sign))
     if not all(recur.proved for recur in beside):

@@ -67,11 +67,19 @@ class Recurrence:
     note: str = ""
 
 
+def by_piece(program: NormalProgram) -> list[tuple[NormalProgram, list[Recurrence]]]:
+    """What stands between rounds, and each round, as a program of its own, with its recurrences."""
+    pieces = [*stretches(program), *(round_of(program, repeat).program for repeat in program.repeats)]
+    return [(piece, _recurrences(piece)) for piece in (pieces if program.repeats else [program])]
+
+
 def recurrences(program: NormalProgram) -> list[Recurrence]:
     """One for each pass of the program; where the folds do not come apart, only the note that says why."""
-    if program.repeats:
-        pieces = [*stretches(program), *(round_of(program, repeat).program for repeat in program.repeats)]
-        return [found for piece in pieces for found in recurrences(piece)]
+    return [item for _, found in by_piece(program) for item in found]
+
+
+def _recurrences(program: NormalProgram) -> list[Recurrence]:
+    """Those of a program without rounds."""
     program = peeled(program)
     out = []
     for group in groups(program):
@@ -123,8 +131,10 @@ class _Telling:
 
     @property
     def primed(self) -> set[str]:
-        """What is carried whose former value is read too."""
-        return self.carried.keys() & {*self.passed.before.values()}
+        """What is carried whose former value is read too, or whose next one another value of the block reads."""
+        within = self.carried.keys() | self.shares | self.virtual
+        read = {r.tensor for key in within if key in self.by for r in reads(self.by[key].body)}
+        return self.carried.keys() & {*self.passed.before.values(), *read}
 
     def _letters(self, sizes: set[str]) -> dict[str, str]:
         """m for a running maximum that others refer to, z for a sum as wide as it, N for a wider one, a for what stands
@@ -132,8 +142,10 @@ class _Telling:
         references = {c.reference for c in self.carried.values() if c.reference}
         asked = set(self.passed.before.values())
         chosen: dict[str, str] = {}
-        # An extent and a tensor with indices may share a name.
-        free = {role: _unused(options, self.taken - (sizes if role == "N" else set()))
+        # A result that is called m' keeps m from being a state. An extent and a tensor with indices may share a name.
+        results = {self.tensors[t].text for t in self.by.keys() & self.kept & self.tensors.keys()}
+        taken = self.taken | {name.removesuffix("_prime") for name in results if name.endswith("_prime")}
+        free = {role: _unused(options, taken - (sizes if role == "N" else set()))
                 for role, options in _LETTERS.items()}
         for target, carry in self.carried.items():
             wide = set(self.by[target].indices) > set(self.fixed)
