@@ -41,7 +41,7 @@ def becoming(document: Document, found: list[Said], read: Read) -> Iterator[Said
         alone = shown and "=" not in x.formula.span.text and sum(y.formula is x.formula for y in found) == 1
         again = list(read(equal, x.formula)) if alone and not _beside(x.formula) else []
         spoken = _spoken(found, x.formula.span.start) if again else frozenset()
-        if again and all(_becomes(y, spoken) for y in again):
+        if again and all(_becomes(y, spoken) for y in again) and len({y.span.start for y in again}) == len(again):
             yield from (replace(y, formula=x.formula, becomes=True) for y in again)
         else:
             yield x
