@@ -110,3 +110,17 @@ def test_sides_that_are_equal_define_none_of_their_names() -> None:
     side = SQUARE.replace("matrix U", "matrix V")
     text = "# P\n\nLet $U \\in \\mathbb{R}^{d \\times d}$.\n\n$$U^\\top U q = U^\\top (U q)$$\n\n$$y = U q$$\n"
     assert [x.status for x in entries(text, side) if x.display] == ["fact", "compiled"]
+
+
+def test_a_letter_that_another_section_binds_is_none_of_what_a_name_becomes() -> None:
+    text = BEFORE + r"$$M^{(j)} \longrightarrow X U B^{(j)}$$" "\n\n# Q\n\nFor each $j = 1, \\dots, J$ it is so.\n"
+    assert [x.status for x in entries(text, SIDE) if x.display] == ["skipped"]
+
+
+def test_a_set_in_a_column_of_its_own_is_no_factor() -> None:
+    text = ("# P\n\nLet $Q, K \\in \\mathbb{R}^{N \\times d}$.\n\n" r"$$\begin{aligned} S &= Q K^\top & Q &\in "
+            r"\mathbb{R}^{N \times d} \\ B &= S K & S &\in \mathbb{R}^{N \times N} \end{aligned}$$" "\n")
+    found = [(x.status, x.reason) for x in entries(text)]
+    assert [x for x in found if x[1] != "a shape"] == [("compiled", ""), ("compiled", "")]
+    q, k = draw(4, 3), draw(4, 2)[:, [0, 1, 0]]
+    np.testing.assert_allclose(returned(text, "", {"Q": q, "K": k}, N=4, d=3)["B"], q @ k.T @ k, rtol=1e-9)

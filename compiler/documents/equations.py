@@ -40,14 +40,14 @@ _GOES_ON = re.compile(r"[\s&]*=")  # a display that goes on from one that is no 
 
 
 def said(document: Document, functions: frozenset[str], indices: Iterable[str],
-         tensors: Iterable[str] = ()) -> tuple[Said, ...]:
+         tensors: Iterable[str] = (), beside: Iterable[str] = ()) -> tuple[Said, ...]:
     """Every equation in the order of the file. `functions` are names that a macro may spell, `indices` and `tensors`
-    the declared ones.
+    the declared ones, and `beside` those indices that the lines beside the text declare.
     """
     known = Known(frozenset(indices), sizes(document), frozenset(tensors))
     document = replace(document, macros=standard(document.macros))
     found = [x for formula in document.formulas for x in _formula(document, formula, functions, known)]
-    found = list(becoming(document, found, lambda text, formula: _formula(text, formula, functions, known)))
+    found = list(becoming(document, found, {*beside}, lambda text, x: _formula(text, x, functions, known)))
     found += _words(document, found, functions)
     states = {(x.formula.section, left_text(x)) for x in found if x.statement is not None and updates(x.statement)}
     states |= {(x.formula.section, left_text(x)) for x in found for y in found
