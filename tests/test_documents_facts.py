@@ -229,7 +229,8 @@ def test_a_macro_may_spell_the_reals() -> None:
     (r"Let $W \in \mathbb{R}^{k \times d}$ or $W \in \mathbb{R}^{d \times k}$.", "nothing says which shape `W` has"),
     (r"Let $W \in \mathbb{R}^{d \times k}$.", "k is not d"),
     (r"Let $W \in \mathbb{R}^{d \times k \times k}$.", "nothing says which shape `W` has"),
-    (r"Let $W \in \mathbb{R}^{(d + 1) \times k}$.", "nothing says which shape `W` has"),
+    (r"Let $W \in \mathbb{R}^{(d + 1) \times k}$.", "k is not d"),
+    (r"Let $W \in \mathbb{R}^{(d - 1) \times k}$.", "nothing says which shape `W` has"),
 ])
 def test_a_shape_that_is_none_or_two_reads_nothing(words: str, why: str) -> None:
     found = section(r"For tokens $t = 1, \dots, T$ let $x_t \in \mathbb{R}^d$.", words, "$$ y_t = W x_t $$")

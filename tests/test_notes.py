@@ -82,7 +82,7 @@ def rotary(x: Given) -> dict[str, Tensor]:
     freqs = 1.0 / x["theta"] ** (steps / many)
     angles = torch.outer(torch.arange(len(x["q"]), dtype=torch.float64), freqs)
     even, odd = x["q"][:, 0::2], x["q"][:, 1::2]
-    return {"i": steps, "freqs": freqs, "angles": angles, "value_12": torch.cos(angles), "value_13": torch.sin(angles),
+    return {"i": steps, "freqs": freqs, "angles": angles, "value_14": torch.cos(angles), "value_15": torch.sin(angles),
             "Q_even": even, "Q_odd": odd, "Q_prime_even": even * torch.cos(angles) - odd * torch.sin(angles)}
 
 
@@ -91,8 +91,10 @@ def seq2seq(x: Given) -> dict[str, Tensor]:
 
 
 def latent(x: Given) -> dict[str, Tensor]:
-    common = x["X"] @ x["w"]
-    return {"C_K_V": common, "V": common @ x["W_V_uparrow"]}
+    known = x["x"][:-1]  # all rows but the one that is new
+    common = known @ x["w"]
+    return {"C_K_V": common, "V": common @ x["W_V_uparrow"], "K": common @ x["W_uparrow_K_i"],
+            "W_K": x["w"] @ x["W_uparrow_K_i"], "value_12": known @ x["W_Q"] @ x["W_K_uparrow"].T, "value_13": common}
 
 
 def indexer(x: Given) -> dict[str, Tensor]:
@@ -184,11 +186,12 @@ def test_so_many_displays_of_the_notes_are_read_whole() -> None:
         if entry.display and entry.reason != "a shape":
             by_display.setdefault((entry.formula.start, entry.formula.end), []).append(entry.status)
     whole = [statuses for statuses in by_display.values() if "skipped" not in statuses]
-    assert (len(whole), len(by_display)) == (52, 87)
+    assert (len(whole), len(by_display)) == (57, 87)
 
 
 def test_the_steps_of_its_arguments_are_proved() -> None:
     """Sides that are equal without a name: products written out, softmax as a sum, the projection that is absorbed."""
-    proved = [e.span.source.place(e.span.start).line for e in accounted().entries
-              if e.reason == "both sides are proved equal"]
-    assert {49, 88, 257, 509, 550} <= {*proved}
+    proved = {e.span.source.place(e.span.start).line: e.reason for e in accounted().entries
+              if e.reason.startswith("both sides are proved equal")}
+    assert {49, 88, 257, 509, 513, 550, 558, 565, 766} <= proved.keys()
+    assert proved[766] == "both sides are proved equal, with `U^⊤ U = I_d`"

@@ -3,10 +3,10 @@ r"""Arrows that say what a name becomes: `K \longrightarrow X W_1 W_2` is an equ
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass, replace
 
-from einc.checking.declarations.names import head, left_of
+from einc.checking.declarations.names import head, index_name, left_of
 from einc.checking.matrices.shapes import is_name, parts, words
 from einc.documents.document import Document, Formula
 from einc.documents.said import Said, scripts
@@ -30,9 +30,10 @@ class _Equals:
     default: str | None = None
 
 
-def becoming(document: Document, found: list[Said], read: Read) -> Iterator[Said]:
+def becoming(document: Document, found: list[Said], letters: Set[str], read: Read) -> Iterator[Said]:
     """The equations: of a display of arrows each row, where it says what a name becomes of which the text spoke before,
-    holds in its section. `read` reads a formula.
+    holds in its section. The letters of the name are bound in the section, or are some of `letters`, which lines
+    beside the text declare. `read` reads a formula.
     """
     lines: dict[str, Timeline] = {name: ([0], [_Equals()]) for name in ("longrightarrow", "rightarrow")}
     equal = replace(document, macros=replace(document.macros, lines={**document.macros.lines, **lines}))
@@ -41,7 +42,10 @@ def becoming(document: Document, found: list[Said], read: Read) -> Iterator[Said
         alone = shown and "=" not in x.formula.span.text and sum(y.formula is x.formula for y in found) == 1
         again = list(read(equal, x.formula)) if alone and not _beside(x.formula) else []
         spoken = _spoken(found, x.formula.span.start) if again else frozenset()
-        if again and all(_becomes(y, spoken) for y in again):
+        around = document.around(x.formula.section) if again else ()
+        bound = {index_name(z) for y in found if y.formula.section in around for z in y.indices} | letters
+        apart = len({y.span.start for y in again}) == len(again)
+        if again and apart and all(_becomes(y, spoken, bound) for y in again):
             yield from (replace(y, formula=x.formula, becomes=True) for y in again)
         else:
             yield x
@@ -61,9 +65,9 @@ def _spoken(found: list[Said], start: int) -> frozenset[Symbol]:
     return frozenset(Symbol.of(node) for body in bodies for node in parts(body) if is_name(node))
 
 
-def _becomes(said: Said, spoken: frozenset[Symbol]) -> bool:
+def _becomes(said: Said, spoken: frozenset[Symbol], bound: Set[str | None]) -> bool:
     """Whether a row says what a name of which the text spoke becomes: an expression, in which the name does not stand
-    and all letters of the name do.
+    and all letters of the name do, each of which is `bound`.
     """
     clauses = said.statement.clauses if said.statement is not None and not said.fact else ()
     body = clauses[0].body if len(clauses) == 1 else None
@@ -74,4 +78,4 @@ def _becomes(said: Said, spoken: frozenset[Symbol]) -> bool:
         return False
     own = {w.text for k in scripts(left) if k.content is not None for w in words((k.content,)) if w.text.islower()}
     inside = [Symbol.of(x) for x in parts(right) if is_name(x)]
-    return Symbol.of(left) not in inside and own <= {w.text for w in words((right,))}
+    return Symbol.of(left) not in inside and own <= {w.text for w in words((right,))} & bound

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from einc.checking.matrices.shapes import mapped, words
 from einc.documents.said import Said, left_text
+from einc.errors.report import Span
 from einc.syntax import tree as s
 
 _UPRIGHT = re.compile(r"\\(?:text|mathrm|textrm|textit|mathit|texttt|mbox)\s*\{[A-Za-z]{2,}\}")
@@ -26,7 +27,7 @@ def called(found: list[Said]) -> Iterator[Said]:
         meant = named.get(x.formula.span.start, {}) if x.formula.display else {}
         pair = _pair(x) if meant else None
         if pair is not None and meant.get(pair[1].text) is pair[0]:
-            yield replace(x, statement=replace(x.sides[0], span=x.span), sides=(), unnamed=True)
+            yield replace(x, statement=_value(x.sides[0], x.span), sides=(), unnamed=True)
         else:
             yield x if not meant else replace(
                 x, statement=_meant(x.statement, meant) if x.statement is not None else None,
@@ -43,6 +44,18 @@ def _pair(said: Said) -> tuple[s.Expression, s.Word] | None:
     if not isinstance(right, s.Word) or _UPRIGHT.fullmatch(right.span.text) is None:
         return None
     return None if any(w.text == right.text for w in words((left,))) else (left, right)
+
+
+def _value(line: s.Statement, span: Span) -> s.Statement:
+    """The equation of one side as that of a value."""
+    clause = line.clauses[0]
+    assert isinstance(clause.body, s.Relation)
+    name, right = clause.body.operands
+    word = name.base if isinstance(name, s.Scripted) else name
+    assert isinstance(word, s.Word)
+    base = replace(word, text="value")
+    left = replace(name, base=base) if isinstance(name, s.Scripted) else base
+    return replace(line, clauses=(replace(clause, body=replace(clause.body, operands=(left, right))),), span=span)
 
 
 def _meant(line: s.Statement, meant: Mapping[str, s.Expression]) -> s.Statement:

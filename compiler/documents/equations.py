@@ -39,15 +39,15 @@ _EQUALS = ("=", ":=", "<-")
 _SAYS = re.compile(r"=|←|≔|≡|∈|\\equiv|\\leftarrow|\\gets|\\coloneqq|\\in(?![A-Za-z])")
 
 def said(document: Document, functions: frozenset[str], indices: Iterable[str],
-         tensors: Iterable[str] = ()) -> tuple[Said, ...]:
+         tensors: Iterable[str] = (), beside: Iterable[str] = ()) -> tuple[Said, ...]:
     """Every equation in the order of the file. `functions` are names that a macro may spell, `indices` and `tensors`
-    the declared ones.
+    the declared ones, and `beside` those indices that the lines beside the text declare.
     """
     known = Known(frozenset(indices), sizes(document), frozenset(tensors), dict(before(document)))
     document = replace(document, macros=standard(document.macros))
     found = [x for formula in document.formulas for x in _formula(document, formula, functions, known)]
+    found = list(becoming(document, found, {*beside}, lambda text, x: _formula(text, x, functions, known)))
     found = [x if x.formula.code else _settled(x, known, functions) for x in found]
-    found = list(becoming(document, found, lambda text, formula: _formula(text, formula, functions, known)))
     found += _words(document, found, functions)
     states = {(x.formula.section, left_text(x)) for x in found if x.statement is not None and updates(x.statement)}
     states |= {(x.formula.section, left_text(x)) for x in found for y in found

@@ -151,7 +151,7 @@ class Paper:
         own = [_ranked(x, section) for x in self.own(section) if x.span not in without]
         home = [_as(line, SIDE_OWN) for line in self._home(section, own) if not orthogonal(line.clauses[0].body)]
         named = {written(x) for x in own if x.rank not in (OWN_FACT, FACT)}
-        unread = [x for x in self.said if x.formula.display and not (x.skip or x.indices or x.fact or x.sides)
+        unread = [x for x in self.said if x.formula.display and not (x.skip or x.indices or x.fact or _computed(x))
                   and (x.statement is None or x.span in without)]
         mine = {_unread(x) for x in unread if x.formula.section == section}
         rounds = any(line.keyword == "for" for line in home)
@@ -257,6 +257,12 @@ def _names(said: Said) -> frozenset[str]:
     """The symbols that a display may define."""
     sides = _EQUALS.split(said.span.text)[:-1]
     return frozenset().union(*map(shapes.defined, sides))
+
+
+def _computed(said: Said) -> bool:
+    """Whether what is said to be equal is computed on both sides, so that it defines nothing."""
+    bodies = (line.clauses[0].body for line in said.sides[:1])
+    return any(isinstance(x, s.Relation) and isinstance(x.operands[1], s.Product | s.Sum | s.Fraction) for x in bodies)
 
 
 def _unread(said: Said) -> str:

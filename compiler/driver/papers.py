@@ -69,10 +69,11 @@ def paper(source: Source, report: Report, side: Source | None = None, sources: S
     known = functions() | {n for line in lines if line.keyword == "def" for n in [defined(line)] if n}
     # What the text itself declares is known before a comma is read as an equation or as a condition.
     first = said(document, known, ())
+    stated = {n for n in declared if n is not None}
     declared |= {index_name(x) for found in first for x in found.indices}
     tensors = {named[0].base for line in walk_lines(lines) if line.keyword in ("input", "weight", *SHAPED)
                for c in line.clauses if (named := head(c.body)) is not None}
-    equations = said(document, known, {n for n in declared if n is not None}, tensors)
+    equations = said(document, known, {n for n in declared if n is not None}, tensors, stated)
     return Paper(document, equations, lines, frozenset().union(*(tree.lost for tree in trees)),
                  tuple(plan for tree in trees for plan in tree.plans), known)
 
