@@ -169,3 +169,40 @@ def test_points_at_minus_infinity_are_seen_through_sums_and_scaling(scores: str)
 def test_what_may_turn_a_point_at_minus_infinity_is_no_domain(scores: str) -> None:
     text = f"{SHAPES}{CASES.replace('GIVEN', LOOSE[scores])}\n\n$$O = \\operatorname{{softmax}}({scores}) V$$"
     assert last(text, "input γ\n")[0] == "skipped"
+
+
+# products that are none to others
+
+MATRIX = "Let $Q, K, V, O \\in \\mathbb{R}^{n \\times d}$ and $A, S, P \\in \\mathbb{R}^{n \\times n}$.\n\n"
+OPEN = [
+    (POSITIONS, r"y_t = \tanh^2(x_t)", "takes no script"), (POSITIONS, r"y_t = \log_2(x_t)", "takes no script"),
+    (POSITIONS, r"y_t = \sin^{-1}(x_t)", "takes no script"),
+    (POSITIONS, r"\frac{d y_t}{d x_t} = x_t", "differential or gradient"),
+    (POSITIONS, "d y_t = z_t d x_t", "differential or gradient"),
+    (POSITIONS, r"g_t = \frac{d y_t}{d x_t}", "differential or gradient"),
+    (MATRIX, r"D = \operatorname{rowsum}(dO \odot O)", "nothing says which shape `dO` has"),
+    (MATRIX, r"G = P^\top dO", "nothing says which shape `dO` has"), (MATRIX, "Y = d O", "differential or gradient"),
+    (MATRIX, "Y = V[2]", "at a place or applied"), (MATRIX, "Y = V(2)", "at a place or applied"),
+    (MATRIX, "Y = d(Q)", "at a place or applied"), (POSITIONS, "y_t = x_t[2]", "at a place or applied"),
+    (POSITIONS, "y_t = E[x_t]", "at a place or applied"), (POSITIONS, "y_t = T(x_t)", "at a place or applied"),
+    (POSITIONS, r"y_t = 1\,000 x_t", "one number"), (MATRIX, r"S_{ij} = A^\top_{ij}", "of its transpose"),
+    (MATRIX, r"S_{ij} = A_{ij}^\top", "of its transpose"),
+]
+
+
+@pytest.mark.parametrize(("head", "text", "why"), OPEN)
+def test_what_has_another_reading_is_a_question(head: str, text: str, why: str) -> None:
+    status, reason = last(f"{head}$${text}$$")
+    assert status == "skipped" and why in reason
+
+
+@pytest.mark.parametrize(("head", "text"), [
+    (MATRIX, "Y = 2 d O"), (MATRIX, r"Y = \frac{1}{d} O"), (MATRIX, r"Y = QK^\top V"), (MATRIX, "S_{ij} = A_{ji}"),
+    (MATRIX, r"S = A^\top"), (POSITIONS, "y_t = x_t (x_t + 1)"), (POSITIONS, "y_t = x_t [x_t + 1]"),
+    (POSITIONS, "y_t = 1[t > 1] x_t"), (POSITIONS, r"y_t = (\tanh(x_t))^2"), (POSITIONS, "y_t = 10 x_t")])
+def test_products_and_entries_that_have_one_reading_are_read(head: str, text: str) -> None:
+    assert last(f"{head}$${text}$$")[0] == "compiled"
+
+
+def test_a_number_to_the_power_of_a_size_may_be_a_transpose() -> None:
+    assert last(f"{POSITIONS}Let $V \\in \\mathbb{{R}}^{{n \\times d}}$.\n\n$$Y = w^T V$$", "input w\n")[0] == "skipped"

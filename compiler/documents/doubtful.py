@@ -1,4 +1,6 @@
-"""Quotients that a line of a paper leaves open: `1/2x` is half of x to one author and 1/(2x) to another."""
+"""Products that a line of a paper leaves open: `1/2x` is half of x to one author and 1/(2x) to another, `dO` d times
+O or a gradient, `V[2]` twice V or an entry.
+"""
 
 from __future__ import annotations
 
@@ -13,21 +15,60 @@ from einc.syntax import tree as s
 
 
 def doubtful(lines: Iterable[s.Statement], sizes: Container[str], functions: Container[str]) -> Problem | None:
-    """The question of the first quotient in a line that has two readings; None where there is none.
+    """The question of the first product in some lines that has two readings; None where there is none."""
+    products = (x for line in lines for c in line.clauses for x in parts(c.body) if isinstance(x, s.Product))
+    return next((found for product in products for n in range(len(product.factors) - 1)
+                 for find in (_quotient, _differential, _subscript, _digits)
+                 if product.operators[n + 1] == "" and (found := find(product, n, sizes, functions)) is not None), None)
 
-    A factor behind a quotient belongs to what is divided where nobody would divide by it: behind a size or a root,
-    `1/d x_t`, and where it is a sum, an application or in brackets.
+
+def _quotient(product: s.Product, n: int, sizes: Container[str], functions: Container[str]) -> Problem | None:
+    """`a/b c`. A factor behind a quotient belongs to what is divided where nobody would divide by it: behind a size or
+    a root, `1/d x_t`, and where it is a sum, an application or in brackets.
     """
-    for product in (x for line in lines for c in line.clauses for x in parts(c.body) if isinstance(x, s.Product)):
-        for n in range(1, len(product.factors) - 1):
-            below, after = product.factors[n], product.factors[n + 1]
-            applied = n + 2 < len(product.factors) and isinstance(product.factors[n + 2], s.Group)
-            if product.operators[n] == "/" and product.operators[n + 1] == "" and _divides(below, sizes) and (
-                    _name(after, functions) and not applied):
-                above, one, two = (x.span.text for x in (product.factors[n - 1], below, after))
-                return OpenReading(f"is `{two}` below the line here, or beside it?", below.span.to(after.span), helps=(
-                    Help(f"write `({above}/{one}) {two}`, or `{above}/({one} {two})`"),))
-    return None
+    below, after = product.factors[n : n + 2]
+    applied = n + 2 < len(product.factors) and isinstance(product.factors[n + 2], s.Group)
+    if n == 0 or product.operators[n] != "/" or not _divides(below, sizes) or applied or not _name(after, functions):
+        return None
+    above, one, two = (x.span.text for x in (product.factors[n - 1], below, after))
+    return OpenReading(f"is `{two}` below the line here, or beside it?", below.span.to(after.span), helps=(
+        Help(f"write `({above}/{one}) {two}`, or `{above}/({one} {two})`"),))
+
+
+def _differential(product: s.Product, n: int, _sizes: Container[str], functions: Container[str]) -> Problem | None:
+    """`d x` in a derivative or as a gradient, where d may be a number, too; `2 d x` and `1/d x` are products."""
+    d, after = product.factors[n : n + 2]
+    counted = n > 0 and (product.operators[n] == "/" or isinstance(product.factors[n - 1], s.Number))
+    if not (isinstance(d, s.Word) and d.text == "d" and not d.quoted) or counted or not _name(after, functions):
+        return None
+    text = after.span.text
+    return OpenReading(f"is this `d` times `{text}`, or the differential or gradient of it?", d.span.to(after.span),
+                       helps=(Help(f"write `d \\cdot {text}` for the product, and `\\text{{d{text}}}` for a name"),))
+
+
+def _subscript(product: s.Product, n: int, sizes: Container[str], functions: Container[str]) -> Problem | None:
+    """`V[2]` and `E[x]`, which may be an entry or an application, and `V(2)` and `T(x)` of what is no function."""
+    name, group = product.factors[n : n + 2]
+    if not isinstance(group, s.Group) or len(group.items) != 1 or not _name(name, functions):
+        return None
+    (item,) = group.items
+    alone = isinstance(item, s.Number) or head(item) is not None
+    read = group.open == "[" or isinstance(item, s.Number) or size_name(name) in sizes
+    if not alone or not read or group.open not in ("(", "["):
+        return None
+    text = group.span.text
+    return OpenReading(f"is `{name.span.text}{text}` a product, or `{name.span.text}` at a place or applied?",
+                       name.span.to(group.span), helps=(
+        Help(f"write `{name.span.text} \\cdot {item.span.text}` for a product, `_{{{item.span.text}}}` for a place"),))
+
+
+def _digits(product: s.Product, n: int, _sizes: Container[str], _functions: Container[str]) -> Problem | None:
+    """`1 000`, which is one number to most, and a product here."""
+    one, other = product.factors[n : n + 2]
+    if not (isinstance(one, s.Number) and isinstance(other, s.Number)):
+        return None
+    return OpenReading("is this one number, or a product of two?", one.span.to(other.span), helps=(
+        Help(f"write `{one.text}{other.text}`, or `{one.text} \\cdot {other.text}`"),))
 
 
 def _divides(node: s.Expression, sizes: Container[str]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from einc.checking.declarations.names import Name, head
+from einc.checking.declarations.names import Name, head, literal
 from einc.checking.declarations.scope import CALLABLE, UNIFORM, Function
 from einc.checking.expressions.chances import counted, uniform
 from einc.checking.expressions.predicates import binder
@@ -57,6 +57,8 @@ def call(context: Context, name: Name, scripts: tuple[s.Script, ...], group: s.G
         raise Undeclared(f"the paper defines `{name.base}` itself, and that cannot be read", span, helps=(
             Help("mend its equation, or write here what it says"),))
     if name.python in CALLABLE and name.python not in context.scope.functions:
+        if scripts:
+            raise _scripted(scripts, group, span)
         return _primitive(context, name.python, group, span)
     function = context.scope.functions[name.python]
     if function.name in context.inside.calling:
@@ -115,6 +117,17 @@ def _place(function: Function, name: s.Expression) -> int:
     raise WrongArguments(f"`{function.name}` has no parameter `{name.span.text}`", name.span,
                          notes=(f"it is defined as `{function.span.text}`",),
                          helps=(Help(f"its parameters are {listed}"),))
+
+
+def _scripted(scripts: tuple[s.Script, ...], group: s.Group, span: Span) -> Problem:
+    """The problem of a primitive with scripts: `tanh^2(x)` is a power to most, `sin^{-1}(x)` an inverse, `log_2(x)` has
+    another base.
+    """
+    name, (first, *rest) = span.text[: scripts[0].span.start - span.start].strip(), scripts
+    power = literal(first.content) if not rest and first.kind == "upper" and first.content is not None else None
+    helps = (Help(f"for a power write `({name}{group.span.text})^{{{power}}}`"),) if power is not None else (
+        Help("write what it stands for: `log(x) / log(2)` for base 2"),)
+    return WrongArguments(f"`{name}` takes no script", first.span.to(scripts[-1].span), helps=helps)
 
 
 def _primitive(context: Context, name: str, group: s.Group, span: Span) -> Value:

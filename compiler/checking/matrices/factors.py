@@ -115,7 +115,11 @@ def _apart(node: s.Expression, names: set[str], functions: Container[str]) -> s.
 
 
 def _run(text: str, names: set[str]) -> bool:
-    """Whether a word is letters side by side, each the name of something in the text."""
+    """Whether a word is letters side by side, each the name of something in the text; `dO` is the gradient of O to
+    most.
+    """
+    if len(text) == 2 and text[0] == "d" and text[1].isupper():
+        return False
     return len(text) > 1 and text not in names and not is_fold(text) and all(x in names for x in text)
 
 

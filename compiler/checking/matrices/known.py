@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from einc.checking.declarations.names import Name, head, index_name, left_of, size_name
-from einc.checking.declarations.raised import exponent
+from einc.checking.declarations.raised import exponent, transposes
 from einc.checking.declarations.sets import extent_of
 from einc.checking.matrices.functions import Function
 from einc.checking.matrices.shapes import Dimension, longer, parts, within, words
@@ -65,8 +65,8 @@ class Known:
         return s.Scripted(s.Group("(", ")", (base,), node.span), (), found[1], node.span)
 
     def _power(self, name: Name, scripts: tuple[s.Script, ...]) -> bool:
-        """Whether a name with scripts is a number to a power: as declared it has none."""
-        power = bool(scripts) and all(exponent(x) is not None for x in scripts)
+        """Whether a name with scripts is a number to a power: as declared it has none. `w^T` may be a transpose."""
+        power = bool(scripts) and all(exponent(x) is not None and not transposes(x) for x in scripts)
         return power and (name, False) in self.indexed and (name, True) not in self.indexed
 
     def kind(self, size: str) -> str:

@@ -31,7 +31,7 @@ from einc.checking.matrices.shapes import (
     told,
     words,
 )
-from einc.checking.matrices.told import letters, shown_name, turned_help
+from einc.checking.matrices.told import letters, shown_name, turned_entry, turned_help
 from einc.checking.matrices.uses import Use, fitting, keyed, split, turned
 from einc.errors.problems import NoShape, OpenReading, ShapesDiffer
 from einc.errors.report import Help, Label, Problem, Span
@@ -134,16 +134,15 @@ class Typing:
 
     def _used(self, use: Use, span: Span) -> y.Typed | None:
         """A symbol where it stands, whole or at places of its sides; None where there is none such. Raises Waiting."""
-        for name in (use.name, turned(use.name)):
-            if name is None:
-                continue
+        for name in (x for x in (use.name, turned(use.name)) if x is not None):
             for key in fitting(replace(use, name=name), (*self.symbols, *self.waiting)):
                 if key in self.waiting:
                     raise Waiting(key)
                 places = stacked(self.known, self.symbols[key], use.places)
-                leaf = self._leaf(self.symbols[key], places, span) if places is not None else None
-                if leaf is not None:
+                if (leaf := self._leaf(self.symbols[key], places, span) if places is not None else None) is not None:
                     flipped = use.turned != (name != use.name)
+                    if flipped and isinstance(leaf, y.Leaf) and len(leaf.at) == 2 and None not in leaf.at:
+                        raise turned_entry(key.name.base, span)
                     return y.Turned(leaf, leaf.shape.turned, span) if flipped else leaf
         return None
 
