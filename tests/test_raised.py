@@ -187,6 +187,7 @@ OPEN = [
     (POSITIONS, "y_t = E[x_t]", "at a place or applied"), (POSITIONS, "y_t = T(x_t)", "at a place or applied"),
     (POSITIONS, r"y_t = 1\,000 x_t", "one number"), (MATRIX, r"S_{ij} = A^\top_{ij}", "of its transpose"),
     (MATRIX, r"S_{ij} = A_{ij}^\top", "of its transpose"),
+    (f"{MATRIX}Let $i, j = 1, \\dots, n$ be features.\n\n", r"z_{ij} = Q_i^\top K_j", "a matrix for each pair"),
 ]
 
 

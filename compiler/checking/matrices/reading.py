@@ -171,6 +171,10 @@ class Reader:
                 if isinstance(right, y.Lines) and right.side is None and left.key in self.multiplied:
                     right = replace(right, side="columns", guessed=True)
                 self._fits(left, body, right)
+                if left.key not in self.symbols and _rows_apart(right):
+                    raise OpenReading("are the rows columns here, as vectors mostly are, or is this a matrix for each "
+                                      "pair of them?", right.span, helps=(
+                        Help("say the shape of the left side, or write the matrices: `Q K^\\top`"),))
                 yield replace(self._written(line, left, right, (_ENTRYWISE,) if entrywise else ()), side=side)
             except Problem as problem:
                 faults.append(problem)
@@ -223,6 +227,14 @@ def _there(letter: str, span: Span) -> s.Expression:
     word = s.Word(letter, span)
     same = s.Group("[", "]", (s.Relation((word, word), ("=",), span),), span)
     return s.Product((s.Number("1", span), same), ("", ""), span)
+
+
+def _rows_apart(node: y.Typed) -> bool:
+    """Whether it is the outer product of rows of two matrices, `Q_i^⊤ K_j`."""
+    match node:
+        case y.Times(y.Turned(y.Leaf(at=one)), y.Leaf(at=other)):
+            return any(x is not None for x in one) and any(x is not None for x in other)
+    return False
 
 
 def _differing(found: list[Reading]) -> dict[object, Reading]:
