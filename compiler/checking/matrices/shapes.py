@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
-from typing import assert_never
+from typing import Any, assert_never
 
 from einc.checking.declarations.names import Name, size_name
 from einc.checking.declarations.sets import extent_of
@@ -226,7 +226,7 @@ def plain(node: object) -> object:
     """An expression without places, which two readings of one equation share where they are the same."""
     if isinstance(node, tuple):
         return tuple(map(plain, node))
-    told = _told(type(node))
+    told = _told(node)
     return node if told is None else (type(node), *(plain(getattr(node, name)) for name in told))
 
 
@@ -238,11 +238,16 @@ def alike(one: object, other: object) -> bool:
         return False
     if isinstance(one, tuple) and isinstance(other, tuple):
         return len(one) == len(other) and all(map(alike, one, other))
-    told = _told(type(one))
+    told = _told(one)
     return one == other if told is None else all(alike(getattr(one, name), getattr(other, name)) for name in told)
 
 
+def _told(node: object) -> tuple[str, ...] | None:
+    kind: Any = type(node)
+    return _fields(kind)
+
+
 @cache
-def _told(kind: type) -> tuple[str, ...] | None:
+def _fields(kind: Any) -> tuple[str, ...] | None:
     """The fields of a kind of expression but its place; None for what is no expression."""
     return tuple(f.name for f in fields(kind) if f.name != "span") if is_dataclass(kind) else None
