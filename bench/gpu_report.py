@@ -14,10 +14,9 @@ from bench.report import duration, written
 
 TITLES = {case.case.name: case.case.title for case in CASES}
 BYTES = {case.case.name for case in CASES if case.bytes_bound}
-RIVALS = {"sdpa-flash": "flash", "sdpa-cudnn": "cuDNN", "sdpa": "torch's choice", "flex": "Flex",
-          "flex-tuned": "tuned Flex",
-          "flex-mask": "Flex and its mask",
-          "compiled": "compiled torch", "eager": "eager torch"}
+RIVALS = {"carried": "code of here", "sdpa-flash": "flash", "sdpa-cudnn": "cuDNN", "sdpa": "torch's choice",
+          "flex": "Flex", "flex-tuned": "tuned Flex", "flex-mask": "Flex and its mask", "compiled": "compiled torch",
+          "eager": "eager torch"}
 ORDER = {case.case.name: number for number, case in enumerate(reversed(CASES))}
 
 
