@@ -15,7 +15,7 @@ from rich.console import Console
 import einc
 from bench import gpu_cubins
 from bench.carried.cases import BY_NAME, CALLS, CASES
-from bench.gpu_report import markdown, tables
+from bench.gpu_report import BEFORE, markdown, placed, tables
 from bench.record import Row, Run, read, write
 
 MOST = 64 * 2**20  # bytes that may be carried
@@ -96,7 +96,10 @@ def prepare_command(folder: Path, carry: str | None, names: tuple[str, ...]) -> 
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("bench/results"),
               show_default=True,
               help="The folder of the JSON lines and the table.")
-def report_command(found: Path | None, out: Path) -> None:
+@click.option("--page", type=click.Path(path_type=Path, dir_okay=False, exists=True), default=None,
+              help="A page, such as backends/README.md: tables of cases take the place of earlier ones there, or stand "
+              "before `## Tuning`.")
+def report_command(found: Path | None, out: Path, page: Path | None) -> None:
     """Take the figures of FOUND, a gpu.jsonl, into OUT/gpu.jsonl and write OUT/gpu.md; without FOUND, write it anew."""
     file = out / "gpu.jsonl"
     if found is not None:
@@ -105,6 +108,11 @@ def report_command(found: Path | None, out: Path) -> None:
     if not rows:
         raise click.ClickException(f"there is no figure in {file}")
     (out / "gpu.md").write_text(markdown(rows), encoding="utf-8")
+    if page is not None:
+        text = placed(page.read_text(encoding="utf-8"), rows)
+        if text is None:
+            raise click.ClickException(f"{page} has no tables of an earlier run and no heading `{BEFORE}`")
+        page.write_text(text, encoding="utf-8")
     terminal = Console(highlight=False)
     console = terminal if terminal.is_terminal else Console(highlight=False, width=180)
     for table in tables(rows):

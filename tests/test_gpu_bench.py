@@ -515,3 +515,18 @@ def test_figures_become_a_page(tmp_path: Path) -> None:
     assert "| sdpa-cudnn | failed | RuntimeError: a / b |" in page
     assert "causal" in done.output
     assert CliRunner().invoke(gpu.main, ["report", "--out", str(tmp_path / "none")]).exit_code == 1
+
+
+def test_one_command_writes_the_tables_into_a_page(tmp_path: Path) -> None:
+    found, readme = tmp_path / "found.jsonl", tmp_path / "README.md"
+    found.write_text("".join(json.dumps(row) + "\n" for row in figures()), encoding="utf-8")
+    text = (ROOT / "backends" / "README.md").read_text(encoding="utf-8")
+    readme.write_text(text, encoding="utf-8")
+    for _ in range(2):  # again: the same page
+        words = ["report", str(found), "--out", str(tmp_path), "--page", str(readme)]
+        assert CliRunner().invoke(gpu.main, words).exit_code == 0
+        page = readme.read_text(encoding="utf-8")
+        assert page.count("| causal | B4 H16 T8192 D128 |") == page.count(gpu_report.MARK) == 1
+        assert page[: page.index(gpu_report.MARK)] + page[page.index("## Tuning\n"):] == text
+    readme.write_text("# No place", encoding="utf-8")
+    assert CliRunner().invoke(gpu.main, words).exit_code == 1
