@@ -14,10 +14,11 @@ from bench.report import duration, written
 
 TITLES = {case.case.name: case.case.title for case in CASES}
 BYTES = {case.case.name for case in CASES if case.bytes_bound}
-RIVALS = {"sdpa-flash": "flash", "sdpa-cudnn": "cuDNN", "sdpa": "torch's choice", "flex": "Flex",
-          "flex-tuned": "tuned Flex",
-          "flex-mask": "Flex and its mask",
-          "compiled": "compiled torch", "eager": "eager torch"}
+RIVALS = {"carried": "code of here", "sdpa-flash": "flash", "sdpa-cudnn": "cuDNN", "sdpa": "torch's choice",
+          "flex": "Flex", "flex-tuned": "tuned Flex", "flex-mask": "Flex and its mask", "compiled": "compiled torch",
+          "eager": "eager torch"}
+MARK, END = "<!-- python -m bench.gpu report -->", "<!-- end of the report -->"
+BEFORE = "## Tuning"  # the heading of a page before which they stand at first
 ORDER = {case.case.name: number for number, case in enumerate(reversed(CASES))}
 
 
@@ -167,6 +168,19 @@ def markdown(rows: Sequence[Row]) -> str:
                  *map(_line, sheet.lines)]
         parts.append("\n".join(lines) + "\n")
     return "\n".join(parts)
+
+
+def placed(page: str, rows: Sequence[Row]) -> str | None:
+    """The page with the tables of cases between two marks, in place of those of an earlier run; None where it has no
+    place for them."""
+    shown = [sheet for sheet in sheets(rows) if sheet.heads[:4] == ("case", "sizes", "type", "ours")]
+    lines: list[str] = []
+    for sheet in shown:
+        lines += [sheet.caption, "", *map(_line, (sheet.heads, tuple("---" for _ in sheet.heads), *sheet.lines)), ""]
+    text = "\n".join([MARK, *lines, END])
+    if MARK in page and END in page:
+        return page[: page.index(MARK)] + text + page[page.index(END) + len(END) :]
+    return page.replace(f"\n{BEFORE}\n", f"\n{text}\n\n{BEFORE}\n", 1) if f"\n{BEFORE}\n" in page else None
 
 
 def _line(cells: tuple[str, ...]) -> str:

@@ -12,18 +12,23 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
+import triton
 from click.testing import CliRunner
 
 sys.path.append(str(Path(__file__).parent.parent))  # the bench is no part of the package
 
 from bench import gpu, gpu_report, record
-from bench.carried import cases, clock, run, supervise, warm
+from bench.carried import cases, clock, cubins, run, supervise, warm
 from bench.carried.record import Record
 from bench.carried.tiles import Carried, PastError, worth
 from bench.judge import judge
+from bench.stub import kernels, space, stubbed
+from einc.backends.triton.load import load
 
 ROOT = Path(__file__).parent.parent
 
@@ -295,6 +300,57 @@ def test_a_device_that_answers_nothing_ends_the_process(tmp_path: Path, monkeypa
     assert kinds == [("gpu-begin", "a"), ("gpu", None), ("gpu-end", "a"), ("gpu-begin", "b"), ("gpu", None)]
 
 
+# machine code
+
+
+@dataclass
+class Library:
+    """In place of NVIDIA's driver: notes what it is asked for."""
+
+    asked: list[tuple[Any, ...]] = field(default_factory=list)
+
+    def __getattr__(self, name: str) -> Callable[..., int]:
+        return lambda *given: self.asked.append((name, *given)) or 0  # type: ignore[func-returns-value]
+
+
+def test_machine_code_of_here_is_started_through_the_driver(tmp_path: Path) -> None:
+    """Compiled by this Triton, started as any kernel of the module is: with its programs, threads, shared memory, and
+    the arguments that the code reads, in order."""
+    done = CliRunner().invoke(gpu.main, ["prepare", str(tmp_path), "--carry", "sm_90", "--case", "causal-512"])
+    assert done.exit_code == 0, done.output
+    manifest = json.loads((tmp_path / "manifest.json").read_text(encoding="utf-8"))
+    assert manifest["compiled"] == {"triton": triton.__version__, "target": "sm_90"}
+    assert {row["kernel"] for row in manifest["cubins"]} == {"_Y_kernel", "_Y_join"}
+    assert sum(row["kernel"] == "_Y_kernel" for row in manifest["cubins"]) == 2, "alone, and with others"
+    source = (tmp_path / "kernels" / "causal.py").read_text(encoding="utf-8")
+    function, library = load(source, manifest["entries"]["causal"]), Library()
+    case = cases.BY_NAME["causal-512"]
+    q, k, v = (torch.zeros([case.sizes[name] for name in "BHTD"], dtype=torch.bfloat16) for _ in range(3))
+    with stubbed(function) as noted:
+        function(Q=q, K=k, V=v)
+        (want,) = noted.launched
+        names = SimpleNamespace(**{name: kernel for name, kernel in kernels(function).items()})
+        rows = [row for row in manifest["cubins"] if row["module"] == "causal"]
+        cubins.load(names, rows, tmp_path, cubins.Driver(library))
+        space(function).update(vars(names))
+        function(Q=q, K=k, V=v)
+    told = [name for name, *_ in library.asked]
+    assert told == ["cuModuleLoadData", "cuModuleGetFunction", "cuFuncSetAttribute", "cuLaunchKernel"]
+    (row,) = [row for row in rows if row["symbol"].encode() == library.asked[1][3] and row["kernel"] == want.kernel
+              and "SHARED=False" in row["key"]]
+    _, _, programs, _, _, threads, _, _, shared, _, places, _ = library.asked[-1]
+    assert (programs, threads, shared) == (want.grid[0], row["threads"], row["shared"])
+    read = [(p, x) for p, x in zip(names._Y_kernel.parameters, want.arguments, strict=True) if not p.is_constexpr]
+    read = [(p, x) for p, x in read if x is not None and (p.do_not_specialize or isinstance(x, torch.Tensor) or x != 1)]
+    sent = cubins.packed(*zip(*read, strict=True))
+    assert [x.value for x in sent] == [x.data_ptr() if isinstance(x, torch.Tensor) else x for _, x in read] + [None] * 2
+    assert len(places) == len(sent) > 20
+    assert ("T", 512) in [(p.name, x) for p, x in read]
+    odd = q.flatten()[1:].view(torch.bfloat16)
+    with pytest.raises(cubins.MissingError, match="_Y_kernel"):
+        names._Y_kernel[(1,)](odd)
+
+
 # the supervisor
 
 
@@ -451,11 +507,26 @@ def test_figures_become_a_page(tmp_path: Path) -> None:
     assert len(record.read(tmp_path / "gpu.jsonl")) == len(figures()) - 1
     page = (tmp_path / "gpu.md").read_text(encoding="utf-8")
     assert page == gpu_report.markdown(record.read(tmp_path / "gpu.jsonl"))
-    row = ("| causal | B4 H16 T8192 D128 | bfloat16 | 2.5 ms | 2.6 ms | – | 440 TF/s | 56% | 0.75 | failed |  | 1.10 |"
-           "  |  |  |  |")
+    row = ("| causal | B4 H16 T8192 D128 | bfloat16 | 2.5 ms | 2.6 ms | – | 440 TF/s | 56% |  | 0.75 | failed |  | 1.10"
+           " |  |  |  |  |")
     assert row in page
     assert "790 TF/s of a product of 8192² in bfloat16, 50 TF/s in float32, 4.30 TB/s of a copy" in page
     assert "| Y | 128×128 8w 2s | 128×64 4w 3s | 2.5 ms | 1.20 | 255, 4 spilled | 128×128 8w 2s 3 ms |" in page
     assert "| sdpa-cudnn | failed | RuntimeError: a / b |" in page
     assert "causal" in done.output
     assert CliRunner().invoke(gpu.main, ["report", "--out", str(tmp_path / "none")]).exit_code == 1
+
+
+def test_one_command_writes_the_tables_into_a_page(tmp_path: Path) -> None:
+    found, readme = tmp_path / "found.jsonl", tmp_path / "README.md"
+    found.write_text("".join(json.dumps(row) + "\n" for row in figures()), encoding="utf-8")
+    text = (ROOT / "backends" / "README.md").read_text(encoding="utf-8")
+    readme.write_text(text, encoding="utf-8")
+    for _ in range(2):  # again: the same page
+        words = ["report", str(found), "--out", str(tmp_path), "--page", str(readme)]
+        assert CliRunner().invoke(gpu.main, words).exit_code == 0
+        page = readme.read_text(encoding="utf-8")
+        assert page.count("| causal | B4 H16 T8192 D128 |") == page.count(gpu_report.MARK) == 1
+        assert page[: page.index(gpu_report.MARK)] + page[page.index("## Tuning\n"):] == text
+    readme.write_text("# No place", encoding="utf-8")
+    assert CliRunner().invoke(gpu.main, words).exit_code == 1

@@ -69,7 +69,8 @@ def main(words: Sequence[str] | None = None, folder: Path | None = None, clock: 
     device = torch.device(asked.device)
     clock = clock or (HostClock() if asked.part == "warm" else clock_of(device))
     record = Record(out / FILE, manifest["commit"], machine(device))
-    place = Place(folder, manifest["entries"], device, clock, record, clock.now() + asked.budget, asked.tiny)
+    place = Place(folder, manifest["entries"], device, clock, record, clock.now() + asked.budget, asked.tiny,
+                  tuple(manifest.get("cubins", ())))
     try:
         cases = [BY_NAME[name] for name in names]
         if asked.part == "warm":

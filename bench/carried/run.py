@@ -14,6 +14,7 @@ import torch
 
 from bench.carried.cases import Measured
 from bench.carried.clock import Call, Ceilings, Clock, WithHost, ceilings, interleaved, quick
+from bench.carried.cubins import Driver, MissingError, load
 from bench.carried.record import Record, Row, clocks, line
 from bench.carried.rivals import COMPILED, RIVALS
 from bench.carried.tiles import Carried, Tile
@@ -22,6 +23,7 @@ from bench.judge import BOUNDS, Verdict, judge, ratio, relative_error
 
 LONGEST = 45.0   # seconds that a case may have, where few are left
 REPEATED = 1.5   # seconds of timed rounds
+CARRIED = "carried"  # our module with machine code that was compiled elsewhere
 SPOILED = 2**29  # numbers, 2 GiB of them: more than any result takes
 
 
@@ -40,6 +42,8 @@ class Place:
     record: Record
     end: float
     tiny: bool = False
+    cubins: tuple[Row, ...] = ()  # of the manifest
+    driver: Any = None  # a library in place of NVIDIA's
 
 
 @dataclass
@@ -103,6 +107,7 @@ def measure(place: Place, tops: Ceilings, case: Measured, until: float) -> bool:
     ready = prepared(place, case)
     module = Carried(place.folder / "kernels" / f"{case.kernel}.py", place.entries[case.kernel])
     found = tune(place, ready, module, place.clock.now() + 0.5 * (until - place.clock.now()))
+    binaries(place, ready)
     for name in case.rivals:
         admit(place, ready, name, until)
     taken = interleaved(place.clock, ready.calls, 0.0 if place.tiny else REPEATED) if ready.calls else {}
@@ -218,6 +223,27 @@ def tune(place: Place, ready: Ready, module: Carried, until: float) -> dict[str,
         mine = module.copied(tiles)  # by itself: a module keeps how its kernels are started
         ready.calls[name] = partial(mine, **ready.given)
     return ways
+
+
+def binaries(place: Place, ready: Ready) -> None:
+    """Our module with the machine code that was carried, where some was; it is checked as the others are."""
+    rows = [row for row in place.cubins if row["module"] == ready.case.kernel]
+    if not rows or (place.device.type != "cuda" and place.driver is None):
+        return
+    facts: Row = {"status": "ok", "note": ""}
+    try:
+        mine = Carried(place.folder / "kernels" / f"{ready.case.kernel}.py", place.entries[ready.case.kernel])
+        load(mine.module, rows, place.folder, Driver(place.driver))
+        with torch.no_grad():
+            facts |= _of(ready.judged(mine(**ready.given)))
+        if facts["status"] != "wrong":
+            ready.calls[CARRIED] = partial(mine, **ready.given)
+    except MissingError as why:
+        facts |= {"status": "cannot", "note": str(why)[:160]}
+    except Exception as error:
+        facts |= {"status": "failed", "note": said(error)}
+        alive(place.device, error)
+    ready.facts[CARRIED] = facts
 
 
 def _of(verdict: Verdict) -> Row:
