@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import replace
 
 from einc.checking.declarations.names import head, index_name, left_of
@@ -24,7 +24,7 @@ from einc.documents.families import members, named
 from einc.documents.pieces import merged
 from einc.documents.rows import FACT, rows
 from einc.documents.said import Known, Said, left_text, neighbours, ranged
-from einc.documents.unnamed import again, identity, is_function, nothing, numbered, of_function, value
+from einc.documents.unnamed import again, defines, identity, is_function, nothing, numbered, of_function, value
 from einc.documents.worded import worded
 from einc.errors.problems import BadDeclaration, UnknownMacro
 from einc.errors.report import Help, Problem, Report, Span
@@ -47,7 +47,8 @@ def said(document: Document, functions: frozenset[str], indices: Iterable[str],
     document = replace(document, macros=standard(document.macros))
     found = [x for formula in document.formulas for x in _formula(document, formula, functions, known)]
     found = list(becoming(document, found, {*beside}, lambda text, x: _formula(text, x, functions, known)))
-    found = [x if x.formula.code else _settled(x, known, functions) for x in found]
+    called = functions | PRIMITIVES.keys() | set(filter(None, map(defines, found)))
+    found = [x if x.formula.code else _settled(x, known, called) for x in found]
     found += _words(document, found, functions)
     states = {(x.formula.section, left_text(x)) for x in found if x.statement is not None and updates(x.statement)}
     states |= {(x.formula.section, left_text(x)) for x in found for y in found
@@ -57,10 +58,10 @@ def said(document: Document, functions: frozenset[str], indices: Iterable[str],
                           and _no_definition(x, known) else x for x in found]))
 
 
-def _settled(found: Said, known: Known, functions: frozenset[str]) -> Said:
+def _settled(found: Said, known: Known, functions: Container[str]) -> Said:
     """An equation, with the question that its writing leaves open where it leaves one."""
     lines = found.sides or (() if found.statement is None else (found.statement,))
-    problem = doubtful(lines, known.sizes, functions | PRIMITIVES.keys())
+    problem = doubtful(lines, known.sizes, functions)
     return found if problem is None else replace(found, statement=None, sides=(), fact="", problem=problem)
 
 

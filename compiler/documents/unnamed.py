@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from einc.checking.declarations.names import head
+from einc.checking.declarations.names import head, left_of
 from einc.checking.matrices.factors import binds
 from einc.checking.matrices.functions import at_rows, parameters
 from einc.checking.matrices.shapes import parts, words
@@ -119,3 +119,11 @@ def _new_name(node: s.Expression, known: Known, name: str = "sides") -> s.Expres
 def is_function(line: s.Statement) -> bool:
     """Whether an equation may define a function: `F(Q, K) = …`, `g(i) = …`, or its values at rows, `F(X_n) = …`."""
     return parameters(line) is not None or at_rows(line) is not None
+
+
+def defines(found: Said) -> str:
+    """The function that an equation defines, "" where it defines none."""
+    left = left_of(found.statement.clauses[0].body) if found.statement is not None else None
+    name = head(left.factors[0]) if isinstance(left, s.Product) and found.statement is not None and is_function(
+        found.statement) else None
+    return name[0].base if name is not None else ""
