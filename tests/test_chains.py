@@ -1,11 +1,10 @@
-"""Texts of many definitions that read each other: the work of compiling them grows as they do, counted in calls, and what
-is chosen among the orders of many products means the same."""
+"""Texts of many definitions that read each other: the work of compiling them grows as they do, counted in calls, and
+what is chosen among the orders of many products means the same."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import reduce
 
 import numpy as np
 import pytest
@@ -62,11 +61,11 @@ def test_a_chain_of_many_products_means_what_it_says(kind: str) -> None:
     text, draw = chained(count, line), np.random.default_rng(0)
     for length in (1, 9):
         x, W, M = draw.normal(size=(length, 3)), *(draw.normal(size=(3, 3)) / 2 for _ in "WM")
-        matrices = [M if kind == "W M" and n % 2 else W for n in range(count)]
         means = np.tril(np.ones((length, length))) / np.arange(1, length + 1)[:, None]
-        steps = [(lambda v: means @ v) if kind == "masked" and n % 5 == 4 else (lambda v, m=m: v @ m)
-                 for n, m in enumerate(matrices)]
-        wanted = reduce(lambda v, step: step(v), steps, x)
+        wanted = x
+        for n in range(count):
+            mean = kind == "masked" and n % 5 == 4
+            wanted = means @ wanted if mean else wanted @ (M if kind == "W M" and n % 2 else W)
         given = {"x": x, "W": W} | ({"M": M} if kind == "W M" else {})
         found = einc.compile(text, "torch")(**{key: torch.from_numpy(v) for key, v in given.items()})
         assert np.allclose(found.numpy(), wanted, rtol=1e-9, atol=1e-12 * np.abs(wanted).max())
