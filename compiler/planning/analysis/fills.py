@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from einc.ir.folds import FOLDS
@@ -40,6 +41,14 @@ Place = Literal["asked", "on", "off"]
 Finite = dict[tuple[str, Place], bool]  # of tensors: whether each is a finite number there
 
 Fill = float | str | None  # a number, some finite number, or unknown
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What was found before of the values of equations, and grows: their signs, and which are finite numbers."""
+
+    signs: dict[str, int] = field(default_factory=dict)
+    finite: Finite = field(default_factory=dict)
 
 
 def fill_of(op: str, args: list[Fill]) -> Fill:
