@@ -31,9 +31,11 @@ from einc.ir.terms import (
 from einc.ir.witnesses import witnessed
 
 
-def sign(term: Term, equations: Mapping[str, Equation], given: Term = TRUE) -> int:
-    """POSITIVE, NONNEGATIVE or UNKNOWN, for every point of `given` where the term exists."""
-    return _Signs(equations).of(term, given, free_indices(term) | free_indices(given))
+def sign(term: Term, equations: Mapping[str, Equation], given: Term = TRUE, known: dict[str, int] | None = None) -> int:
+    """POSITIVE, NONNEGATIVE or UNKNOWN, for every point of `given` where the term exists. `known` are the signs that
+    were found before of these equations, and grows."""
+    signs = _Signs(equations, {} if known is None else known)
+    return signs.of(term, given, free_indices(term) | free_indices(given))
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from einc.ir.folds import FOLDS
@@ -37,9 +38,17 @@ from einc.planning.analysis.ranges import nonempty
 FINITE = "finite"
 # Where a value is computed: where its reader asks for it, where it exists, or where it may not exist.
 Place = Literal["asked", "on", "off"]
-
+Finite = dict[tuple[str, Place], bool]  # of tensors: whether each is a finite number there
 
 Fill = float | str | None  # a number, some finite number, or unknown
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What was found before of the values of equations, and grows: their signs, and which are finite numbers."""
+
+    signs: dict[str, int] = field(default_factory=dict)
+    finite: Finite = field(default_factory=dict)
 
 
 def fill_of(op: str, args: list[Fill]) -> Fill:
@@ -99,13 +108,14 @@ def _finite(fill: Fill) -> bool:
     return fill == FINITE or (isinstance(fill, float) and math.isfinite(fill))
 
 
-def surely_finite(term: Term, equations: Mapping[str, Equation]) -> bool:
-    """Whether a term is a finite number at every point, also where no one asks for it. Overflow is thought of where a
-    value is read that exists on a domain alone: what bounds an exponential there does not bound it elsewhere.
+def surely_finite(term: Term, equations: Mapping[str, Equation], known: Finite | None = None) -> bool:
+    """Whether a term is a finite number at every point, also where no one asks for it; `known` are answers that were
+    found before for these equations, and grows. Overflow is thought of where a value is read that exists on a domain
+    alone: what bounds an exponential there does not bound it elsewhere.
 
     A fold over nothing, a quotient and a logarithm may be infinite, and infinity times the 0 of a mask is no number.
     """
-    return _finite_at(term, equations, {}, "asked")
+    return _finite_at(term, equations, {} if known is None else known, "asked")
 
 
 def surely_above(term: Term, equations: Mapping[str, Equation]) -> bool:
@@ -131,7 +141,7 @@ def _adds_input(term: Term, equations: Mapping[str, Equation]) -> bool:
     return False
 
 
-def _finite_at(term: Term, equations: Mapping[str, Equation], known: dict[tuple[str, Place], bool],
+def _finite_at(term: Term, equations: Mapping[str, Equation], known: Finite,
                at: Place) -> bool:
     """The recursion of `surely_finite`; `known` has the answer for each tensor met so far, and grows."""
     match term:

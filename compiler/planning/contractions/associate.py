@@ -28,6 +28,8 @@ Sizes = Mapping[str, int]
 _LENGTHS = (1, 128, 8192)  # of each open size: none to speak of, as long as a feature, long
 _CROSSED = 3  # so many open sizes are tried in every combination of lengths
 _ALL = 4  # up to so many definitions every choice is tried
+_PAIRS = 16  # up to so many, every two are exchanged together
+_LONG = 6  # so many definitions, and no more, one of many networks takes in
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,10 @@ class Search:
         if not all(self.roots(frozenset()).values()):
             self.fixed = frozenset()
         self.open = tuple(k for k in found if k not in self.fixed)
+        self.readers: dict[str, list[str]] = {}
+        for key, net in self.networks.items():
+            for read in net.factors:
+                self.readers.setdefault(read.tensor, []).append(key)
 
     @property
     def idle(self) -> bool:
@@ -155,7 +161,8 @@ class Search:
         return any(f.tensor in self.virtual or self._wide(f.tensor) for f in inner)
 
     def best(self, sizes: Sizes) -> NormalProgram:
-        """Every choice of definitions where there are few, else one or two exchanged at a time while that helps."""
+        """Every choice of definitions where there are few, else one or two exchanged at a time while that helps; of
+        many those that meet, wherever they are."""
         costs: dict[frozenset[str], float] = {}
         price = _Price(self.virtual, sizes)
 
@@ -167,6 +174,8 @@ class Search:
 
         if len(self.open) <= _ALL:
             here = min((frozenset(c) for c in _subsets(self.open, len(self.open))), key=cost)
+        elif len(self.open) > _PAIRS:
+            here = self._swept(price)
         else:
             steps = [frozenset(c) for c in _subsets(self.open, 2) if c]
             here = frozenset()
@@ -174,16 +183,57 @@ class Search:
                 here = better
         return self.assembled(here, [min(o, key=price.order) for o in self.roots(here).values()])
 
+    def _swept(self, price: _Price) -> frozenset[str]:
+        """Definitions of which no exchange of one, or of two that meet, helps. What an exchange costs is asked of the
+        networks that it reaches alone, and all exchanges that reach different ones are made in one sweep."""
+        free = frozenset(self.open)
+        pairs = [frozenset({f.tensor, k}) for k in self.open for f in self.networks[k].factors if f.tensor in free]
+        steps, here = [*(frozenset({k}) for k in self.open), *dict.fromkeys(pairs)], frozenset[str]()
+        while True:
+            gains = [(self._gain(here, step, price), n) for n, step in enumerate(steps)]
+            after, met = here, set[str]()
+            for _, n in sorted(((gain, n) for gain, n in gains if gain > 0), key=lambda x: (-x[0], x[1])):
+                touched = self._met(here | steps[n], steps[n])
+                if not touched & met:
+                    after, met = after ^ steps[n], met | touched
+            if after == here:
+                return here
+            here = after
+
+    def _gain(self, here: frozenset[str], step: frozenset[str], price: _Price) -> float:
+        """By how much an exchange lowers the cost of the networks that it reaches; one in a hundred is no gain for a
+        definition that is taken in."""
+        met, sums = self._met(here | step, step), list[float]()
+        for chosen in (here, here ^ step):
+            roots = [k for k in met if k not in chosen | self.fixed]
+            if any(len(self._reached(self.networks[k], chosen)) > _LONG for k in roots):
+                return 0.0
+            found = (self._orders(k, chosen | self.fixed) for k in roots)
+            sums.append(sum(min(map(price.order, o), default=float("inf")) for o in found))
+        return sums[0] - sums[1] * (1 + 0.01 * len(step - here))  # every exchange lowers the cost, so sweeps end
+
+    def _met(self, chosen: frozenset[str], step: frozenset[str]) -> set[str]:
+        """The networks of the definitions of a step and of what reads them, also through other chosen ones."""
+        met, left = set[str](), [*step]
+        while left:
+            key = left.pop()
+            if key not in met:
+                met.add(key)
+                left += self.readers.get(key, ()) if key in chosen or key in self.fixed else ()
+        return met
+
+    def _orders(self, key: str, chosen: frozenset[str]) -> tuple[Order, ...]:
+        """The orders of an equation that takes in the chosen definitions."""
+        reached = self._reached(self.networks[key], chosen)
+        if (key, reached) not in self.known:
+            self.known[key, reached] = orders(opened(self.networks[key], reached, self.networks), self.virtual,
+                                              self.facts)
+        return self.known[key, reached]
+
     def roots(self, chosen: frozenset[str]) -> dict[str, tuple[Order, ...]]:
         """The orders of every equation that is not taken in by its readers."""
-        chosen, out = chosen | self.fixed, {}
-        for key, net in self.networks.items():
-            if key not in chosen:
-                reached = self._reached(net, chosen)
-                if (key, reached) not in self.known:
-                    self.known[key, reached] = orders(opened(net, reached, self.networks), self.virtual, self.facts)
-                out[key] = self.known[key, reached]
-        return out
+        chosen = chosen | self.fixed
+        return {key: self._orders(key, chosen) for key in self.networks if key not in chosen}
 
     def assembled(self, chosen: frozenset[str], found: Iterable[Order]) -> NormalProgram:
         """The program with some definitions gone and each root in its order; equal new definitions are one."""

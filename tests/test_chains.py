@@ -1,0 +1,86 @@
+"""Texts of many definitions that read each other: the work of compiling them grows as they do, counted in calls, and
+what is chosen among the orders of many products means the same."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from test_documents_sources import calls
+
+import einc
+from einc.driver import compiling, pipeline
+from einc.driver.back_ends import emit
+from einc.driver.checking import typed
+from einc.planning.contractions.associate import _ALL, _PAIRS, Search, samples
+
+HEAD = "index t, s : time(T)\nindex d, e : feature(D)\ninput x_t^d\nweight W_e^d, M_e^d\n"
+LINES = {
+    "pointwise": "{} = tanh({}_t^d) + x_t^d",
+    "products of matrices": "{} = Σ_e W_e^d {}_t^e",
+    "running sums": "{} = Σ_{{s ≤ t}} {}_s^d",
+}
+
+
+def name(n: int) -> str:
+    """A name with a label of letters that are no indices; before the first definition the input."""
+    return "q_{c" + "".join("fghijklmno"[int(digit)] for digit in f"{n:03}") + "}" if n >= 0 else "x"
+
+
+def chained(count: int, line: Callable[[int], str]) -> str:
+    """Definitions of which each reads the one before it, and the last as the output."""
+    lines = [line(n).format(f"{name(n)}_t^d", name(n - 1)) for n in range(count)]
+    return HEAD + "\n".join(lines) + f"\noutput y_t^d = {name(count - 1)}_t^d\n"
+
+
+def compiled(text: str) -> None:
+    emit(compiling.plan(pipeline.normal(typed(text))))
+
+
+@pytest.mark.parametrize("sizes", [(20, 40, 80), pytest.param((50, 100, 200, 400), marks=pytest.mark.whole)])
+@pytest.mark.parametrize("kind", LINES)
+def test_the_work_of_chained_definitions_grows_with_their_number(kind: str, sizes: tuple[int, ...]) -> None:
+    """Four times as many take at most 4^1.2 times as many calls."""
+    def work(count: int) -> int:
+        return calls(lambda: compiled(chained(count, lambda _: LINES[kind])))
+
+    work(5)
+    found = [work(count) for count in sizes]
+    assert math.log(found[-1] / found[0]) / math.log(sizes[-1] / sizes[0]) <= 1.2, found
+
+
+@pytest.mark.parametrize("kind", ["W W W", "W M", "masked"])
+def test_a_chain_of_many_products_means_what_it_says(kind: str) -> None:
+    """More definitions than are tried in every pair, in the order that is cheapest at each length."""
+    count = _PAIRS + 5
+    line = {"W W W": lambda n: "{} = Σ_e W_e^d {}_t^e", "W M": lambda n: f"{{}} = Σ_e {'WM'[n % 2]}_e^d {{}}_t^e",
+            "masked": lambda n: "{} = Σ_{{s ≤ t}} {}_s^d / t" if n % 5 == 4 else "{} = Σ_e W_e^d {}_t^e"}[kind]
+    text, draw = chained(count, line), np.random.default_rng(0)
+    for length in (1, 9):
+        x, W, M = draw.normal(size=(length, 3)), *(draw.normal(size=(3, 3)) / 2 for _ in "WM")
+        means = np.tril(np.ones((length, length))) / np.arange(1, length + 1)[:, None]
+        wanted = x
+        for n in range(count):
+            mean = kind == "masked" and n % 5 == 4
+            wanted = means @ wanted if mean else wanted @ (M if kind == "W M" and n % 2 else W)
+        given = {"x": x, "W": W} | ({"M": M} if kind == "W M" else {})
+        found = einc.compile(text, "torch")(**{key: torch.from_numpy(v) for key, v in given.items()})
+        assert np.allclose(found.numpy(), wanted, rtol=1e-9, atol=1e-12 * np.abs(wanted).max())
+
+
+def test_a_sweep_over_many_finds_what_pairs_find() -> None:
+    """W (W x) is (W W) x where there are many x: positions then meet half as many matrices, or fewer."""
+    count = _PAIRS + 5
+    search = Search(pipeline.normal(typed(chained(count, lambda _: LINES["products of matrices"]))))
+    assert len(search.open) > _PAIRS > _ALL
+    few, *_, many = samples(search.program)
+
+    def met(sizes: dict[str, int]) -> int:
+        """How many equations go over positions."""
+        return sum(any(i.set.cls == "time" for i in e.indices) for e in search.best(sizes).equations)
+
+    assert met(few) == count
+    assert met(many) <= math.ceil(count / 2)
