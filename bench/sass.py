@@ -36,7 +36,7 @@ SIZES = {"B": 4, "H": 16, "T": 8192, "S": 8192, "W": 1024}
 KINDS: Mapping[str, str] = {  # a kind of instruction -> the names that begin so
     "product": r"[HQI]GMMA|HMMA|IMMA|QMMA|UTC\w*MMA", "exp2": r"MUFU\.EX2", "special": "MUFU", "fma": "FFMA",
     "mul": "FMUL", "add": "FADD", "max": "FMNMX", "half": "F2FP",
-    "float64": r"D(ADD|MUL|FMA|SETP|MNMX)|F2F\.\w*F64|F2F\.F64|I2F\.F64|F2I\.\w*F64|MUFU\.\w*64",
+    "float64": r"D(ADD|MUL|FMA|SETP|MNMX)|(F2F|I2F|F2I|MUFU)\..*64",
     "select": "FSEL|SEL", "compare": "ISETP|FSETP", "shuffle": "SHFL", "shared": "LDS|STS|MOVM",
     "barrier": "BAR|SYNCS|WARPGROUP|WARPSYNC", "spill": "LDL|STL", "load": "LDGSTS|UTMALDG|LDG(?!DEP)",
 }  # fmt: skip
