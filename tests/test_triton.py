@@ -457,7 +457,7 @@ def test_tiles_are_really_cut() -> None:
 
 
 @pytest.mark.parametrize(("name", "changes"), [
-    ("sdpa", {}), ("alibi", {}), ("softcap", {}), ("documents", {}), ("sliding_window", {"W": 37}),
+    ("sdpa", {}), ("alibi", {}), ("softcap", {}), ("documents", {}), ("sliding_window", {"W": 31}),
     ("sliding_window", {"W": 16}), ("sinks_window", {"W": 20}), ("sinks_window", {"W": 33}),
     ("sinks_window", {"W": 90}),
 ], ids=str)
