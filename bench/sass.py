@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -27,16 +26,13 @@ from bench.cases import ALIBI, GQA, WINDOW
 from bench.cli import HELP, OUT, progress, wide_console
 from bench.offline import given
 from bench.record import Row, Run, write
-from einc.backends.triton.layout import layout
-from einc.backends.triton.offline import TARGETS, Binary, Gpu, Launch, built, launches
-from einc.backends.writer import identifier
-from einc.ir.plan import Kernel, leaves
+from einc.backends.triton.offline import TARGETS, Binary, Gpu, Launch, built, launches, scores
 
 SIZES = {"B": 4, "H": 16, "T": 8192, "S": 8192, "W": 1024}
 KINDS: Mapping[str, str] = {  # a kind of instruction -> the names that begin so
     "product": r"[HQI]GMMA|HMMA|IMMA|QMMA|UTC\w*MMA", "exp2": r"MUFU\.EX2", "special": "MUFU", "fma": "FFMA",
     "mul": "FMUL", "add": "FADD", "max": "FMNMX", "half": "F2FP",
-    "float64": r"D(ADD|MUL|FMA|SETP|MNMX)|F2F\.\w*F64|F2F\.F64|I2F\.F64|F2I\.\w*F64|MUFU\.\w*64",
+    "float64": r"D(ADD|MUL|FMA|SETP|MNMX)|(F2F|I2F|F2I|MUFU)\..*64",
     "select": "FSEL|SEL", "compare": "ISETP|FSETP", "shuffle": "SHFL", "shared": "LDS|STS|MOVM",
     "barrier": "BAR|SYNCS|WARPGROUP|WARPSYNC", "spill": "LDL|STL", "load": "LDGSTS|UTMALDG|LDG(?!DEP)",
 }  # fmt: skip
@@ -175,26 +171,19 @@ def starts(case: Case, width: int, target: Gpu) -> Iterator[tuple[Launch, int]]:
     plan, entry = (module.plan.backward, "_backward") if case.what else (module.plan, module.plan.name)
     sizes = {**SIZES, "d_k": width, **case.sizes}
     asked = {**sizes, "wanted": -1} if case.what else sizes
-    kernels = {identifier(step.name): step for step in leaves(plan.steps) if isinstance(step, Kernel)}
     for launch in launches(module.source, entry, given(plan, sizes), asked, target, case.parts):
-        if launch.kernel in kernels and "tl.dot(" in launch.function.src:
-            yield launch, _scores(kernels[launch.kernel], launch)
-
-
-def _scores(kernel: Kernel, launch: Launch) -> int:
-    """The elements of a tile of rows by the passed axis."""
-    dims = (layout(kernel).role("rows"), layout(kernel).role("passed"))
-    return prod(launch.tile[dim.name] for dim in dims if dim is not None)
+        if "tl.dot(" in launch.function.src and (count := scores(plan, launch)):
+            yield launch, count
 
 
 def read(case: Case, width: int, target: Gpu = TARGETS["sm_90"]) -> list[Read]:
     """The compiled kernels of a case. Raises what the compiler raises."""
     found = list(starts(case, width, target))
     out = []
-    for (launch, made), (_, scores) in zip(built([launch for launch, _ in found], target), found, strict=True):
+    for (launch, made), (_, count) in zip(built([launch for launch, _ in found], target), found, strict=True):
         if isinstance(made, Exception):
             raise made
-        out.append(Read(launch, made, scores))
+        out.append(Read(launch, made, count))
     return out
 
 

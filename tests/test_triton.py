@@ -456,3 +456,20 @@ def test_tiles_are_really_cut() -> None:
     one = Case("long", case("sdpa").text, {"B": 1, "H": 1, "T": 100, "d_k": 5})
     large = {**SMALL, "_PRODUCTS": (128, 128, 4, 1)}
     assert not np.array_equal(results(one, SMALL)["Y"], results(one, large)["Y"])
+
+
+# many tiles, of which some are whole
+
+
+@pytest.mark.parametrize(("name", "changes"), [
+    ("sdpa", {}), ("alibi", {}), ("softcap", {}), ("documents", {}), ("sliding_window", {"W": 31}),
+    ("sliding_window", {"W": 16}), ("sinks_window", {"W": 20}), ("sinks_window", {"W": 33}),
+    ("sinks_window", {"W": 90}),
+], ids=str)
+def test_whole_tiles_and_those_that_are_cut(name: str, changes: dict[str, int]) -> None:
+    """Tiles of 16 over 75 positions: some are whole, some are cut on either side or in the midst."""
+    one = case(name)
+    sizes = {**one.sizes, "T": 75, **changes}
+    inputs = arrays(typed_of(one), sizes, one.ranges)
+    got = called(kernel_of(one, SMALL), typed_of(one), tensors(inputs), sizes)
+    assert_close(got, meaning(typed_of(one), inputs, sizes), NEAR)

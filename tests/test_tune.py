@@ -343,7 +343,7 @@ def _fitting(shapes, rows, columns, device, registers, shared):
     yield from shapes
 
 
-def _tile(name, shapes, rows, columns, device, held, shared):
+def _tile(name, shapes, rows, columns, device, registers, shared):
     return TILES.get((name, _padded(rows), _padded(columns))) or shapes[0]
 """
 

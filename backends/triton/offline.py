@@ -25,9 +25,11 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
+from einc.backends.triton.layout import layout
 from einc.backends.triton.load import load
 from einc.backends.triton.targets import TARGETS, Gpu
-from einc.ir.plan import Module
+from einc.backends.writer import identifier
+from einc.ir.plan import Kernel, Module, leaves
 
 _PAGES = 2**16  # of a pool
 
@@ -163,6 +165,16 @@ def launches(source: str, entry: str, inputs: Mapping[str, torch.Tensor], sizes:
         made.clear()
         function(*cache, **_shapes(inputs), **given)
     return made
+
+
+def scores(plan: Module, launch: Launch) -> int:
+    """The elements of rows by the passed axis in a tile of a launch; 0 where it is of no such kernel of the plan."""
+    kernels_ = {identifier(step.name): step for step in leaves(plan.steps) if isinstance(step, Kernel)}
+    if launch.kernel not in kernels_:
+        return 0
+    made = layout(kernels_[launch.kernel])
+    rows, passed = made.role("rows"), made.role("passed")
+    return launch.tile[rows.name] * launch.tile[passed.name] if rows is not None and passed is not None else 0
 
 
 def _shapes(inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
