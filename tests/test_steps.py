@@ -124,3 +124,9 @@ def test_a_set_in_a_column_of_its_own_is_no_factor() -> None:
     assert [x for x in found if x[1] != "a shape"] == [("compiled", ""), ("compiled", "")]
     q, k = draw(4, 3), draw(4, 2)[:, [0, 1, 0]]
     np.testing.assert_allclose(returned(text, "", {"Q": q, "K": k}, N=4, d=3)["B"], q @ k.T @ k, rtol=1e-9)
+
+
+@pytest.mark.parametrize("more", ["$$I = V V^\\top$$", "Let $I \\in \\mathbb{R}^{d \\times d}$."])
+def test_a_letter_that_has_another_meaning_is_no_identity(more: str) -> None:
+    text = f"# P\n\n$$U^\\top U = I$$\n\n{ROTATED}\n\n{more}\n"
+    assert [x.status for x in entries(text, "matrix U, V : d × d\nvector q, k : d\n")][:2] == ["skipped", "skipped"]

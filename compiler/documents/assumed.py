@@ -44,6 +44,12 @@ def about(line: s.Statement) -> s.Expression:
     return next(x for x in left.factors if _turned(x) is None)
 
 
+def unit(line: s.Statement) -> str:
+    """How such an equation writes the identity."""
+    body = line.clauses[0].body
+    return body.operands[1].span.text if isinstance(body, s.Relation) else ""
+
+
 def _unit(node: s.Expression) -> bool:
     """Whether it is written as the identity, `I` or `I_d`."""
     found = head(node)
