@@ -10,7 +10,7 @@ from einc.checking.declarations.names import head
 from einc.checking.matrices.factors import binds
 from einc.checking.matrices.functions import at_rows, parameters
 from einc.checking.matrices.shapes import parts, words
-from einc.documents.assumed import FACT, orthogonal
+from einc.documents.assumed import FACT, denied, orthogonal
 from einc.documents.called import called
 from einc.documents.document import Formula
 from einc.documents.said import Known, Said, left_text, scripts
@@ -102,7 +102,7 @@ def identity(formula: Formula, statement: s.Statement, clause: s.Clause,
     """
     assert isinstance(clause.body, s.Relation)
     left, right = pair
-    if orthogonal(clause.body) and "I" not in known.tensors:
+    if orthogonal(clause.body) and "I" not in known.tensors and not denied(clause.span):
         line = replace(statement, clauses=(clause,), span=clause.span)
         return Said(formula, clause.span, line, fact=FACT, sides=_sides(statement, *clause.body.operands, known))
     other = clause.body.operands[1] if right is None else right
