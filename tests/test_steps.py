@@ -32,7 +32,7 @@ def test_an_arrow_says_what_a_name_becomes(arrow: str) -> None:
 
 def test_several_arrows_stand_below_each_other_and_hold_of_each_head() -> None:
     text = BEFORE + "We substitute:\n\n" + (
-        r"$$\begin{aligned} M^{(i)} &\longrightarrow X B^{(i)} A^{(i)} \\ K &\longrightarrow X U \end{aligned}$$") + "\n"
+        r"$$\begin{aligned} M^{(i)} &\longrightarrow X B^{(i)} A^{(i)} \\ K &\longrightarrow X U \end{aligned}$$")
     assert [x.status for x in entries(text, SIDE) if x.display] == ["compiled", "compiled"]
     x, a, b, u = draw(5, 3), draw(2, 3, 3), draw(2, 3, 4)[:, :, :3], draw(3, 3)
     made = returned(text, SIDE, {"X": x, "A": a, "B": b, "U": u}, T=5, d=3, h=2)
