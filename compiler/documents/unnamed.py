@@ -103,8 +103,8 @@ def identity(formula: Formula, statement: s.Statement, clause: s.Clause,
     assert isinstance(clause.body, s.Relation)
     left, right = pair
     if orthogonal(clause.body) and "I" not in known.tensors and not denied(clause.span):
-        line = replace(statement, clauses=(clause,), span=clause.span)
-        return Said(formula, clause.span, line, fact=FACT, sides=_sides(statement, *clause.body.operands, known))
+        line, unit = replace(statement, clauses=(clause,), span=clause.span), clause.body.operands[1]
+        return Said(formula, clause.span, line, fact=FACT, sides=_sides(statement, left, unit, known))
     other = clause.body.operands[1] if right is None else right
     span = left.span.to(other.span)
     if not formula.display or (len(clause.body.operands) > 2 and right is None):
