@@ -74,6 +74,9 @@ CASES: dict[str, tuple[str, Given, Callable[..., Tensor]]] = {
         "matrix S : n × m\nmatrix r : 1 × m\nindex c : feature(m)\n"
         f"output Y = {stacked('softmax_c(S)', 'r')}", {"S": draw(4, 3), "r": draw(3)},
         lambda S, r: torch.cat([torch.softmax(S, -1), r[None]])),
+    "a function along the side": (
+        f"vector a : n\noutput y = {stacked('softmax(a)', '1')}", {"a": draw(4)},
+        lambda a: torch.cat([torch.softmax(a, 0), torch.ones(1, dtype=torch.float64)])),
     "positions that count from 0": (
         "index i : time(0..N-1)\nindex j : time(0..N)\nmatrix K : N × d\nmatrix k : 1 × d\n"
         f"output Y = {stacked('k', 'K')} : all", {"K": draw(5, 3), "k": draw(3)}, lambda K, k: torch.cat([k[None], K])),

@@ -31,8 +31,8 @@ def test_an_arrow_says_what_a_name_becomes(arrow: str) -> None:
 
 
 def test_several_arrows_stand_below_each_other_and_hold_of_each_head() -> None:
-    text = BEFORE + (r"$$\begin{aligned} M^{(i)} &\longrightarrow X B^{(i)} A^{(i)} \\ K &\longrightarrow X U"
-                     r" \end{aligned}$$") + "\n"
+    text = BEFORE + "We substitute:\n\n" + (
+        r"$$\begin{aligned} M^{(i)} &\longrightarrow X B^{(i)} A^{(i)} \\ K &\longrightarrow X U \end{aligned}$$")
     assert [x.status for x in entries(text, SIDE) if x.display] == ["compiled", "compiled"]
     x, a, b, u = draw(5, 3), draw(2, 3, 3), draw(2, 3, 4)[:, :, :3], draw(3, 3)
     made = returned(text, SIDE, {"X": x, "A": a, "B": b, "U": u}, T=5, d=3, h=2)
@@ -49,15 +49,22 @@ def test_several_arrows_stand_below_each_other_and_hold_of_each_head() -> None:
     r"$$K \longrightarrow U X$$", r"$$K \longrightarrow X U^\top W^\top X$$",  # sizes
     r"$$X W \longrightarrow X U$$", r"$$K = X W \longrightarrow X U$$",
     r"As d grows, this converges: $$K \longrightarrow X U$$", r"The map $$K \longrightarrow X U$$ is linear.",
-    r"$$K \to X U$$", r"$$K \mapsto X U$$",
+    r"$$K \to X U$$", r"$$K \mapsto X U$$", r"Here $S = K K^\top$, and $$K \longrightarrow X U$$",
+    r"In probability, as the number of heads grows, $$K \longrightarrow X U$$",
+    r"We do not have $$K \longrightarrow X U$$",
 ])
 def test_other_arrows_are_no_equations(shown: str) -> None:
-    assert [x.status for x in entries(BEFORE + shown + "\n", SIDE) if x.display] == ["skipped"]
+    text = BEFORE + f"What is meant becomes clear:\n{shown}\n"
+    assert [x.status for x in entries(text, SIDE) if x.display] == ["skipped"]
+
+
+def test_an_arrow_without_words_is_no_equation() -> None:
+    assert [x.status for x in entries(BEFORE + r"$$K \longrightarrow X U$$" "\n", SIDE) if x.display] == ["skipped"]
 
 
 def test_what_a_name_becomes_is_not_meant_in_other_sections() -> None:
     text = BEFORE + "$$Y = X X^\\top X$$\n\n# Q\n\n"
-    text += r"$$K \longrightarrow X U$$" "\n\n# R\n\n" r"$$S = K K^\top$$" "\n"
+    text += r"This means that $$K \longrightarrow X U$$" "\n\n# R\n\n" r"$$S = K K^\top$$" "\n"
     x, w = draw(5, 3), draw(3, 3)
     made = returned(text, SIDE, {"X": x, "W": w}, "R", T=5, d=3)
     np.testing.assert_allclose(made["S"], (x @ w) @ (x @ w).T, rtol=1e-9)
@@ -93,6 +100,13 @@ def test_a_paper_says_the_fact_itself() -> None:
     assert entries(shown)[0].reason == "a fact that proofs use"
 
 
+@pytest.mark.parametrize("words", [
+    "where $U^\\top U = I$ does not hold", "unless $U^\\top U = I$", "and a loss that leads to $U^\\top U = I$"])
+def test_words_may_deny_the_fact(words: str) -> None:
+    found = entries(f"# P\n\nLet all be as it is, {words}.\n\n{ROTATED}\n", SQUARE)
+    assert [x.status for x in found] == ["skipped"]
+
+
 def test_it_is_no_fact_of_what_an_equation_defines() -> None:
     text = "# P\n\n" r"$$U = V V^\top$$" f"\n\n{ROTATED}\n"
     side = 'matrix V : d × d\nvector q, k : d\nsection "P":\n    U^⊤ U = I\n'
@@ -113,7 +127,8 @@ def test_sides_that_are_equal_define_none_of_their_names() -> None:
 
 
 def test_a_letter_that_another_section_binds_is_none_of_what_a_name_becomes() -> None:
-    text = BEFORE + r"$$M^{(j)} \longrightarrow X U B^{(j)}$$" "\n\n# Q\n\nFor each $j = 1, \\dots, J$ it is so.\n"
+    text = BEFORE + "This means that " r"$$M^{(j)} \longrightarrow X U B^{(j)}$$" "\n\n# Q\n\n"
+    text += "For each $j = 1, \\dots, J$ it is so.\n"
     assert [x.status for x in entries(text, SIDE) if x.display] == ["skipped"]
 
 
@@ -124,3 +139,9 @@ def test_a_set_in_a_column_of_its_own_is_no_factor() -> None:
     assert [x for x in found if x[1] != "a shape"] == [("compiled", ""), ("compiled", "")]
     q, k = draw(4, 3), draw(4, 2)[:, [0, 1, 0]]
     np.testing.assert_allclose(returned(text, "", {"Q": q, "K": k}, N=4, d=3)["B"], q @ k.T @ k, rtol=1e-9)
+
+
+@pytest.mark.parametrize("more", ["$$I = V V^\\top$$", "Let $I \\in \\mathbb{R}^{d \\times d}$."])
+def test_a_letter_that_has_another_meaning_is_no_identity(more: str) -> None:
+    text = f"# P\n\n$$U^\\top U = I$$\n\n{ROTATED}\n\n{more}\n"
+    assert [x.status for x in entries(text, "matrix U, V : d × d\nvector q, k : d\n")][:2] == ["skipped", "skipped"]

@@ -2,15 +2,20 @@ r"""Facts that proofs use: `U^\top U = I` says what U is, and no value is comput
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
 from einc.checking.declarations.names import head, left_of
 from einc.checking.matrices.applied import IDENTITY
 from einc.checking.matrices.shapes import TRANSPOSE, plain
+from einc.errors.report import Span
 from einc.syntax import tree as s
 
 FACT = "a fact that proofs use"
+# Words in a sentence that deny what it says, or limit it.
+_DENIED = re.compile(r"\b(?:not|no|never|neither|nor|unless|without|fails?|violat|only|if|whether|would|approximate"
+                     r"|nearly|almost|initial|init|encourag|regulari|penal|loss)|n't\b", re.I)
 
 
 def orthogonal(node: s.Expression) -> bool:
@@ -20,6 +25,14 @@ def orthogonal(node: s.Expression) -> bool:
             one, other = plain(_turned(a)), plain(_turned(b))
             return (one is not None and one == plain(b)) or (other is not None and other == plain(a))
     return False
+
+
+def denied(span: Span) -> bool:
+    """Whether the sentence around a formula denies what it says, or limits it."""
+    text = span.source.text
+    before = re.split(r"\.\s|\n\s*\n", text[max(span.start - 300, 0) : span.start].rstrip(" \t\n$\\[(`"))[-1]
+    behind = re.split(r"\.(?:\s|\Z)|\n\s*\n", text[span.end : span.end + 300].lstrip(" \t\n$\\]"))[0]
+    return _DENIED.search(before) is not None or _DENIED.search(behind) is not None
 
 
 def both_sides(line: s.Statement, number: int) -> Iterator[s.Statement]:
@@ -42,6 +55,12 @@ def about(line: s.Statement) -> s.Expression:
     left = left_of(line.clauses[0].body)
     assert isinstance(left, s.Product)
     return next(x for x in left.factors if _turned(x) is None)
+
+
+def unit(line: s.Statement) -> str:
+    """How such an equation writes the identity."""
+    body = line.clauses[0].body
+    return body.operands[1].span.text if isinstance(body, s.Relation) else ""
 
 
 def _unit(node: s.Expression) -> bool:

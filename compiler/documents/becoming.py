@@ -15,9 +15,10 @@ from einc.syntax import tree as s
 from einc.syntax.macros import Timeline
 
 _ARROW = re.compile(r"\\(?:long)?rightarrow(?![A-Za-z])")
-# Words beside an arrow that goes to a limit, or from one set to another.
+# Words beside an arrow that puts one thing in the place of another, and beside one that goes to a limit or to a set.
+_INSTEAD = re.compile(r"\b(?:replac|substitut|becom|instead|means? that|turn(?:s|ed)? into|rewrit|rewrote|chang)", re.I)
 _OTHER = re.compile(r"\b(?:converg|limit|tends?\b|tending|approach|asymptot|maps?\b|mapping|diagram|sends?\b|as \$"
-                    r"|when \$)", re.I)
+                    r"|when \$|probab|distribut|grow|infin|not\b|never\b)", re.I)
 Read = Callable[[Document, Formula], Iterator[Said]]
 
 
@@ -40,23 +41,43 @@ def becoming(document: Document, found: list[Said], letters: Set[str], read: Rea
     for x in found:
         shown = x.formula.display and x.problem is not None and _ARROW.search(x.formula.span.text)
         alone = shown and "=" not in x.formula.span.text and sum(y.formula is x.formula for y in found) == 1
-        again = list(read(equal, x.formula)) if alone and not _beside(x.formula) else []
+        again = list(read(equal, x.formula)) if alone and _instead(x.formula) else []
         spoken = _spoken(found, x.formula.span.start) if again else frozenset()
         around = document.around(x.formula.section) if again else ()
         bound = {index_name(z) for y in found if y.formula.section in around for z in y.indices} | letters
         apart = len({y.span.start for y in again}) == len(again)
-        if again and apart and all(_becomes(y, spoken, bound) for y in again):
+        if again and apart and all(_becomes(y, spoken, bound) for y in again) and not _read_before(again, found):
             yield from (replace(y, formula=x.formula, becomes=True) for y in again)
         else:
             yield x
 
 
-def _beside(formula: Formula) -> bool:
-    """Whether the words of its paragraph say that a display is of limits or of maps."""
+def _instead(formula: Formula) -> bool:
+    """Whether the words of its paragraph say that a display puts one thing in the place of another, and nothing of
+    limits and maps.
+    """
     text, span = formula.span.source.text, formula.span
     before = re.split(r"\n\s*\n", text[max(span.start - 300, 0) : span.start].rstrip(" \t\n$\\["))[-1]
     behind = re.split(r"\n\s*\n", text[span.end : span.end + 200].lstrip(" \t\n$\\]"))[0]
-    return _OTHER.search(before) is not None or _OTHER.search(behind) is not None
+    said = f"{before} {behind}"
+    return _INSTEAD.search(said) is not None and _OTHER.search(said) is None
+
+
+def _read_before(again: list[Said], found: list[Said]) -> bool:
+    """Whether an equation of the section before a display reads a name that becomes something else there, and is not
+    said anew.
+    """
+    lefts = {Symbol.of(left_of(x.statement.clauses[0].body)) for x in again if x.statement is not None}
+    for x in found:
+        body = x.statement.clauses[0].body if x.statement is not None and not x.fact else None
+        if x.formula.section != again[0].formula.section or not isinstance(body, s.Relation) or (
+                x.span.start > again[0].span.start):
+            continue
+        left = left_of(body)
+        inside = {Symbol.of(y) for right in body.operands[1:] for y in parts(right) if is_name(y)}
+        if inside & lefts and not (head(left) is not None and Symbol.of(left) in lefts):
+            return True
+    return False
 
 
 def _spoken(found: list[Said], start: int) -> frozenset[Symbol]:

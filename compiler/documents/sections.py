@@ -15,7 +15,7 @@ from functools import cached_property
 from einc.checking.declarations.names import head, index_name, left_of
 from einc.documents import shapes
 from einc.documents.assumed import FACT as ASSUMED
-from einc.documents.assumed import about, orthogonal
+from einc.documents.assumed import about, orthogonal, unit
 from einc.documents.axes import axes
 from einc.documents.axes import lines as lines_of
 from einc.documents.blocks import placed
@@ -182,13 +182,19 @@ class Paper:
 
     def assumed(self, section: int) -> tuple[s.Statement, ...]:
         """The facts that proofs of a section use: those of its side file, and its own. None of what an equation
-        defines, which may be otherwise.
+        defines, which may be otherwise, and none with a letter I that has another meaning.
         """
         own = (x.statement for x in self.said if x.fact == ASSUMED and x.formula.section == section)
-        found = [*self.homes.get(section, ()), *(x for x in own if x is not None)]
+        found = [x for x in (*self.homes.get(section, ()), *own) if x is not None and x.clauses
+                 and orthogonal(x.clauses[0].body)]
+        if not found:
+            return ()
         defined = {name for n in self.sections for x in self.own(n) if not x.fact for name in _names(x)}
-        return tuple(line for line in found if line.clauses and orthogonal(line.clauses[0].body)
-                     and shapes.named(about(line).span.text) not in defined)
+        given = (c.span.text for x in walk_lines(self.lines) if x.keyword in _GIVEN for c in x.clauses)
+        told = (x.statement.clauses[0].span.text for x in self.said if x.fact == shapes.FACT and x.statement)
+        shown = defined | {*map(shapes.named, (*given, *told))}
+        return tuple(line for line in found if shapes.named(about(line).span.text) not in defined
+                     and shapes.named(unit(line)) not in shown)
 
     def _home(self, section: int, own: Iterable[s.Statement]) -> Iterator[s.Statement]:
         """What the side file says of a section. Of an algorithm it is also what it says of the section around it, but

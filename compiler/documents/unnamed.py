@@ -9,7 +9,7 @@ from einc.checking.declarations.names import head, left_of
 from einc.checking.matrices.factors import binds
 from einc.checking.matrices.functions import at_rows, parameters
 from einc.checking.matrices.shapes import parts, words
-from einc.documents.assumed import FACT, orthogonal
+from einc.documents.assumed import FACT, denied, orthogonal
 from einc.documents.called import called
 from einc.documents.document import Formula
 from einc.documents.said import Known, Said, left_text, scripts
@@ -81,8 +81,9 @@ def identity(formula: Formula, statement: s.Statement, clause: s.Clause,
     """
     assert isinstance(clause.body, s.Relation)
     left, right = pair
-    if orthogonal(clause.body) and "I" not in known.tensors:
-        return Said(formula, clause.span, replace(statement, clauses=(clause,), span=clause.span), fact=FACT)
+    if orthogonal(clause.body) and "I" not in known.tensors and not denied(clause.span):
+        line, unit = replace(statement, clauses=(clause,), span=clause.span), clause.body.operands[1]
+        return Said(formula, clause.span, line, fact=FACT, sides=_sides(statement, left, unit, known))
     other = clause.body.operands[1] if right is None else right
     span = left.span.to(other.span)
     if not formula.display or (len(clause.body.operands) > 2 and right is None):

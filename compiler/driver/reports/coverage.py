@@ -136,6 +136,8 @@ class _Account:
             return replace(plain, status="definition", reason=self._declaration(said))
         section = self.sections.get(formula.section)
         problem = said.problem or (section.broken.get(said.span) if section is not None else None)
+        if said.fact and said.sides and said.statement not in self.paper.assumed(formula.section):
+            return self._equal(plain, said)
         if said.fact and problem is None and (said.statement is None or not self._runs(_place(said))):
             return replace(plain, status="fact", reason=said.fact)
         if problem is not said.problem and any(said.span in x.became.inlined for x in self.sections.values()):
