@@ -27,7 +27,7 @@ Meet = tuple[str, str, str] | None
 CUT = [case for case in FILES if not refusal(case) and typed_of(case).outputs]
 DRAWN = 40
 SIZES = {"B": 4, "T": 8, "H": 4, "d_k": 4, "d_model": 16, "d_ff": 8, "V": 8, "G": 2, "E": 4, "n": 2, "r": 4,
-         "r_Q": 4, "d_h": 4, "d_c": 4, "U": 8}
+         "r_Q": 4, "d_h": 4, "d_c": 4, "U": 8, "S": 4}
 
 
 @pytest.mark.parametrize("case", [pytest.param(c, id=c.name) for c in Random(24).sample(CUT, DRAWN)])
@@ -100,6 +100,8 @@ FOLLOWS: dict[str, tuple[str, str, Meet, Counts, str, Counts, str]] = {
               {"all_reduce": 1}, f"{AR} T d_model"),
     "positions, gathered": ("sdpa", "t", ("s", "gather", ""), {"all_gather": 2}, f"{2 * RS} B H T d_k",
                             {"all_gather": 2, "reduce_scatter": 2}, f"{4 * RS} B H T d_k"),
+    "positions, as is cheapest": ("sdpa", "t", None, {"all_gather": 2}, f"{2 * RS} B H T d_k",
+                                  {"all_gather": 2, "reduce_scatter": 2}, f"{4 * RS} B H T d_k"),
     "positions, swapped": ("sdpa", "t", ("s", "swap", "h"), {"all_to_all": 3}, f"{3 * TURN} B H T d_k",
                            {"all_to_all": 6}, f"{4 * TURN} B H T d_k + {2 * TURN} B H T"),
     "positions, merged": ("sdpa", "t", ("s", "merge", ""), {"all_gather": 1, "all_reduce": 1, "reduce_scatter": 2},
@@ -144,6 +146,7 @@ MESHES: dict[str, tuple[str, dict[str, int], dict[str, str], dict[str, tuple[str
     "words and positions": ("linear_cross_entropy", {"p": 2, "q": 2}, {"p": "t", "q": "v"}, {}),
     "words on four": ("linear_cross_entropy", {"p": 4}, {"p": "v"}, {}),
     "a power of a reference": ("collision", {"p": 2}, {"p": "v"}, {}),
+    "rows without a point": ("blocks_before", {"p": 2}, {"p": "s"}, {}),
     "latents": ("mla_rope", {"p": 2}, {"p": "h"}, {}),
     "experts": ("moe_swiglu", {"p": 2}, {"p": "xt"}, {}),
     "experts in parts": ("moe_swiglu", {"p": 2, "q": 2, "r": 2}, {"p": "t", "q": "x", "r": "e"}, {}),
