@@ -174,7 +174,7 @@ def whole(program: Program, found: Half) -> Arrays:
 
 
 @pytest.mark.parametrize("name", MESHES)
-@pytest.mark.parametrize("grad", [False, True], ids=["forward", "gradient"])
+@pytest.mark.parametrize("grad", [False, pytest.param(True, marks=pytest.mark.whole)], ids=["forward", "gradient"])
 def test_all_ranks_are_one_spec(name: str, grad: bool) -> None:
     """The text that is printed of them reads back, and makes what is made on one device."""
     spec, mesh, cut, meet = MESHES[name]
