@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 from helpers import Arrays, distance, meaning, typed, typed_of
-from placing_cases import BY_NAME, EXACT, REFUSED, Half, axes, cases, half, programs, refusal, tried
+from placing_cases import BY_NAME, EXACT, REFUSED, Half, axes, cases, half, programs, refusal, sized, tried
 from programs import FILES, Case
 
 from einc.driver import pipeline
@@ -75,10 +75,10 @@ def test_what_is_not_cut_has_a_reason_of_the_list() -> None:
         for grad in (False, True):
             every = list(cases(case, grad))
             found.update([] if every else ["gradient"])
-            found.update(why for one in every if isinstance(why := tried(case, [one], grad), str))
+            found.update(why for one in every if isinstance(why := sized(case, [one]), str))
     del found[""]
     assert found.keys() <= REFUSED.keys(), found
-    assert found == {"rounds": 17, "requests": 1}
+    assert found == {"rounds": 17, "requests": 1, "gradient": 5, "constant": 4, "sizes": 8}
 
 
 # What follows on eight ranks, in numbers that a rank sends: letters, how letters of one set meet, formulas.
