@@ -8,6 +8,7 @@ from fractions import Fraction
 from itertools import permutations
 from random import Random
 
+import numpy as np
 import pytest
 from helpers import Arrays, distance, meaning, typed, typed_of
 from placing_cases import BY_NAME, EXACT, REFUSED, Half, axes, cases, half, programs, refusal, sized, tried
@@ -168,8 +169,13 @@ def read_back(program: NormalProgram) -> TypedProgram:
 
 
 def whole(program: Program, found: Half) -> Arrays:
-    """What the program of all ranks makes; of a size that no tensor fixes a rank has half."""
+    """What the program of all ranks makes. Of a size that no tensor fixes a rank has half, or what results say."""
     parts = {name: found.sizes[name.rpartition("_")[0]] // 2 for name in asked(program) if name not in found.sizes}
+    for name, key in program.outputs:
+        for slot, extent in zip(program.tensors[key].slots, found.made.get(name, np.empty(())).shape, strict=False):
+            for one in parts.keys() & slot.set.extent.sizes:
+                if (times := slot.set.extent.over(size(one))) is not None and times.constant:
+                    parts[one] = int(extent / times.constant)
     return meaning(program, found.given, {**found.sizes, **parts})
 
 
