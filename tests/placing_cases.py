@@ -20,6 +20,7 @@ from einc.errors.report import EincError
 from einc.ir.indices import IndexSet
 from einc.ir.programs import NormalProgram, Program, TypedProgram
 from einc.ir.terms import Fold
+from einc.meaning.sizes import solve_sizes
 from einc.planning.placing import Axis, Meeting, Placed, placed
 from einc.transforms.gradients.backward import Derived, derive
 
@@ -121,15 +122,24 @@ def doubled(case: Case, cut: Sequence[IndexSet], ranks: int = 2) -> dict[str, in
     return sizes if all(one.extent.at(sizes) % ranks == 0 for one in cut) else "sizes"
 
 
-def tried(case: Case, cut: Sequence[IndexSet], grad: bool) -> Half | str:
-    """A program at sizes at which some sets can be cut, or why there are none."""
+def sized(case: Case, cut: Sequence[IndexSet]) -> dict[str, int] | str:
+    """The same, where the inputs then agree with each other: two extents may be made of each other."""
     sizes = doubled(case, cut)
     if isinstance(sizes, str):
         return sizes
+    program = typed_of(case)
     try:
-        return half(case, sizes, grad)
-    except WrongData:  # two extents of which one is made of the other, each even where the other is not
+        shapes = {t.key: tuple(extent(s.set.extent, sizes) for s in t.slots) for t in program.inputs()}
+        solve_sizes(program, shapes, {n: sizes[n] for n in names(program) if n in sizes})
+    except WrongData:
         return "sizes"
+    return sizes
+
+
+def tried(case: Case, cut: Sequence[IndexSet], grad: bool) -> Half | str:
+    """A program at sizes at which some sets can be cut, or why there are none."""
+    sizes = sized(case, cut)
+    return sizes if isinstance(sizes, str) else half(case, sizes, grad)
 
 
 def cases(case: Case, grad: bool) -> Iterator[IndexSet]:

@@ -7,6 +7,7 @@ a spec as any other, which makes what the program on one device makes.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 
 from einc.ir.draft import unused
@@ -234,7 +235,9 @@ class _Place:
         match state:
             case Share(_, reference, _, power) if reference:
                 own, whole = beside
-                return product((read, Apply("exp", (product((const(power), Apply("sub", (own, whole)))),))))
+                scale = Apply("exp", (product((const(power), Apply("sub", (own, whole)))),))
+                # A rank without a point has no maximum and adds nothing, and so where no rank has one.
+                return Where(Apply("lt", (const(-math.inf), own)), product((read, scale)))
             case Owned(_, _, base):
                 (chosen,), part = beside, self.all.of.mesh[axis].part(base.extent)
                 low = _before(self.all.others[axis], part)
