@@ -366,6 +366,12 @@ def _merged(fold: Fold) -> Fold:
 
 
 def _minus(power: Term, reference: Term) -> Term:
+    """A scale relative to a reference. Relative to the larger of itself and another it is min(0, m − n), where m less
+    the larger of m and n has no value for an infinite m.
+    """
+    match reference:
+        case Apply("max", (m, n)) if power in (m, n) and power != ZERO:
+            return Apply("min", (ZERO, _minus(power, n if power == m else m)))
     return _cancelled(signed([*((1, p) for p in (power,) if p != ZERO), *((-1, p) for p in (reference,) if p != ZERO)]))
 
 
