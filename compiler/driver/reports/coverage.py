@@ -14,8 +14,8 @@ from einc.documents.assumed import both_sides
 from einc.documents.coverage import LEVELS, Account, Entry, Inferred, Made, Sure
 from einc.documents.needs import Needs
 from einc.documents.ranges import unlike
-from einc.documents.said import Said
-from einc.documents.sections import Paper
+from einc.documents.said import Said, left_symbol, left_text
+from einc.documents.sections import Paper, left_open
 from einc.documents.sentences import index_lines
 from einc.documents.shapes import FACT as SHAPE
 from einc.documents.unnamed import nothing
@@ -27,7 +27,7 @@ from einc.driver.reports.restated import as_wide, example, named, total, words
 from einc.driver.reports.shown import explicit, shapes, spoken
 from einc.driver.reports.written import as_text as told
 from einc.driver.reports.written import written
-from einc.errors.problems import Circular, NotAccounted, NotRestated
+from einc.errors.problems import BadDeclaration, Circular, NotAccounted, NotRestated, UpdateOutside
 from einc.errors.report import EincError, Help, Label, Problem, Report, Span
 from einc.ir.programs import Tensor, TypedProgram
 from einc.meaning.prove import Open, Proved, Refuted, Verdict, same
@@ -85,11 +85,29 @@ def section_of(paper: Paper, number: int) -> Section:
     for _ in range(MOST_TRIES):
         report, tree = Report(), paper.tree(number, broken.keys())
         program, became = pipeline.check_tree(tree, report)
-        wrong = _wrong(paper, report.errors, broken.keys())
-        if program is not None or not wrong:
+        wrong = (_wrong(paper, report.errors, broken.keys()) if program is None
+                 else _failed(paper, became, broken.keys()))
+        if not wrong:
             return Section(number, program, became, tuple(report.sorted()), broken, Needs(tree, became.passed))
         broken |= wrong
     return Section(number, None, Became(), (), broken, Needs(paper.tree(number, broken.keys()), ()))
+
+
+def _failed(paper: Paper, became: Became, known: Container[Span]) -> dict[Span, Problem]:
+    """The displays that can be no equations of a program, each with its problem: what they define is not known. Of what
+    one of them updates, nobody knows either what the other displays of its section say.
+    """
+    out: dict[Span, Problem] = {}
+    for x in (x for x in paper.said if x.formula.display and not x.fact and x.statement is not None):
+        if x.span not in became.failed or x.span in known:
+            continue
+        out[x.span] = became.failed[x.span]
+        for y in paper.own(x.formula.section) if isinstance(became.failed[x.span], UpdateOutside) else ():
+            if y.span not in known and y.span not in became.failed and left_symbol(y) == left_symbol(x):
+                message = f"`{left_text(y)}` is updated, and the update is not read"
+                out[y.span] = BadDeclaration(message, y.span, "", Label(x.span, "the update"), helps=(
+                    Help("give what the update makes a name of its own, or a loop in a side file: `for … in …:`"),))
+    return out
 
 
 def _wrong(paper: Paper, errors: Iterable[Problem], known: Container[Span]) -> dict[Span, Problem]:
@@ -326,6 +344,7 @@ class _Account:
                   blamed: tuple[s.Statement, ...] = (), needs: Needs | None = None) -> tuple[Verdict, Problem | None]:
         """Whether two equations of a section are the same; what is wrong with the other, or with those to be blamed."""
         needs, report = needs or self.sections[said.formula.section].needs, Report()
+        needs = needs if not blamed else needs.but(left_open(said))
         assumed = enumerate(self.paper.assumed(said.formula.section), 1)
         facts = [replace(named(x, "fact"), span=one.span) for n, line in assumed for x in both_sides(line, n)]
         program, _ = pipeline.check_tree(needs.of((one, other, *facts)), report, proved=False)

@@ -1,0 +1,82 @@
+"""What a display of a paper leaves unknown when it is not read, and what it says of a name that something else defines:
+no equation that reads the name is compiled as if nothing had been said.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.test_sections import entries
+
+POS = "Let $t, s = 1, \\dots, T$ be positions.\n\n"
+SHAPES = "Let $Q, K, V \\in \\mathbb{R}^{n \\times d}$ and $A, S, P \\in \\mathbb{R}^{n \\times n}$.\n\n"
+
+
+def statuses(head: str, *displays: str) -> list[str]:
+    """What became of displays after some words, each in a display of its own."""
+    return [x.status for x in entries(head + "\n\n".join(f"$${x}$$" for x in displays))]
+
+
+def reason(head: str, *displays: str) -> str:
+    """The reason that the last of some displays is left out."""
+    found = entries(head + "\n\n".join(f"$${x}$$" for x in displays))[-1]
+    return found.reason if found.status == "skipped" else ""
+
+
+# displays that are not read
+
+UNREAD = [
+    ("u = v^2", "y_t = u x_t"), ("u_{t+1} = v_t", "y_t = u_t x_t"), ("u_{t-1} = v_t", "y_t = u_t x_t"),
+    (r"u_t = v_t \text{ if } t > 1", "y_t = u_t x_t"), ("(u_t, w_t) = v_t", "y_t = u_t x_t"),
+    ("(u_t, w_t) = v_t", "y_t = w_t x_t"), (r"u_t, w_t = \operatorname{split}(v_t)", "y_t = u_t x_t"),
+    (r"u_t, w_t = \operatorname{split}(v_t)", "y_t = w_t x_t"), ("2u_t = v_t", "y_t = u_t x_t"),
+    (r"\begin{cases} u_t = v_t \\ w_t = 2 v_t \end{cases}", "y_t = u_t x_t"),
+    (r"\begin{cases} u_t = v_t \\ w_t = 2 v_t \end{cases}", "y_t = w_t x_t"),
+    (r"\log(u_t) = v_t", "y_t = u_t x_t"), (r"(\sigma_t)^2 = v_t", r"y_t = \sigma_t x_t"),
+    ("x_t' = 2 x_t", "y_t = x'_t"), (r"u_t \leftarrow v_t / c", "y_t = u_t + 1"),
+    ("h_{t+1} = a h_t + x_t", "y_t = h_t"),
+]
+
+
+@pytest.mark.parametrize(("left", "reader"), UNREAD)
+def test_every_name_on_the_left_of_a_display_that_is_not_read_is_unknown(left: str, reader: str) -> None:
+    assert set(statuses(POS, left, reader)) == {"skipped"}
+    assert "cannot be read" in reason(POS, left, reader)
+
+
+def test_a_start_does_not_stand_for_a_recurrence_that_is_not_read() -> None:
+    assert statuses(POS, "h_0 = 0", "h_{t+1} = a h_t + x_t", "y_t = h_t")[1:] == ["skipped", "skipped"]
+
+
+@pytest.mark.parametrize(("left", "reader"), [
+    ("u = v^2", "y_t = w x_t"), ("u_{t+1} = v_t", "y_t = v_t x_t"), ("(u_t, w_t) = v_t", "y_t = v_t x_t"),
+    ("f(x) = z_{t+1 = 2", "y_t = x_t"), (r"\begin{cases} u_t = v_t \\ w_t = 2 v_t \end{cases}", "y_t = v_t x_t"),
+    ("2u_t = v_t", "y_t = v_t x_t"), (r"u_t \leftarrow v_t / c", "y_t = v_t + c"),
+    (r"u_t = v_t \text{ if } s = 1", "y_t = v_t + z_t"), (r"(a_t b_t) c_t = a_t (b_t c_t)", "y_t = a_t x_t")])
+def test_other_names_stay_what_they_are(left: str, reader: str) -> None:
+    assert statuses(POS, left, reader)[-1] == "compiled"
+
+
+def test_what_an_update_that_is_not_read_updates_is_unknown() -> None:
+    text = ("w_t = v_t / c", r"w_t \leftarrow w_t + 1", "z_t = w_t + 1")
+    assert statuses(POS, *text) == ["skipped"] * 3
+    assert statuses(POS, *text[:2], "z_t = v_t + 1")[-1] == "compiled"
+    assert set(statuses(SHAPES + "Let $W \\in \\mathbb{R}^{d \\times d}$.\n\n", r"Q \leftarrow Q W",
+                        r"O = Q K^\top V")) == {"skipped"}
+
+
+# facts, and displays of nothing
+
+@pytest.mark.parametrize("text", ["P = A^2", "O = x^2", "s = x_1^2", "s = A_{12}", r"\alpha = \beta^2"])
+def test_a_power_and_an_entry_are_no_second_name(text: str) -> None:
+    assert statuses(SHAPES, text) != ["fact"]
+
+
+@pytest.mark.parametrize("text", [r"\alpha = \beta", "d_k = d_v", "W_1 = W_2"])
+def test_second_names(text: str) -> None:
+    assert statuses(SHAPES, text) == ["fact"]
+
+
+@pytest.mark.parametrize("displays", [("= ",), ("=",), ("2 x_t", "= = x_t"), ("= =",), ("x_t = 1", "= = x_t")])
+def test_a_sign_of_equality_alone_says_nothing(displays: tuple[str, ...]) -> None:
+    assert statuses(POS, *displays)[-1] == "skipped"
