@@ -80,3 +80,36 @@ def test_second_names(text: str) -> None:
 @pytest.mark.parametrize("displays", [("= ",), ("=",), ("2 x_t", "= = x_t"), ("= =",), ("x_t = 1", "= = x_t")])
 def test_a_sign_of_equality_alone_says_nothing(displays: tuple[str, ...]) -> None:
     assert statuses(POS, *displays)[-1] == "skipped"
+
+
+# two equations of one section
+
+DISPUTED = [
+    (SHAPES, r"A_{ij} = 0, \quad j > i", r"A_{ij} = S_{ij}, \quad j \le i", "O = A V"),
+    (SHAPES, r"A_{ij} = 0, \quad j > i", r"A_{ij} = \mystery{S}_{ij}, \quad j \le i", "O = A V"),
+    (POS, r"x_t = 2 w_t, \quad t > 1", r"x_t = 7, \quad t = 1", r"y_t = \sum_{s \le t} x_s"),
+    (POS, "x_t = 2 w_t", "x_t = 3 w_t", "y_t = x_t + 1"),
+    (SHAPES, "P = A S", "P = S A", "O = P V"),
+]
+
+
+@pytest.mark.parametrize(("head", "one", "other", "reader"), DISPUTED)
+def test_which_of_two_equations_of_a_section_holds_is_a_question(head: str, one: str, other: str, reader: str) -> None:
+    assert statuses(head, one, other, reader) == ["skipped"] * 3
+
+
+def test_both_equations_say_so_and_other_sections_do_not_read_the_name() -> None:
+    text = f"{POS}# A\n\n$$x_t = 2 w_t$$\n\n$$x_t = 3 w_t$$\n\n# B\n\n$$y_t = x_t + 1$$"
+    found = entries(text)
+    assert [x.status for x in found] == ["skipped"] * 3
+    assert [x.reason.split(",")[0] for x in found[:2]] == ["it is not equal to 3", "it is not equal to 2"]
+
+
+@pytest.mark.parametrize(("text", "wanted"), [
+    (f"{POS}$$x_t = 2 w_t$$\n\n$$x_t = w_t + w_t$$\n\n$$y_t = x_t + 1$$", ["compiled", "restates", "compiled"]),
+    (f"{POS}$$x_t = 2 w_t = 3 w_t$$\n\n$$y_t = x_t + 1$$", ["compiled", "skipped", "compiled"]),
+    (f"{POS}# A\n\n$$x_t = 2 w_t$$\n\n$$y_t = x_t$$\n\n# B\n\n$$x_t = 3 w_t$$\n\n$$z_t = x_t$$", ["compiled"] * 4),
+    (f"{POS}# A\n\n$$x_t = 2 w_t$$\n\n$$x_t = 3 w_t$$\n\n# B\n\n$$y_t = w_t + 1$$", ["skipped"] * 2 + ["compiled"]),
+])
+def test_what_is_no_contradiction(text: str, wanted: list[str]) -> None:
+    assert [x.status for x in entries(text)] == wanted
