@@ -4,9 +4,10 @@ no equation that reads the name is compiled as if nothing had been said.
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from tests.test_sections import entries
+from tests.test_sections import entries, returned
 
 POS = "Let $t, s = 1, \\dots, T$ be positions.\n\n"
 SHAPES = "Let $Q, K, V \\in \\mathbb{R}^{n \\times d}$ and $A, S, P \\in \\mathbb{R}^{n \\times n}$.\n\n"
@@ -113,3 +114,38 @@ def test_both_equations_say_so_and_other_sections_do_not_read_the_name() -> None
 ])
 def test_what_is_no_contradiction(text: str, wanted: list[str]) -> None:
     assert [x.status for x in entries(text)] == wanted
+
+
+# entries and values
+
+MAPPED = SHAPES + "Let $W \\in \\mathbb{R}^{d \\times d}$ and $x \\in \\mathbb{R}^{n}$.\n\n"
+ENTRIES = [
+    (SHAPES, "A_{1,2} = 3", "O = A V"), (MAPPED, "S_{i,1} = x_i", "O = S V"), (SHAPES, "A_{11} = 3", "O = A V"),
+    (SHAPES, "S_{ij} = A_{ij}", "S_{1,2} = 0", "O = S V"), (SHAPES, "S_{ij} = A_{ij}", "S_{ii} = 0", "O = S V"),
+    (MAPPED, "O = A V", "O_{1,j} = 0", "Y = O W"), (POS, "x_t = 2 w_t", "x_1 = 7", "y_t = x_t"),
+    (POS, "x_1 = 7", "y_t = x_t"), (SHAPES, "A = 0", "O = A V"), (SHAPES, "A = 1", "O = A V"),
+    (SHAPES, "A = I", "O = A V"), (SHAPES + "We use $A$ with $A_{ii} = 0$.\n\n", "O = A V"),
+]
+
+
+@pytest.mark.parametrize("text", ENTRIES, ids=lambda x: " | ".join(x[1:]))
+def test_what_is_said_of_entries_and_not_taken_in_is_a_question(text: tuple[str, ...]) -> None:
+    assert set(statuses(*text)) == {"skipped"}
+
+
+@pytest.mark.parametrize("text", [
+    (POS, "h_0 = 0", "h_t = a_t h_{t-1} + x_t", "y_t = h_t"), (SHAPES, "P = A", "O = P V"),
+    (SHAPES, "A_{ij} = S_{ij}", "O = A V"), (SHAPES + "We use $S$ with $S_{ii} = 0$.\n\n", "O = A V"),
+    (POS, "x_1 = 7", "y_t = 2 w_t", "z_t = y_t + x_1"), (POS, "W_1 = 7", "y_t = W_1 x_t + W_2"),
+    (POS, "x_t = 2 w_t", "y_1 = 7", "z_t = x_t"),
+], ids=lambda x: " | ".join(x[1:]))
+def test_what_is_said_of_other_names_is_no_question(text: tuple[str, ...]) -> None:
+    assert set(statuses(*text)) <= {"compiled", "fact"} and statuses(*text)[-1] == "compiled"
+
+
+@pytest.mark.parametrize(("head", "reader", "name", "wanted"), [
+    (SHAPES, r"O = \gamma V", "V", "O"), (POS, r"y_t = \gamma x_t", "x", "y")])
+def test_a_number_with_a_value_is_no_input(head: str, reader: str, name: str, wanted: str) -> None:
+    text = f"{head}Let $\\gamma \\in \\mathbb{{R}}$.\n\n$$\\gamma = 0.5$$\n\n$${reader}$$"
+    drawn = np.random.default_rng(1).normal(size=(4, 3) if name == "V" else 4)
+    np.testing.assert_allclose(returned(text, "", {name: drawn})[wanted], drawn / 2)
