@@ -149,3 +149,14 @@ def test_a_number_with_a_value_is_no_input(head: str, reader: str, name: str, wa
     text = f"{head}Let $\\gamma \\in \\mathbb{{R}}$.\n\n$$\\gamma = 0.5$$\n\n$${reader}$$"
     drawn = np.random.default_rng(1).normal(size=(4, 3) if name == "V" else 4)
     np.testing.assert_allclose(returned(text, "", {name: drawn})[wanted], drawn / 2)
+
+
+CASES = r"x_{ts} = \begin{cases} ONE & s \le t \\ OTHER & s RELATION t \end{cases}"
+
+
+@pytest.mark.parametrize(("one", "other", "relation", "status"), [
+    ("1", "2", r"\ge", "skipped"), ("(a)^{t-s}", "0", r"\ge", "skipped"), ("1", "2", ">", "compiled"),
+    ("1", "1", r"\ge", "compiled"), ("w_t", "w_s", r"\ge", "compiled")])
+def test_two_cases_that_hold_at_once_are_the_same_there(one: str, other: str, relation: str, status: str) -> None:
+    text = CASES.replace("ONE", one).replace("OTHER", other).replace("RELATION", relation)
+    assert statuses(POS, text, "y_{ts} = 2 x_{ts}") == [status] * 2
