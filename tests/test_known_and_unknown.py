@@ -134,7 +134,9 @@ def test_what_is_said_of_entries_and_not_taken_in_is_a_question(text: tuple[str,
 
 
 @pytest.mark.parametrize("text", [
-    (POS, "h_0 = 0", "h_t = a_t h_{t-1} + x_t", "y_t = h_t"), (SHAPES, "P = A", "O = P V"),
+    (POS, "h_0 = 0", "h_t = a_t h_{t-1} + x_t", "y_t = h_t"),
+    (POS, r"\mathbf{h}_0 = 0", r"\mathbf{h}_t = a_t \mathbf{h}_{t-1} + x_t", r"y_t = \mathbf{h}_t"),
+    (SHAPES, "P = A", "O = P V"),
     (SHAPES, "A_{ij} = S_{ij}", "O = A V"), (SHAPES + "We use $S$ with $S_{ii} = 0$.\n\n", "O = A V"),
     (POS, "x_1 = 7", "y_t = 2 w_t", "z_t = y_t + x_1"), (POS, "W_1 = 7", "y_t = W_1 x_t + W_2"),
     (POS, "x_t = 2 w_t", "y_1 = 7", "z_t = x_t"),

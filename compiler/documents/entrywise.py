@@ -74,8 +74,7 @@ def _wholes(part: _Part, said: Said, found: dict[int, Said],
             and x.statement is not None and x is not said]
     own = [(n, x) for n, x in mine if (whole := _of(x)) is not None and part.of(whole) and not x.fact]
     for _, x in own:
-        assert x.statement is not None
-        if any(True for c in x.statement.clauses for _ in neighbours(c.body, part.base)) or _reads(x, part):
+        if _recurs(x) or _reads(x, part):
             return []
     if own:
         return [n for n, _ in own]
@@ -87,6 +86,13 @@ def _wholes(part: _Part, said: Said, found: dict[int, Said],
     beside = said.fact == _VALUE and not label and any(part.of(y) for _, x in mine for y in _rights(x))
     read = any(_reads(x, part) for _, x in mine)
     return [n for n, x in found.items() if x is said and (given or (beside and not read))]
+
+
+def _recurs(said: Said) -> bool:
+    """Whether an equation reads a neighbour of what it defines."""
+    named = None if said.statement is None else head(left_of(said.statement.clauses[0].body))
+    return named is not None and said.statement is not None and any(
+        True for c in said.statement.clauses for _ in neighbours(c.body, named[0].base))
 
 
 def _of(said: Said) -> _Part | None:
