@@ -53,7 +53,8 @@ def test_a_start_does_not_stand_for_a_recurrence_that_is_not_read() -> None:
     ("u = v^2", "y_t = w x_t"), ("u_{t+1} = v_t", "y_t = v_t x_t"), ("(u_t, w_t) = v_t", "y_t = v_t x_t"),
     ("f(x) = z_{t+1 = 2", "y_t = x_t"), (r"\begin{cases} u_t = v_t \\ w_t = 2 v_t \end{cases}", "y_t = v_t x_t"),
     ("2u_t = v_t", "y_t = v_t x_t"), (r"u_t \leftarrow v_t / c", "y_t = v_t + c"),
-    (r"u_t = v_t \text{ if } s = 1", "y_t = v_t + z_t"), (r"(a_t b_t) c_t = a_t (b_t c_t)", "y_t = a_t x_t")])
+    (r"u_t = v_t \text{ if } s = 1", "y_t = v_t + z_t"), (r"\frac{\partial L}{\partial x_t} = v_t", "y_t = x_t"),
+    (r"\hat{u}_t = v_t \text{ if } s = 1", "y_t = u_t"), (r"(a_t b_t) c_t = a_t (b_t c_t)", "y_t = a_t x_t")])
 def test_other_names_stay_what_they_are(left: str, reader: str) -> None:
     assert statuses(POS, left, reader)[-1] == "compiled"
 
@@ -73,8 +74,8 @@ def test_a_power_and_an_entry_are_no_second_name(text: str) -> None:
     assert statuses(SHAPES, text) != ["fact"]
 
 
-@pytest.mark.parametrize("text", [r"\alpha = \beta", "d_k = d_v", "W_1 = W_2"])
-def test_second_names(text: str) -> None:
+@pytest.mark.parametrize("text", [r"\alpha = \beta", "d_k = d_v", "W_1 = W_2", "d^2 = n"])
+def test_second_names_and_sizes(text: str) -> None:
     assert statuses(SHAPES, text) == ["fact"]
 
 

@@ -134,6 +134,8 @@ class _Said:
                 return all(self._size(x) or (plain and isinstance(x, s.Word | s.Scripted)) for x in factors)
             case s.Fraction(above, below):
                 return all(self._size(x) or self.counted(x) for x in (above, below))
+            case s.Scripted(s.Word() as base, (), (s.Script("upper", s.Number()),)):
+                return self._size(base)
         return False
 
     def _size(self, node: s.Expression) -> bool:

@@ -17,16 +17,18 @@ _DRESSED = (r"\\(?:math[a-z]+|text[a-z]*|operatorname\*?|bm|boldsymbol|(?:wide)?
 _NAME = re.compile(rf"(?:{_DRESSED}(?![A-Za-z])\s*(?:\{{[^{{}}]*\}}|\\[A-Za-z]+|[A-Za-z])|\\?[A-Za-z]+|[^\W\d_])\s*'*")
 # A function that is no name of its own: what it is applied to may be what an equation means to define.
 _FUNCTION = re.compile(r"\\(?:log|ln|exp|sin|cos|tan|tanh|sinh|cosh|max|min|det|sqrt|frac|[dt]frac)(?![A-Za-z])")
+_DERIVED = re.compile(r"\\[dt]?frac\s*\{[^{}]*\}\s*\{\s*(?:\\partial|d)(?![A-Za-z])[^{}]*\}"
+                      r"|\\(?:nabla|partial)(?![A-Za-z])·*")
 _GIVEN = re.compile(rf"(?P<name>{_NAME.pattern})\s*\([^()]*\)")
 
 
 def unknown(text: str) -> frozenset[str]:
     r"""The names on the left sides of what a text says, bare and without scripts: u and w of `u_t, w_t = …`, of
-    `\begin{cases} u_t = … \\ w_t = … \end{cases}`, of `2u_t + w_t = …`; of `f(x) = …` the function alone. A prime
-    behind scripts may be of the name: x and x' of `x_t' = …`.
+    `\begin{cases} u_t = … \\ w_t = … \end{cases}`, of `2u_t + w_t = …`; of `f(x) = …` the function alone, and none of a
+    derivative. A prime behind scripts may be of the name: x and x' of `x_t' = …`.
     """
     plain = _LAYOUT.sub(lambda x: "\n\n" if x[0].startswith(r"\begin") else " ", _PRIME.sub("'", text))
-    lefts = _EQUALS.split(_SCRIPT.sub(lambda x: "·", plain))[:-1]
+    lefts = _EQUALS.split(_DERIVED.sub(" ", _SCRIPT.sub("·", plain)))[:-1]
     out: set[str] = set()
     for n, left in enumerate(lefts):
         rows = _ROW.split(_alone(left))
