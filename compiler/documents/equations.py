@@ -19,12 +19,12 @@ from einc.documents.braces import braces
 from einc.documents.conditions import restricted
 from einc.documents.document import Document, Formula
 from einc.documents.doubtful import doubtful
-from einc.documents.facts import bare, fact, sizes
+from einc.documents.facts import bare, fact, shaped, sizes
 from einc.documents.families import members, named
 from einc.documents.pieces import merged
 from einc.documents.rows import FACT, rows
 from einc.documents.said import Known, Said, left_text, neighbours, ranged
-from einc.documents.unnamed import again, defines, identity, is_function, nothing, numbered, of_function, value
+from einc.documents.unnamed import again, ahead, defines, identity, is_function, nothing, numbered, of_function, value
 from einc.documents.worded import worded
 from einc.errors.problems import BadDeclaration, UnknownMacro
 from einc.errors.report import Help, Problem, Report, Span
@@ -43,7 +43,7 @@ def said(document: Document, functions: frozenset[str], indices: Iterable[str],
     """Every equation in the order of the file. `functions` are names that a macro may spell, `indices` and `tensors`
     the declared ones, and `beside` those indices that the lines beside the text declare.
     """
-    known = Known(frozenset(indices), sizes(document), frozenset(tensors), dict(before(document)))
+    known = Known(frozenset(indices), sizes(document), frozenset(tensors), dict(before(document)), shaped(document))
     document = replace(document, macros=standard(document.macros))
     found = [x for formula in document.formulas for x in _formula(document, formula, functions, known)]
     found = list(becoming(document, found, {*beside}, lambda text, x: _formula(text, x, functions, known)))
@@ -175,6 +175,9 @@ def _going_on(document: Document, formula: Formula, sign: tuple[int, int], funct
     open_ = left(document.source.text, first) if first is not None else None
     holes = formula.holes if open_ is None else merged([*formula.holes, (open_[1], start)])
     part = replace(formula, span=Span(document.source, end if open_ is None else open_[0], span.end), holes=holes)
+    if open_ is None and begun(document.source.text, part) is not None:
+        yield Said(formula, _trimmed(span), problem=nothing(_trimmed(span)))
+        return
     for x in (_formula if open_ is None else _equations)(document, part, functions, known):
         own = x.span if x.span.start >= span.start else Span(document.source, start, max(x.span.end, end))
         yield replace(x, formula=formula, span=own)
@@ -269,6 +272,9 @@ def _statement(formula: Formula, statement: s.Statement, known: Known, end: int)
         else:
             lead.append(clause)
     whole = lead[0].span.to(lead[-1].span) if lead else statement.span
+    if lead and groups and formula.display:
+        yield Said(formula, whole.to(groups[0][-1].span), problem=ahead(whole))
+        lead, groups = [], groups[1:]
     if lead and not groups and formula.display and (kind := algorithms.kind(whole.text)):
         yield _step(formula, whole, kind)
     elif lead and not groups and formula.display:
@@ -323,7 +329,7 @@ def _chain(formula: Formula, statement: s.Statement, group: list[s.Clause], know
     if not rest and formula.display and of_function(first.body):
         yield value(formula, statement, [replace(first, body=first.body.operands[1])], known)
         return
-    if not rest and (kind := fact(first.body, known.sizes, known.indices, known.tensors)):
+    if not rest and (kind := fact(first.body, known.sizes, known.indices, known.tensors, known.shaped)):
         yield from _facts(formula, statement, first, kind)
         return
     if not rest and named(first.body):

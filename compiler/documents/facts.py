@@ -44,16 +44,21 @@ def bare(text: str) -> str:
     return _DRESS.sub("", text)
 
 
-def fact(relation: s.Relation, known: Container[str], indices: Container[str], tensors: Container[str]) -> str:
+def fact(relation: s.Relation, known: Container[str], indices: Container[str], tensors: Container[str],
+         shaped: Container[str] = ()) -> str:
     """What kind of fact a chain of equals signs states, "" where it is a formula.
 
     `known` are the bare names of sizes, `indices` the declared letters: what hangs on one of these is no size.
-    `tensors` are names that are declared as tensors, of which nothing is a fact.
+    `tensors` are names that are declared as tensors, of which nothing is a fact, and `shaped` the heads of those that
+    have a shape: two numbers below one are an entry.
     """
     if any(o not in ("=", ":=") for o in relation.operators) or _value(relation.operands[0]):
         return ""
     names = (bare(x.span.text) for x in relation.operands if isinstance(x, s.Word | s.Scripted))
     if any(x.split("_")[0] in tensors and x not in known for x in names):
+        return ""
+    if any(isinstance(x, s.Scripted) and x.base.span.text in shaped and any(map(_entry, x.scripts))
+           for x in relation.operands[1:]):
         return ""
     value = _value(relation.operands[-1])
     said = _Said(known, indices, value, _family(relation))
@@ -61,6 +66,19 @@ def fact(relation: s.Relation, known: Container[str], indices: Container[str], t
         return ""
     sized = any(not said.named(x) or bare(x.span.text) in known for x in relation.operands)
     return "a value" if value else "equal sizes" if sized else "a second name"
+
+
+def _entry(script: s.Script) -> bool:
+    """Whether two numbers or letters stand below a name: `A_{12}`, `A_{1,2}`, `A_{1j}`."""
+    content = script.content
+    while isinstance(content, s.Group) and len(content.items) == 1:
+        (content,) = content.items
+    match content:
+        case s.Number(text):
+            return len(text) == 2 and script.kind == "lower"
+        case s.Group(items=items):
+            return len(items) > 1 and script.kind == "lower"
+    return False
 
 
 def _family(relation: s.Relation) -> bool:
@@ -116,6 +134,8 @@ class _Said:
                 return all(self._size(x) or (plain and isinstance(x, s.Word | s.Scripted)) for x in factors)
             case s.Fraction(above, below):
                 return all(self._size(x) or self.counted(x) for x in (above, below))
+            case s.Scripted(s.Word() as base, (), (s.Script("upper", s.Number()),)):
+                return self._size(base)
         return False
 
     def _size(self, node: s.Expression) -> bool:
@@ -124,6 +144,8 @@ class _Said:
     def _label(self, script: s.Script) -> bool:
         """Whether a script is certainly no position. A capital alone may be one, the last, but not beside a number."""
         content = script.content
+        if script.kind == "upper" and isinstance(content, s.Number):
+            return False  # a power
         if isinstance(content, s.Group) and len(content.items) == 1:
             content = content.items[0]
         match content:

@@ -52,7 +52,7 @@ def rows(text: str) -> tuple[Rows, ...]:
     above or beside its shape; none of what says anything else.
     """
     found = list(_matrices(text.strip(" \t\r\n&")))
-    if None in found:
+    if not found or None in found:
         return ()
     listed = [x for x in found if x is not None]
     # `K = [rows] … [rows]` says of which parts K is made, and not that the rows are its own.

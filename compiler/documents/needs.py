@@ -44,6 +44,10 @@ class Needs:
         statements = (*self._always[0], *first, *(found[at] for at in sorted(found)))
         return replace(self.tree, statements=statements, own=(ASKED,))
 
+    def but(self, names: frozenset[str]) -> Needs:
+        """The same, with nothing unknown of some names."""
+        return replace(self, tree=replace(self.tree, unknown=self.tree.unknown - names)) if names else self
+
     @cached_property
     def _always(self) -> tuple[tuple[s.Statement, ...], tuple[str, ...]]:
         """Declarations, blocks and equations whose name cannot be told, with the names in them."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from einc.checking.declarations.names import head, index_name
+from einc.checking.declarations.names import head, index_name, left_of
 from einc.checking.matrices.shapes import parts
 from einc.documents import listings
 from einc.documents.document import Formula
+from einc.documents.symbols import Symbol
 from einc.errors.report import Problem, Span
 from einc.syntax import tree as s
 
@@ -39,19 +40,26 @@ class Said:
 @dataclass(frozen=True)
 class Known:
     """What the text says before its equations are read: the declared letters, the bare names of sizes, the declared
-    tensors, and by where a display begins the one from which it goes on.
+    tensors, by where a display begins the one from which it goes on, and the heads of names that have a shape.
     """
 
     indices: frozenset[str]
     sizes: frozenset[str]
     tensors: frozenset[str]
     before: Mapping[int, Formula] = field(default_factory=dict)
+    shaped: frozenset[str] = frozenset()
 
 
 def left_text(found: Said) -> str:
     """The left side of an equation without spaces, "" where it has none."""
     body = found.statement.clauses[0].body if found.statement is not None else None
     return "".join(body.operands[0].span.text.split()) if isinstance(body, s.Relation) else ""
+
+
+def left_symbol(found: Said) -> Symbol | None:
+    """The symbol that an equation defines; None where its left side is no name."""
+    left = left_of(found.statement.clauses[0].body) if found.statement is not None else None
+    return Symbol.of(left) if left is not None and head(left) is not None else None
 
 
 def scripts(node: s.Expression) -> tuple[s.Script, ...]:

@@ -22,6 +22,7 @@ from einc.documents.blocks import placed
 from einc.documents.document import Document
 from einc.documents.facts import shaped as names_of_shapes
 from einc.documents.facts import sizes as names_of_sizes
+from einc.documents.lefts import unknown
 from einc.documents.needs import needed, reads
 from einc.documents.said import Said
 from einc.documents.sentences import index_lines
@@ -151,8 +152,10 @@ class Paper:
         own = [_ranked(x, section) for x in self.own(section) if x.span not in without]
         home = [_as(line, SIDE_OWN) for line in self._home(section, own) if not orthogonal(line.clauses[0].body)]
         named = {written(x) for x in own if x.rank not in (OWN_FACT, FACT)}
-        unread = [x for x in self.said if x.formula.display and not (x.skip or x.indices or x.fact or _computed(x))
+        unread = [x for x in self.said if x.formula.display and not (x.skip or x.indices or x.fact)
                   and (x.statement is None or x.span in without)]
+        apart = frozenset().union(*(left_open(x) for x in unread if _computed(x)))
+        unread = [x for x in unread if not _computed(x)]
         mine = {_unread(x) for x in unread if x.formula.section == section}
         rounds = any(line.keyword == "for" for line in home)
         listed = self._rows(section, (*home, *own))
@@ -174,7 +177,7 @@ class Paper:
         statements = (*rest, *said, *outputs, *blocks, *others)
         ranks = (OWN_DISPLAY if any(x.rank == OWN_DISPLAY for x in own) else OWN_INLINE,)
         return s.SyntaxTree(self.document.source, statements, self.lost, ranks, self.name(section),
-                            frozenset(map(_unread, unread)) - {""}, self.shaped,
+                            apart.union(map(_unread, unread), *map(left_open, unread)) - {""}, self.shaped,
                             axes=tuple(sorted(axes(self.document, self.functions, section).items())),
                             lines=tuple(sorted(({x: frozenset({"row"}) for x in listed.values()}
                                                 | lines_of(self.document, section)).items())),
@@ -277,6 +280,18 @@ def _unread(said: Said) -> str:
         return written(said.statement)
     left = _EQUALS.split(said.span.text, maxsplit=1)
     return "".join(left[0].replace("&", "").split()) if len(left) > 1 else ""
+
+
+def left_open(said: Said) -> frozenset[str]:
+    """The names that a display which is not read leaves unknown: those on its left sides. Of what is computed on both
+    sides those that stand on the left alone.
+    """
+    if said.statement is not None and not said.unnamed:
+        return unknown(f"{written(said.statement)} =")
+    if not _computed(said):
+        return unknown(said.span.text)
+    left, right = (line.clauses[0].body.span.text for line in said.sides)
+    return unknown(f"{left} =") - unknown(f"{right} =")
 
 
 def written(line: s.Statement) -> str:

@@ -26,6 +26,12 @@ def nothing(span: Span, why: str = "") -> Problem:
     return BadDeclaration("there is no equation in it", span, notes=notes, helps=helps)
 
 
+def ahead(lead: Span) -> Problem:
+    """What is wrong with an equation behind something that is none."""
+    return BadDeclaration(f"nothing says what `{lead.text}` before the equation means", lead, helps=(
+        Help("write one equation for each name, and a condition behind it"),))
+
+
 def value(formula: Formula, statement: s.Statement, clauses: list[s.Clause], known: Known) -> Said:
     """What a display is that has no equation: an expression is the value of a name that `numbered` gives it."""
     span = clauses[0].span.to(clauses[-1].span)

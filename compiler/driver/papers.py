@@ -7,6 +7,7 @@ from dataclasses import replace
 from einc.checking.declarations.names import head, index_name
 from einc.documents.algorithms import placed
 from einc.documents.document import Document
+from einc.documents.entrywise import settled
 from einc.documents.equations import said
 from einc.documents.naming import alone, find
 from einc.documents.reading import damage, read
@@ -73,7 +74,7 @@ def paper(source: Source, report: Report, side: Source | None = None, sources: S
     declared |= {index_name(x) for found in first for x in found.indices}
     tensors = {named[0].base for line in walk_lines(lines) if line.keyword in ("input", "weight", *SHAPED)
                for c in line.clauses if (named := head(c.body)) is not None}
-    equations = said(document, known, {n for n in declared if n is not None}, tensors, stated)
+    equations = settled(said(document, known, {n for n in declared if n is not None}, tensors, stated))
     return Paper(document, equations, lines, frozenset().union(*(tree.lost for tree in trees)),
                  tuple(plan for tree in trees for plan in tree.plans), known)
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import combinations
 
 from einc.errors.problems import CasesLeaveOut, Unexpected
-from einc.errors.report import Help, Report, Source, Span
+from einc.errors.report import Help, Label, Report, Source, Span
 from einc.syntax.brackets import Word
 
 BEGIN = re.compile(r"\\begin\s*\{d?cases\}|\\left\s*\\\{\s*\\begin\s*\{array\}\s*\{[lcr|\s]*\}")
@@ -106,6 +107,12 @@ def _sum(rows: list[_Row], first: Word, last: Word, source: Source, report: Repo
         span = Span(source, first.start, last.end)
         report.add(CasesLeaveOut("what is it where none of these conditions holds?", span, helps=(
             Help(r"say it in a last row: `0 & \text{otherwise}`"),)))
+    for one, other in combinations(rows, 2):
+        if _clash(one, other):
+            span = Span(source, other.value[0].start, other.value[-1].end)
+            report.add(Unexpected("two of these conditions hold at once, with two values", span, "", Label(
+                Span(source, one.value[0].start, one.value[-1].end), "the other"), helps=(
+                    Help(r"take what holds in both from one of them: `<` for `\le`"),)))
     terms: list[Word] = []
     for n, row in enumerate(rows):
         if [w.value for w in row.value] == ["0"]:
@@ -159,6 +166,20 @@ def _apart(one: list[list[Word]], other: list[list[Word]] | None) -> bool:
     """Whether two comparisons of the same numbers never hold at once."""
     a, b = _sides(one), None if other is None else _sides(other)
     return a is not None and b is not None and a[0] == b[0] and not a[1] & b[1]
+
+
+def _clash(one: _Row, other: _Row) -> bool:
+    """Whether two rows are both meant where two numbers are equal, neither for less than the other, and are not the
+    same there: numbers that differ, or what differs where one letter is the other.
+    """
+    a, b = (_sides(x.conditions) if x.conditions is not None else None for x in (one, other))
+    if a is None or b is None or a[0] != b[0] or 0 not in a[1] & b[1] or a[1] <= b[1] or b[1] <= a[1]:
+        return False
+    values = [tuple(w.value for w in x.value) for x in (one, other)]
+    numbers = all(len(x.value) == 1 and x.value[0].type == "NUMBER" for x in (one, other))
+    letters = {x for side in a[0] for x in side} if all(len(x) == 1 and x[0].isalpha() for x in a[0]) else set()
+    return (numbers and values[0] != values[1]) or (bool(letters) and len(
+        {tuple("" if w in letters else w for w in x) for x in values}) > 1)
 
 
 def _complete(conditions: list[list[list[Word]]]) -> bool:

@@ -351,7 +351,7 @@ class _Work:
 
     def _defined_by_index(self, symbol: Symbol) -> bool:
         """Whether an equation with indices defines a symbol: it has the letters of its sides too."""
-        return any(Key(symbol.key.name, symbol.key.letters + len(symbol.sides)) == self._left(line)
+        return any(Key(symbol.key.name, symbol.key.letters + sum(map(bool, symbol.sides))) == self._left(line)
                    for line in self.statements if line.keyword in ("", "output") and id(line) not in self.result.made)
 
     def _declared(self, symbol: Symbol) -> s.Clause:

@@ -279,7 +279,7 @@ class Writing:
     def _parts(self, node: y.Joined) -> Letters:
         """The letters of the parts of a direct sum."""
         side = node.shape.rows if node.side == "rows" else node.shape.columns
-        return self.supply.parts(*side)
+        return self.supply.parts(*side) if len(side) == 1 else ()
 
     def _apart(self, node: y.Typed, row: Letters, column: Letters, called: str) -> s.Expression:
         """A part under a name of its own: its function takes the letter of its argument, which is bound here, or it is

@@ -10,27 +10,27 @@ from itertools import accumulate
 
 from einc.checking.declarations.names import index_name, left_of
 from einc.checking.declarations.scope import Account as Became
-from einc.documents.assumed import both_sides
 from einc.documents.coverage import LEVELS, Account, Entry, Inferred, Made, Sure
 from einc.documents.needs import Needs
 from einc.documents.ranges import unlike
-from einc.documents.said import Said
-from einc.documents.sections import Paper
+from einc.documents.said import Said, left_symbol, left_text
+from einc.documents.sections import Paper, left_open
 from einc.documents.sentences import index_lines
 from einc.documents.shapes import FACT as SHAPE
 from einc.documents.unnamed import nothing
 from einc.driver import back_ends, compiling, pipeline
 from einc.driver.options import Options
+from einc.driver.reports.compared import compared, disputed, holding, inside
 from einc.driver.reports.recurrence import as_tex as recurrence_tex
 from einc.driver.reports.recurrence import recurrences
-from einc.driver.reports.restated import as_wide, example, named, total, words
+from einc.driver.reports.restated import example, named, words
 from einc.driver.reports.shown import explicit, shapes, spoken
 from einc.driver.reports.written import as_text as told
 from einc.driver.reports.written import written
-from einc.errors.problems import Circular, NotAccounted, NotRestated
+from einc.errors.problems import BadDeclaration, Circular, NotAccounted, NotRestated, UpdateOutside
 from einc.errors.report import EincError, Help, Label, Problem, Report, Span
 from einc.ir.programs import Tensor, TypedProgram
-from einc.meaning.prove import Open, Proved, Refuted, Verdict, same
+from einc.meaning.prove import Proved, Refuted, Verdict
 from einc.syntax import tree as s
 
 MOST_TRIES = 60  # a section with more broken equations than this is given up
@@ -85,11 +85,30 @@ def section_of(paper: Paper, number: int) -> Section:
     for _ in range(MOST_TRIES):
         report, tree = Report(), paper.tree(number, broken.keys())
         program, became = pipeline.check_tree(tree, report)
-        wrong = _wrong(paper, report.errors, broken.keys())
-        if program is not None or not wrong:
-            return Section(number, program, became, tuple(report.sorted()), broken, Needs(tree, became.passed))
+        needs = Needs(tree, became.passed)
+        wrong = (_wrong(paper, report.errors, broken.keys()) if program is None else
+                 _failed(paper, became, broken.keys()) or disputed(paper, number, became, needs, broken.keys()))
+        if not wrong:
+            return Section(number, program, became, tuple(report.sorted()), broken, needs)
         broken |= wrong
     return Section(number, None, Became(), (), broken, Needs(paper.tree(number, broken.keys()), ()))
+
+
+def _failed(paper: Paper, became: Became, known: Container[Span]) -> dict[Span, Problem]:
+    """The displays that can be no equations of a program, each with its problem: what they define is not known. Of what
+    one of them updates, nobody knows either what the other displays of its section say.
+    """
+    out: dict[Span, Problem] = {}
+    for x in (x for x in paper.said if x.formula.display and not x.fact and x.statement is not None):
+        if x.span not in became.failed or x.span in known:
+            continue
+        out[x.span] = became.failed[x.span]
+        for y in paper.own(x.formula.section) if isinstance(became.failed[x.span], UpdateOutside) else ():
+            if y.span not in known and y.span not in became.failed and left_symbol(y) == left_symbol(x):
+                message = f"`{left_text(y)}` is updated, and the update is not read"
+                out[y.span] = BadDeclaration(message, y.span, "", Label(x.span, "the update"), helps=(
+                    Help("give what the update makes a name of its own, or a loop in a side file: `for … in …:`"),))
+    return out
 
 
 def _wrong(paper: Paper, errors: Iterable[Problem], known: Container[Span]) -> dict[Span, Problem]:
@@ -103,13 +122,9 @@ def _wrong(paper: Paper, errors: Iterable[Problem], known: Container[Span]) -> d
             at = bisect_right(starts, problem.span.start) - 1
             # Equations of one chain, `a = b = c`, lie in one another: `ends` are the last ends of those up to a place.
             while at >= 0 and ends[at] >= problem.span.start:
-                out |= {spans[at]: problem} if _inside(problem.span, spans[at]) else {}
+                out |= {spans[at]: problem} if inside(problem.span, spans[at]) else {}
                 at -= 1
     return out
-
-
-def _inside(inner: Span, outer: Span) -> bool:
-    return inner.source == outer.source and outer.start <= inner.start <= outer.end
 
 
 @dataclass
@@ -314,9 +329,7 @@ class _Account:
         Where the other cannot be read there, what is wrong with it.
         """
         assert said.statement is not None and other.statement is not None
-        left = left_of(said.statement.clauses[0].body)
-        asked = s.Statement("output", False, (s.Clause(left, None, left.span),), (total(left.span),), left.span)
-        again = named(other.statement, "restated")
+        asked, again = holding(said.statement), named(other.statement, "restated")
         found = self._compared(said, asked, again)
         if isinstance(found[0], Proved) or other.formula.section == said.formula.section:
             return found
@@ -327,19 +340,9 @@ class _Account:
     def _compared(self, said: Said, one: s.Statement, other: s.Statement,
                   blamed: tuple[s.Statement, ...] = (), needs: Needs | None = None) -> tuple[Verdict, Problem | None]:
         """Whether two equations of a section are the same; what is wrong with the other, or with those to be blamed."""
-        needs, report = needs or self.sections[said.formula.section].needs, Report()
-        assumed = enumerate(self.paper.assumed(said.formula.section), 1)
-        facts = [replace(named(x, "fact"), span=one.span) for n, line in assumed for x in both_sides(line, n)]
-        program, _ = pipeline.check_tree(needs.of((one, other, *facts)), report, proved=False)
-        if program is None or len(program.outputs) != 2 + len(facts):
-            wrong = (p for p in report.errors if p.span is not None and any(
-                _inside(p.span, x.span) for x in blamed or (other,)))
-            return Open("it cannot be read there", 0), next(wrong, None)
-        (_, held), (_, again), *rest = program.outputs
-        keys = [key for _, key in rest]
-        if not as_wide(program, held, again):
-            return Open("they hold in different domains", 0), None
-        return same(program, held, again, given=list(zip(keys[::2], keys[1::2], strict=True))), None
+        needs = needs or self.sections[said.formula.section].needs
+        return compared(self.paper, said.formula.section, needs.but(left_open(said)) if blamed else needs, one, other,
+                        blamed)
 
 
 def _place(said: Said) -> Span:
