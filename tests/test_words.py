@@ -150,3 +150,83 @@ def test_a_line_of_text_that_is_denied_defines_nothing(text: str, read: str) -> 
     found = account(paper(f"{MATRICES}{text}\n\n$$O = P V$$"), kernels=False)
     (made,) = found.made
     assert {"QK": "KQV", "KQ": "KQV", "A": "AV", "": "PV"}[read] == "".join(sorted(x[0] for x in made.inputs))
+
+
+# sentences that say what a name stands for
+
+SIDE = "index i : feature(n)\nindex t : time(T)\ninput w_i, c, x_t\n"
+W, C = np.random.default_rng(5).uniform(0.5, 1.5, size=4), 3.0
+
+
+def value(text: str, name: str, section: str = "", side: str = SIDE) -> np.ndarray:
+    """What an equation over w and c returns."""
+    return returned(text, side, {"w": W, "c": np.array(C)}, section, n=4)[name]
+
+
+@pytest.mark.parametrize(("sentence", "wide"), [
+    ("We write $w_i / c$ as $w_i$ throughout the paper.", True), ("We write $w_i / c$ as $w_i$ throughout.", True),
+    ("In the whole paper we write $w_i / c$ as $w_i$.", True), ("We write $w_i / c$ as $w_i$.", False),
+    ("Throughout this section, we write $w_i / c$ as $w_i$.", False)])
+def test_a_sentence_says_where_it_holds(sentence: str, wide: bool) -> None:
+    text = f"# A\n\n{sentence}\n\n$$z_i = w_i + 1$$\n\n# B\n\n$$y_i = w_i + 2$$\n"
+    np.testing.assert_allclose(value(text, "z", "A"), W / C + 1)
+    if wide:
+        np.testing.assert_allclose(value(text, "y", "B"), W / C + 2)
+    else:
+        np.testing.assert_allclose(returned(text, SIDE, {"w": W}, "B", n=4)["y"], W + 2)
+
+
+def test_what_is_not_read_holds_everywhere_too() -> None:
+    text = "# A\n\nWe write $c w_i$ where needed as $w_i$. We write $u_i$ for $w_i / c$ throughout the paper.\n\n"
+    assert statuses(f"{text}# B\n\n$$y_i = u_i + 2$$", SIDE) == ["skipped"]
+    assert statuses(f"{text.replace(' throughout the paper', '')}# B\n\n$$y_i = u_i + 2$$", SIDE) == ["compiled"]
+
+
+def test_a_letter_that_is_no_index_stands_for_itself() -> None:
+    text = "We write $w_q / c$ as $w_q$.\n\n$$z = w_q + w_k$$"
+    made = returned(text, "input w_q, w_k, c\n", {"w_q": np.array(2.0), "w_k": np.array(5.0), "c": np.array(4.0)})
+    np.testing.assert_allclose(made["z"], 5.5)
+
+
+@pytest.mark.parametrize("sentence", [
+    "We write $u_i$ as $w_i / c$.", "We will write $u_i$ as $w_i / c$.", "We write $u_i$ for the ratio $w_i/c$.",
+    "We write $x_t$ for the input, $w_i$ for the output and $u_i$ for $w_i/2$.", "Let $u_i$ denote $w_i/c$.",
+    "Let $u_i$ be $w_i/c$.", "Below, $w_i/c$ is denoted by $u_i$.", "Writing $u_i$ for $w_i/c$, we have",
+    "Define $u_i$ as $w_i/c$.", "We use the shorthand $u_i$ for $w_i/c$.", "We denote $w_i/c$ by $u_i$."])
+def test_what_a_sentence_says_of_a_name_by_an_expression_is_a_question(sentence: str) -> None:
+    found = entries(f"{sentence}\n\n$$z_i = u_i + 1$$\n\n$$y_i = w_i + 1$$", SIDE)
+    assert [x.status for x in found] == ["skipped", "compiled"]
+    assert "stands for" in found[0].reason
+
+
+@pytest.mark.parametrize("end", ["where $u_i$ denotes $w_i/c$.", "where $u_i$ is $w_i/c$.",
+                                 "with $u_i$ given by $w_i/c$"])
+def test_words_behind_a_display_say_what_stands_in_it(end: str) -> None:
+    assert statuses(f"$$z_i = u_i + 1$$\n\n{end}\n\n$$y_i = w_i + 1$$", SIDE) == ["skipped", "compiled"]
+
+
+def test_a_sign_of_definition_in_a_line_of_text_defines() -> None:
+    text = "We write $u_i \\triangleq w_i/c$.\n\n$$z_i = u_i + 1$$"
+    np.testing.assert_allclose(value(text, "z"), W / C + 1)
+
+
+@pytest.mark.parametrize("sentence", [
+    "Let $u_i$ be an input of $n$ numbers.", "where $u_i$ is $1$.", "Let $u_i$ be the $i$-th entry.",
+    "where $u_i$ is $w_i$.", "We write $w_i$ for short.", "It takes $u_i$ to $w_i/c$.",
+    "The cost of $u_i$ is $O(n^2)$."])
+def test_what_says_nothing_by_an_expression_leaves_a_name_as_it_is(sentence: str) -> None:
+    assert statuses(f"{sentence}\n\n$$z_i = u_i + 1$$", SIDE) == ["compiled"]
+
+
+def test_two_sentences_that_disagree_are_a_question() -> None:
+    text = "# A\n\nThroughout, we write $w_i / c$ as $w_i$.\n\n$$z_i = w_i$$\n\n# B\n\nGIVEN\n\n$$y_i = w_i + 2$$\n"
+    assert statuses(text.replace("GIVEN", "We write $w_i + 1$ as $w_i$."), SIDE)[-1] == "skipped"
+    again = text.replace("GIVEN", "We write $w_i / c$ as $w_i$.")
+    assert statuses(again, SIDE)[-1] == "compiled"
+
+
+@pytest.mark.parametrize(("power", "read"), [("2", True), ("t", True), ("(2)", False), ("(t)", False)])
+def test_what_stands_in_parentheses_is_no_place_of_an_abbreviation(power: str, read: bool) -> None:
+    side = "index t : time(T)\ninput θ, x_t\n"
+    text = f"{PLACES}We write $\\theta^{{t/n}}$ as $\\theta^t$.\n\n$$y_t = \\theta^{{{power}}} x_t$$"
+    assert statuses(text, side) == ["compiled" if read else "skipped"]
