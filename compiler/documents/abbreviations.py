@@ -91,12 +91,16 @@ def _same(short: s.Expression, node: s.Expression) -> bool:
     return a is not None and b is not None and a[0] == b[0] and [x.kind for x in a[1]] == [x.kind for x in b[1]]
 
 
-def spelled_out(document: Document, found: Iterable[Said], functions: frozenset[str], known: Known) -> Iterator[Said]:
-    """The equations with what abbreviations stand for, behind the sentences that declare these, in their sections."""
+def spelled_out(document: Document, found: Iterable[Said], functions: frozenset[str], known: Known,
+                cases: Iterable[Said] = ()) -> Iterator[Said]:
+    """The equations with what abbreviations stand for, behind the sentences that declare these, in their sections. What
+    the `cases` in lines of text define is a question in theirs.
+    """
     found = tuple(found)
     declared = list(_declared(document, functions, _letters(found, known), known))
     told = [a for a in declared if isinstance(a, Abbreviation)]
     unread = [a for a in declared if isinstance(a, Unread)]
+    unread += [Unread(left_of(x.statement.clauses[0].body), x.formula.section, 0) for x in cases if x.statement]
     for x in found:
         around = document.around(x.formula.section)
         own = [a for a in told if a.start <= x.span.start and a.section in around]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from einc.documents.document import Document, Formula, Holes
+from einc.documents.pieces import without
 
 _MARKS = re.compile(r"\\begin\s*\{(?P<begin>[A-Za-z*]+)\}|\\end\s*\{(?P<end>[A-Za-z*]+)\}"
                     r"|(?P<cut>\\\\|\\q?quad(?![A-Za-z]))"
@@ -30,9 +31,12 @@ _WRAPS = re.compile(rf"{_BLANK}(?:[+\-]|\\(?:times|cdot|odot|circ|oplus|otimes)(
 _ENDS = re.compile(r"(?<!\\)[,;:]|[<>≤≥≈∝∼≠→⇒⟹]|\\(?:approx|sim|simeq|cong|propto|leq?|geq?|ll|gg|neq?|in|to|iff"
                    r"|(?:[Ll]ong)?(?:[Ll]eft)?[Rr]ightarrow|mapsto|implies|q?quad)(?![A-Za-z])")
 _WORDS = re.compile(r"\\(?:text[a-z]*|mbox)\s*\{[^{}]*\}(?!\s*(?:[(\[_^]|\\left))")  # and no function
-_TAIL = re.compile(r"(?:[\s,;.&]|\\[,;:! ]|\\q?quad(?![A-Za-z])|\\\\)*\Z")  # what ends a row and says nothing
+_BLANKS = " \t\r\n,;.&\\"  # what ends a row and says nothing
 _LAST = re.compile(r"(?:\(\s*)?\\(?:text[a-z]*|mbox)\s*\{\s*\(?(?:by|from|as|since|see|using)\b[^{}]*\}(?:\s*\))?\Z")
-_RELATES = re.compile(r"=|[<>≤≥≈∝∼≠]|\\(?:equiv|coloneqq|triangleq|leftarrow|gets)(?![A-Za-z])")
+_RELATES = re.compile(r"[=<>≤≥≈∝∼≠]|\\(?:equiv|coloneqq|triangleq|leftarrow|gets|approx|sim|simeq|cong|propto"
+                      r"|leq?|geq?)(?![A-Za-z])")
+# A left side that is computed: `x_t + z_t = …`.
+_COMPUTED = re.compile(r"\s*(?P<left>(?:[^={}\\&]|\\(?!begin).|\{[^{}]*\})+)&?\s*(?P<sign>=)", re.S)
 _BRACKETS = re.compile(r"\{[^{}]*\}|\([^()]*\)|\[[^\[\]]*\]")
 
 
@@ -80,7 +84,17 @@ def left(text: str, formula: Formula) -> tuple[int, int] | None:
     inner = _outside(_ended(text[start:end]))
     if not _RELATES.search(text, start, end) and not _ENDS.search(inner) and "\\\\" not in inner and inner.strip():
         return start, start + len(_ended(text[start:end]))
-    return _pieces(text, formula)[1]
+    open_ = _pieces(text, formula)[1]
+    first = _COMPUTED.match(text, start, end) if open_ is None and "\\\\" not in inner else None
+    if first is not None and not closed(text, formula):
+        return first.start("left"), first.start("sign")
+    return open_
+
+
+def closed(text: str, formula: Formula) -> bool:
+    """Whether a display is a list or says another relation: then nothing tells what a display after it goes on from."""
+    inner = without(text, formula.span.start, formula.span.end, formula.holes)
+    return _ENDS.search(_outside(_ended(inner))) is not None
 
 
 def _pieces(text: str, formula: Formula) -> tuple[list[Piece], tuple[int, int] | None]:
@@ -119,8 +133,10 @@ def columns(text: str, formula: Formula) -> bool:
 
 def _ended(text: str) -> str:
     """A row without the punctuation, the spaces and the words at its end, which say nothing."""
-    while (shorter := _LAST.sub("", _TAIL.sub("", text))) != text:
-        text = shorter
+    before = ""
+    while before != text:
+        before, text = text, text.rstrip(_BLANKS).removesuffix(r"\qquad").removesuffix(r"\quad")
+        text = _LAST.sub("", text)
     return text
 
 

@@ -34,21 +34,22 @@ _NOT = r"\b(?:does|do|did|can|could|would|will) ?(?:not|n't|never) (?:hold|work|
 @dataclass(frozen=True)
 class Words:
     """Words that limit a formula where they stand before it in its sentence or behind it. `of`: only those of that
-    kind, functions and what stands in a line of text.
+    kind, functions and what stands in a line of text. `cases`: what the formula defines is something else otherwise.
     """
 
     before: str = ""
     behind: str = ""
     of: str = ""
     sentences: int = 1  # how far back they may stand
+    cases: bool = False
 
 
 TABLE = (
     # a condition on values
-    Words(rf"{_IF} (?:that )?{_NUMBERS}", rf"^\W*{_IF} (?:that )?{_NUMBERS}"),
-    Words(rf"\bfor (?:all |any |every )?{_VALUES}", rf"^\W*for (?:all |any |every )?{_VALUES}"),
+    Words(rf"{_IF} (?:that )?{_NUMBERS}", rf"^\W*{_IF} (?:that )?{_NUMBERS}", cases=True),
+    Words(rf"\bfor (?:all |any |every )?{_VALUES}", rf"^\W*for (?:all |any |every )?{_VALUES}", cases=True),
     Words(rf"{_IF} (?:[\w-]+ ){{0,3}}(?:{_ANY} )?(?:is|are) {_SIGNED}",
-          rf"^\W*{_IF} (?:{_ANY}|\w+) (?:is|are) {_SIGNED}"),
+          rf"^\W*{_IF} (?:{_ANY}|\w+) (?:is|are) {_SIGNED}", cases=True),
     Words(r"\b(?:otherwise|or else|in (?:all )?other cases|in the other case)\b[,:]?(?: we \w+)?[:,]? ?$",
           r"^\W*(?:otherwise|or else|in (?:all )?other cases)\b"),
     Words(rf"{_PHASE},?(?: we \w+| the [\w-]+(?: \w+)? (?:is|are))?[:,]? ?$", rf"^\W*{_PHASE}"),
@@ -60,6 +61,7 @@ TABLE = (
     Words(r"\b(?:instead of|rather than|as opposed to|in place of|(?:and|but) not)"
           r"(?: (?:defin|us|comput|tak|writ|sett)ing"
           r"| the (?:usual |standard |common )?(?:choice|definition|equation|form|formula|rule))?[:,]? ?$"),
+    Words(r"\bnot[:,]? ?$"),
     Words(r"\b(?:suppose|assume)\b.*\bcontradiction\b|\bcontradiction\b.*\b(?:suppose|assume)\b"),
     Words("", rf"^\W*(?:(?:which|this|that) )?(?:is|are|was|would be|seems?) (?:\w+ ){{0,2}}?{_BAD}"),
     Words("", rf"^\W*(?:(?:which|this|that) )?{_NOT}"),
@@ -88,14 +90,22 @@ def limited(document: Document, said: Said, known: Known) -> Problem | None:
     """The problem of what words beside a formula deny, or limit to a condition; None where none do."""
     if (said.statement is None and not said.sides) or said.indices or said.fact == FACT or said.formula.code:
         return None
-    words = _words(document, said, known)
-    return None if not words else BadDeclaration(
-        f"this may hold under a condition alone, as `{words}` says", said.span, helps=(
+    found = _found(document, said, known)
+    return None if found is None else BadDeclaration(
+        f"this may hold under a condition alone, as `{found[1]}` says", said.span, helps=(
             Help("a definition stands without a condition beside it"),))
 
 
-def _words(document: Document, said: Said, known: Known) -> str:
-    """The words that limit an equation; "" without such."""
+def cases(document: Document, said: Said, known: Known) -> bool:
+    """Whether an equation in a line of text says what its name is in one of several cases."""
+    if said.formula.display or said.statement is None or said.indices or said.fact == FACT or said.formula.code:
+        return False
+    found = _found(document, said, known)
+    return found is not None and found[0].cases
+
+
+def _found(document: Document, said: Said, known: Known) -> tuple[Words, str] | None:
+    """What limits an equation and its words in the text; None without such."""
     span, text = said.formula.span, document.source.text
     kinds = {"", *(("function",) if said.statement is not None and is_function(said.statement) else ()),
              *(() if said.formula.display else ("line",))}
@@ -108,8 +118,8 @@ def _words(document: Document, said: Said, known: Known) -> str:
         if row.of in kinds:
             found = first.search(" ".join(before[-row.sentences :])) or second.search(behind)
             if found is not None:
-                return " ".join(found[0].split()).strip(" ,:$")
-    return ""
+                return row, " ".join(found[0].split()).strip(" ,:$")
+    return None
 
 
 def _masked(document: Document, start: int, end: int, letters: Set[str]) -> str:

@@ -11,12 +11,12 @@ from einc.checking.matrices.progressions import listing
 from einc.checking.matrices.shapes import mapped
 from einc.documents import algorithms, code, listings, multiplied, shapes
 from einc.documents.abbreviations import spelled_out
-from einc.documents.apart import before, begun, columns, left
+from einc.documents.apart import before, begun, closed, columns, left
 from einc.documents.apart import parts as parts_of
 from einc.documents.becoming import becoming
 from einc.documents.blocks import updates
 from einc.documents.braces import braces
-from einc.documents.conditions import limited
+from einc.documents.conditions import cases, limited
 from einc.documents.document import Document, Formula
 from einc.documents.doubtful import doubtful
 from einc.documents.facts import bare, fact, sizes
@@ -26,7 +26,7 @@ from einc.documents.rows import FACT, rows
 from einc.documents.said import Known, Said, left_text, neighbours, ranged
 from einc.documents.unnamed import again, identity, is_function, nothing, numbered, of_function, value
 from einc.documents.worded import worded
-from einc.documents.wrapped import closed, wrapped
+from einc.documents.wrapped import unopened, wrapped
 from einc.errors.problems import BadDeclaration, UnknownMacro
 from einc.errors.report import Help, Problem, Report, Span
 from einc.ir.primitives import PRIMITIVES
@@ -48,12 +48,13 @@ def said(document: Document, functions: frozenset[str], indices: Iterable[str],
     document = replace(document, macros=standard(document.macros))
     found = [x for formula in document.formulas for x in _formula(document, formula, functions, known)]
     found = list(becoming(document, found, {*beside}, lambda text, x: _formula(text, x, functions, known)))
+    in_cases = [x for x in found if cases(document, x, known)]
     found = [x if x.formula.code else _settled(document, x, known, functions) for x in found]
     found += _words(document, found, functions)
     states = {(x.formula.section, left_text(x)) for x in found if x.statement is not None and updates(x.statement)}
     states |= {(x.formula.section, left_text(x)) for x in found for y in found
                if x.fact == "a value" and x.formula.section == y.formula.section and not y.fact and _begins(x, y)}
-    found = list(spelled_out(document, numbered(found), functions, known))
+    found = list(spelled_out(document, numbered(found), functions, known, in_cases))
     return tuple(_single([replace(x, statement=None) if x.fact and (x.formula.section, left_text(x)) not in states
                           and _no_definition(x, known) else x for x in found]))
 
@@ -169,13 +170,13 @@ def _formula(document: Document, formula: Formula, functions: frozenset[str], kn
 def _going_on(document: Document, formula: Formula, sign: tuple[int, int], functions: frozenset[str],
               known: Known) -> Iterator[Said]:
     """The equations of a display that begins with a sign of equality at some place: it goes on from the display before
-    it in its section where that leaves a left side open. It is a question where it leaves none, and a value where there
-    is no display before it.
+    it in its section where that leaves a left side open. It is a question where that is a list or says another
+    relation, and else a value.
     """
     first, (start, end), span = known.before.get(formula.span.start), sign, formula.span
     open_ = left(document.source.text, first) if first is not None else None
-    if first is not None and open_ is None:
-        yield Said(formula, _trimmed(span), problem=closed(_trimmed(span), first.span))
+    if first is not None and open_ is None and closed(document.source.text, first):
+        yield Said(formula, _trimmed(span), problem=unopened(_trimmed(span), first.span))
         return
     holes = formula.holes if open_ is None else merged([*formula.holes, (open_[1], start)])
     part = replace(formula, span=Span(document.source, end if open_ is None else open_[0], span.end), holes=holes)

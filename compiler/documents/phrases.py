@@ -38,12 +38,15 @@ PHRASES = (
     Phrase("", r"(?:(?:is|are|be) )?(?:defined|given) (?:as|by|to be)", "first"),
     Phrase("", r",? ?(?:which )?(?:(?:is|are|we|will be) )?(?:denoted?|abbreviated?|written|write) (?:by|as|to)",
            "second"),
-    Phrase("", r"(?:denotes?|stands? for|abbreviates?)", "first"),
+    Phrase("", r"(?:denotes?|stands? for|abbreviates?|is|equals|is (?:just |simply )?short(?:hand)? for)", "first"),
+    Phrase(r"\bcall(?:ed|ing)?\b", r"(?:(?:the|its|a|an|simply) )?(?!and\b|or\b)(?:[\w-]+(?: [\w-]+)?)?", "second"),
 )
 _ROWS = [(re.compile(x.lead, re.I), re.compile(rf"{x.link}(?: {_SUCH})*(?: {_NOUN})?(?: of)?", re.I), x.short)
          for x in PHRASES]
 _CLOSE, _OPEN = re.compile(r"\s*(?:\$|\\\))\s*"), re.compile(r"\s*(?:\$|\\\()\s*\Z")
 _STOP = re.compile(r"[.!?;:](?=\s)|\n[ \t>]*\n|\$\$|\\\]|\\end\{[A-Za-z]+\*?\}")
+# Behind one of these a name is not what the sentence speaks of: "the rank of $W$ is", "if $u$ is".
+_OTHER = re.compile(r"\b(?:of|in|for|by|at|on|to|from|between|if|when|than|that)\s*(?:\$|\\\()?\s*\Z", re.I)
 _ELSEWHERE = re.compile(r"\bin\s+(?:the\s+)?(?:appendix|section|chapter)\b", re.I)
 _EVERYWHERE = re.compile(
     r"\bthroughout\b(?!\s+(?:the|this)\s+(?:sub)?section)|\beverywhere\b"
@@ -63,7 +66,8 @@ def phrases(document: Document) -> Iterator[tuple[Formula, Formula]]:
             continue
         lead = before(document, a)
         found = next((short for first, link, short in _ROWS if link.fullmatch(between) and first.search(lead)), None)
-        if found is not None and not _ELSEWHERE.search(lead):
+        of_other = re.match(r"(?:is|are|be|equals?)\b", between) is not None and _OTHER.search(lead) is not None
+        if found is not None and not of_other and not _ELSEWHERE.search(lead):
             yield (a, b) if found == "first" else (b, a)
 
 

@@ -58,7 +58,7 @@ def _problem(row: s.Statement, above: list[s.Statement]) -> Problem:
         Help("begin the row with its sign, `+` or `\\cdot`; or end the row above with a comma, or give it a name"),))
 
 
-def closed(span: Span, before: Span) -> Problem:
+def unopened(span: Span, before: Span) -> Problem:
     """The question of a display that begins with a sign of equality, where the one before it leaves no left side."""
     return OpenReading("what does this display go on from?", span, "", Label(before, "nothing here is left open"),
                        helps=(Help("repeat the left side in this display"),))
