@@ -145,6 +145,13 @@ def test_words_that_limit_no_equation(words: str) -> None:
     assert statuses(f"{PLACES}{words}\n$$y_t = x_t$$\n\nwhere $x_t > 0$.\n\n$$z_t = y_t + 1$$") == ["compiled"] * 2
 
 
+@pytest.mark.parametrize(("words", "status"), [
+    ("is wrong.", "skipped"), ("cannot hold.", "skipped"), ("as long as $x_t > 0$.", "skipped"),
+    ("is not a sum over tokens.", "compiled"), ("for all $t > 1$.", "compiled"), ("where $x_t > 0$.", "compiled")])
+def test_words_behind_an_equation(words: str, status: str) -> None:
+    assert statuses(f"{PLACES}$$y_t = x_t$$ {words}\n\n$$z_t = y_t + 1$$") == [status, status]
+
+
 @pytest.mark.parametrize("text", [
     r"Instead of $$P = Q K^\top$$ we use $$P = K Q^\top$$", r"We use $$P = K Q^\top$$ rather than $$P = Q K^\top$$"])
 def test_what_is_rejected_is_not_taken(text: str) -> None:
