@@ -27,7 +27,8 @@ _SIGNED = r"(?:not )?(?:positive|negative|zero|large|small|true|false|non-?negat
 _TO = r"(?: (?!we\b|one\b|it\b|is\b|are\b|use\b)[\w-]+){0,5}[:,]?"  # a few words up to the formula, and no new clause
 _PHASE = (r"\b(?:during|at|in) (?:the )?(?:training|inference|evaluation|test|testing|validation|decoding)"
           r"(?: (?:time|phase|stage|mode))?")
-_BAD = r"(?:bad|wrong|incorrect|false|not|never|mistaken|unstable|impossible|invalid|inadequate|untrue)\b"
+_BAD = (r"(?:bad|wrong|incorrect|false|not (?:true|correct|right|valid|possible|used)|never (?:true|used)|mistaken"
+        r"|unstable|impossible|invalid|inadequate|untrue)\b")
 _NOT = r"\b(?:does|do|did|can|could|would|will) ?(?:not|n't|never) (?:hold|work|apply|exist|converge|suffice)\b"
 
 
