@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from einc.documents.document import Document, Formula, Holes
+from einc.documents.pieces import without
 
 _MARKS = re.compile(r"\\begin\s*\{(?P<begin>[A-Za-z*]+)\}|\\end\s*\{(?P<end>[A-Za-z*]+)\}"
                     r"|(?P<cut>\\\\|\\q?quad(?![A-Za-z]))"
@@ -30,6 +31,12 @@ _WRAPS = re.compile(rf"{_BLANK}(?:[+\-]|\\(?:times|cdot|odot|circ|oplus|otimes)(
 _ENDS = re.compile(r"(?<!\\)[,;:]|[<>≤≥≈∝∼≠→⇒⟹]|\\(?:approx|sim|simeq|cong|propto|leq?|geq?|ll|gg|neq?|in|to|iff"
                    r"|(?:[Ll]ong)?(?:[Ll]eft)?[Rr]ightarrow|mapsto|implies|q?quad)(?![A-Za-z])")
 _WORDS = re.compile(r"\\(?:text[a-z]*|mbox)\s*\{[^{}]*\}(?!\s*(?:[(\[_^]|\\left))")  # and no function
+_BLANKS = " \t\r\n,;.&\\"  # what ends a row and says nothing
+_LAST = re.compile(r"(?:\(\s*)?\\(?:text[a-z]*|mbox)\s*\{\s*\(?(?:by|from|as|since|see|using)\b[^{}]*\}(?:\s*\))?\Z")
+_RELATES = re.compile(r"[=<>≤≥≈∝∼≠]|\\(?:equiv|coloneqq|triangleq|leftarrow|gets|approx|sim|simeq|cong|propto"
+                      r"|leq?|geq?)(?![A-Za-z])")
+# A left side that is computed: `x_t + z_t = …`.
+_COMPUTED = re.compile(r"\s*(?P<left>(?:[^={}\\&]|\\(?!begin).|\{[^{}]*\})+)&?\s*(?P<sign>=)", re.S)
 _BRACKETS = re.compile(r"\{[^{}]*\}|\([^()]*\)|\[[^\[\]]*\]")
 
 
@@ -70,8 +77,24 @@ def begun(text: str, formula: Formula) -> tuple[int, int] | None:
 
 
 def left(text: str, formula: Formula) -> tuple[int, int] | None:
-    """The place of the left side from which a display after this one may go on; None where it leaves none open."""
-    return _pieces(text, formula)[1]
+    """The place of the left side from which a display after this one may go on; None where it leaves none open. All of
+    a display without any relation is the left side of the one after it.
+    """
+    start, end = formula.span.start, formula.span.end
+    inner = _outside(_ended(text[start:end]))
+    if not _RELATES.search(text, start, end) and not _ENDS.search(inner) and "\\\\" not in inner and inner.strip():
+        return start, start + len(_ended(text[start:end]))
+    open_ = _pieces(text, formula)[1]
+    first = _COMPUTED.match(text, start, end) if open_ is None and "\\\\" not in inner else None
+    if first is not None and not closed(text, formula):
+        return first.start("left"), first.start("sign")
+    return open_
+
+
+def closed(text: str, formula: Formula) -> bool:
+    """Whether a display is a list or says another relation: then nothing tells what a display after it goes on from."""
+    inner = without(text, formula.span.start, formula.span.end, formula.holes)
+    return _ENDS.search(_outside(_ended(inner))) is not None
 
 
 def _pieces(text: str, formula: Formula) -> tuple[list[Piece], tuple[int, int] | None]:
@@ -83,6 +106,8 @@ def _pieces(text: str, formula: Formula) -> tuple[list[Piece], tuple[int, int] |
         goes_on = _GOES_ON.match(text, a, b)
         begins = _BEGINS.match(text, a, b) if goes_on is None else None
         found = begins or goes_on
+        if found is None and a != start and not _ended(text[a:b]):
+            continue
         step = (_STEPS.match(text, a, b) or _LIES.match(text, a, b)) if found is None else None
         if begins is not None:
             out.append(Piece(begins.start("left"), b))
@@ -96,7 +121,7 @@ def _pieces(text: str, formula: Formula) -> tuple[list[Piece], tuple[int, int] |
         elif text[a:b].strip():
             out.append(Piece(a, b))
         if (found is None and text[a:b].strip() and _WRAPS.match(text, a, b) is None) or _ENDS.search(
-                _outside(text[a if found is None else found.end() : b])):
+                _outside(_ended(text[a if found is None else found.end() : b]))):
             left = None
     return out, left
 
@@ -104,6 +129,15 @@ def _pieces(text: str, formula: Formula) -> tuple[list[Piece], tuple[int, int] |
 def columns(text: str, formula: Formula) -> bool:
     """Whether a display has equations beside each other, in columns of an alignment."""
     return any(text.startswith("&", at) for at in _cuts(text, formula.span.start, formula.span.end))
+
+
+def _ended(text: str) -> str:
+    """A row without the punctuation, the spaces and the words at its end, which say nothing."""
+    before = ""
+    while before != text:
+        before, text = text, text.rstrip(_BLANKS).removesuffix(r"\qquad").removesuffix(r"\quad")
+        text = _LAST.sub("", text)
+    return text
 
 
 def _outside(text: str) -> str:

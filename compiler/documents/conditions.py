@@ -1,25 +1,176 @@
-"""Words beside a display that say under which condition it holds: then it may be no definition."""
+"""Words beside a formula that deny it, or say under which condition it holds: then it may be no definition."""
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from collections.abc import Set
+from dataclasses import dataclass
 
-from einc.syntax import tree as s
+from einc.documents.document import Document, Formula
+from einc.documents.said import Known, Said
+from einc.documents.shapes import FACT
+from einc.documents.unnamed import is_function
+from einc.errors.problems import BadDeclaration
+from einc.errors.report import Help, Problem
 
-_WHEN = r"\b(?:for|if|when|whenever|where|provided(?:\s+that)?|assuming(?:\s+that)?|unless|as|on|in)\s+"
-_KIND = r"(?:(?:every|all|any|very|sufficiently)\s+)?(?:positive|negative|large|small|non-?negative|non-?zero)\b"
-_COMPARED = r"(?:\$|\\\()[^$.]{,30}(?:[<>≤≥≪≫]|\\(?:[lg](?:[eglt]|eq|eqslant)|approx|to|[lg](?:ess|tr)sim)(?![A-Za-z]))"
-_ORDER = r"\b(?:first|second|leading|lowest)[\s-]+order\b|\bapproximat\w*|\broots?\b|\bnear\s+(?:zero|0)\b"
-_CONDITION = re.compile(rf"{_WHEN}(?:{_KIND}|{_COMPARED})|{_ORDER}", re.I)
-_BREAK = re.compile(r"\n\s*\n")
+REACH = 400  # characters of prose on either side of a formula that are looked at
+
+# Formulas in a sentence are words in angle brackets that say their kind: a comparison of places (`t > 1`), one of
+# numbers (`u > 0`), one of what has indices (`x_t > 0`), an equation, and any other.
+_ANY = r"<(?:places|numbers|values|equation|other)>"
+_VALUES, _NUMBERS = "<values>", "<(?:numbers|values)>"
+_IF = r"\b(?:if|when|whenever|unless|provided(?: that)?|assuming(?: that)?|as long as|in case)"
+_KIND = (r"(?:(?:every|all|any|very|sufficiently|the) )*(?:positive|negative|large|small|non-?negative|non-?zero"
+         r"|non-?positive)\b")
+_SIGNED = r"(?:not )?(?:positive|negative|zero|large|small|true|false|non-?negative|non-?zero|nonpositive)\b"
+_TO = r"(?: (?!we\b|one\b|it\b|is\b|are\b|use\b)[\w-]+){0,5}[:,]?"  # a few words up to the formula, and no new clause
+_PHASE = (r"\b(?:during|at|in) (?:the )?(?:training|inference|evaluation|test|testing|validation|decoding)"
+          r"(?: (?:time|phase|stage|mode))?")
+_BAD = (r"(?:bad|wrong|incorrect|false|not (?:true|correct|right|valid|possible|used)|never (?:true|used)|mistaken"
+        r"|unstable|impossible|invalid|inadequate|untrue)\b")
+_NOT = r"\b(?:does|do|did|can|could|would|will) ?(?:not|n't|never) (?:hold|work|apply|exist|converge|suffice)\b"
 
 
-def restricted(body: s.Relation) -> str:
-    """The words beside a display that say under which condition it holds, in its paragraph; "" without such."""
-    text, span = body.span.source.text, body.span
-    before = _BREAK.split(text[max(span.start - 160, 0) : span.start])
-    near = before[-1] if before[-1].strip(" \t\n$\\[") or len(before) < 2 else before[-2]
-    near = re.split(r"\.\s", near)[-1]
-    behind = re.split(r"\.(?:\s|\Z)|\n\s*\n", text[span.end : span.end + 80].lstrip(" ,$\\]"))[0]
-    found = _CONDITION.search(near) or _CONDITION.search(behind)
-    return " ".join(found[0].split()) if found is not None else ""
+@dataclass(frozen=True)
+class Words:
+    """Words that limit a formula where they stand before it in its sentence or behind it. `of`: only those of that
+    kind, functions and what stands in a line of text. `cases`: what the formula defines is something else otherwise.
+    """
+
+    before: str = ""
+    behind: str = ""
+    of: str = ""
+    sentences: int = 1  # how far back they may stand
+    cases: bool = False
+
+
+TABLE = (
+    # a condition on values
+    Words(rf"{_IF} (?:that )?{_NUMBERS}", rf"^\W*{_IF} (?:that )?{_NUMBERS}", cases=True),
+    Words(rf"\bfor (?:all |any |every )?{_VALUES}", rf"^\W*for (?:all |any |every )?{_VALUES}", cases=True),
+    Words(rf"{_IF} (?:[\w-]+ ){{0,3}}(?:{_ANY} )?(?:is|are) {_SIGNED}",
+          rf"^\W*{_IF} (?:{_ANY}|\w+) (?:is|are) {_SIGNED}", cases=True),
+    Words(r"\b(?:otherwise|or else|in (?:all )?other cases|in the other case)\b[,:]?(?: we \w+)?[:,]? ?$",
+          r"^\W*(?:otherwise|or else|in (?:all )?other cases)\b"),
+    Words(rf"{_PHASE},?(?: we \w+| the [\w-]+(?: \w+)? (?:is|are))?[:,]? ?$", rf"^\W*{_PHASE}"),
+    Words(rf"{_IF} (?:that )?$", of="line"),
+    # a denial
+    Words(r"\b(?:not (?:be )?true|not correct|not the case|untrue|wrong|incorrect|false|a mistake) (?:to|that)\b"
+          rf"{_TO} ?$"),
+    Words(rf"\b(?:not|never|n't) (?:use|compute|take|set|define|write|let|have)\b{_TO} ?$"),
+    Words(r"\b(?:instead of|rather than|as opposed to|in place of|(?:and|but) not)"
+          r"(?: (?:defin|us|comput|tak|writ|sett)ing"
+          r"| the (?:usual |standard |common )?(?:choice|definition|equation|form|formula|rule))?[:,]? ?$"),
+    Words(r"\bnot[:,]? ?$"),
+    Words(r"\b(?:suppose|assume)\b.*\bcontradiction\b|\bcontradiction\b.*\b(?:suppose|assume)\b"),
+    Words("", rf"^\W*(?:(?:which|this|that) )?(?:is|are|was|would be|seems?) (?:\w+ ){{0,2}}?{_BAD}"),
+    Words("", rf"^\W*(?:(?:which|this|that) )?{_NOT}"),
+    # what limits where a function is meant, or how well
+    Words(rf"{_IF}? ?(?:for|where|as|on|in)? ?(?:all |any |every )?{_NUMBERS}",
+          rf"^\W*(?:for|where|as|on|in|with)?,? ?(?:all |any |every )?{_NUMBERS}", "function"),
+    Words(rf"(?:{_IF}|\b(?:for|where|as|on|in)) {_KIND}", rf"(?:{_IF}|\b(?:for|where|as|on|in)) {_KIND}", "function"),
+    Words(rf"\b(?:assume|suppose|let|consider|fix|take)\b.*{_NUMBERS}", "", "function", 2),
+    Words(*2 * (r"\blimit of\b|\bin the limit\b|\bhalf[- ](?:line|axis)\b|\basymptotic\w*|\bbehaves? like\b"
+                r"|\bup to an? (?:\w+ )?(?:constant|factor|sign|order|term|scale|shift)\b",), "function"),
+    Words(*2 * (r"\b(?:first|second|leading|lowest)[ -]order\b|\bapproximat\w*|\broots?\b",), "function"),
+    Words(*2 * (rf"\b(?:near|around|close to) (?:zero|0|the origin|{_ANY})",), "function"),
+)
+_NEVER = r"(?!)"
+_FOUND = [(x, re.compile(x.before or _NEVER, re.I), re.compile(x.behind or _NEVER, re.I)) for x in TABLE]
+
+_SIGN = re.compile(r"[<>≤≥≪≫≠]|\\(?:[lg](?:[eglt]|eq|eqslant)|n?eq?|approx|to|[lg](?:ess|tr)sim)(?![A-Za-z])")
+_NAME = re.compile(r"(?:\\?[A-Za-z]+|[α-ωΑ-Ω])'*(?P<scripts>\s*[_^]\s*(?:\{[^{}]*\}|\w))?")
+_SCRIPT = re.compile(r"[_^]\s*(?:\{([^{}]*)\}|(\w))")
+_MARKS = re.compile(r"\$+|\\[()\[\]]|\\(?:begin|end)\{[A-Za-z]+\*?\}(?:\[[^\[\]]*\])?|\\label\{[^{}]*\}|\*\*|~|\\emph")
+_STOP = re.compile(r"[.!?;](?:[\s)]+|\Z)")
+_BREAK = re.compile(r"\n[ \t>]*\n")
+
+
+def limited(document: Document, said: Said, known: Known) -> Problem | None:
+    """The problem of what words beside a formula deny, or limit to a condition; None where none do."""
+    if (said.statement is None and not said.sides) or said.indices or said.fact == FACT or said.formula.code:
+        return None
+    found = _found(document, said, known)
+    return None if found is None else BadDeclaration(
+        f"this may hold under a condition alone, as `{found[1]}` says", said.span, helps=(
+            Help("a definition stands without a condition beside it"),))
+
+
+def cases(document: Document, said: Said, known: Known) -> bool:
+    """Whether an equation in a line of text says what its name is in one of several cases."""
+    if said.formula.display or said.statement is None or said.indices or said.fact == FACT or said.formula.code:
+        return False
+    found = _found(document, said, known)
+    return found is not None and found[0].cases
+
+
+def _found(document: Document, said: Said, known: Known) -> tuple[Words, str] | None:
+    """What limits an equation and its words in the text; None without such."""
+    span, text = said.formula.span, document.source.text
+    kinds = {"", *(("function",) if said.statement is not None and is_function(said.statement) else ()),
+             *(() if said.formula.display else ("line",))}
+    letters = known.indices | known.sizes | {x for m in _SCRIPT.finditer(span.text) for x in re.findall(
+        r"\\[A-Za-z]+|[A-Za-z]", m[1] or m[2])}
+    before = _before(_masked(document, max(span.start - REACH, 0), span.start, letters))
+    end = min(span.end + REACH, len(text))
+    behind = _behind(_masked(document, span.end, end, letters), span.text, _inside(said))
+    for row, first, second in _FOUND:
+        if row.of in kinds:
+            found = first.search(" ".join(before[-row.sentences :])) or second.search(behind)
+            if found is not None:
+                return row, " ".join(found[0].split()).strip(" ,:$")
+    return None
+
+
+def _masked(document: Document, start: int, end: int, letters: Set[str]) -> str:
+    """The prose between two places: each formula is a word that says its kind, and a display that ends a sentence
+    a stop.
+    """
+    text, out, at = document.source.text, [], start
+    first = bisect_right(document.formulas, start, key=lambda x: x.span.end)
+    for x in document.formulas[first:]:
+        if x.span.start >= end:
+            break
+        after = text[x.span.end : x.span.end + 40].lstrip("$\\]")
+        ends = x.display and (x.span.text.rstrip()[-1:] in (".", ";") or _BREAK.match(after) is not None
+                              or after.strip()[:1].isupper())
+        out += [text[at : max(x.span.start, at)], f" <{_kind(x, letters)}> ", ". " if ends else ""]
+        at = x.span.end
+    return _MARKS.sub(" ", "".join([*out, text[min(at, end) : end]]))
+
+
+def _kind(formula: Formula, letters: Set[str]) -> str:
+    """What a formula in a sentence is: a comparison of places, of numbers or of values, an equation, or any other."""
+    text = formula.span.text
+    if formula.display or _SIGN.search(text) is None:
+        return "equation" if "=" in text else "other"
+    names = [x for x in _NAME.finditer(text) if not _SIGN.match(x[0])]
+    if not names or names[0][0].strip() in letters:
+        return "places"
+    return "values" if any(x["scripts"] for x in names) else "numbers"
+
+
+def _before(text: str) -> list[str]:
+    """The sentences of the paragraph before a formula, the last of which may be open."""
+    paragraphs = [" ".join(x.split()) for x in _BREAK.split(text)]
+    near = paragraphs[-1] or (paragraphs[-2] if len(paragraphs) > 1 else "")
+    return _STOP.split(f"{near} ")
+
+
+def _behind(text: str, own: str, inner: str) -> str:
+    """The rest of the sentence behind a formula."""
+    if inner:
+        return inner
+    if own.rstrip()[-1:] == ".":
+        return ""
+    text = text.lstrip(" \t\n$,")
+    return "" if text[:1].isupper() else " ".join(_STOP.split(_BREAK.split(text)[0])[0].split())
+
+
+def _inside(said: Said) -> str:
+    """The words that stand behind an equation in its own display."""
+    rest = said.formula.span.source.text[said.span.end : said.formula.span.end]
+    found = re.match(r"[\s,&]*(?:\\q?quad\s*)?\\(?:text|mbox)\s*\{([^{}]*)\}(.{,30})", rest)
+    sign = " <numbers>" if found is not None and _SIGN.search(found[2]) else ""
+    return f"{found[1].strip()}{sign}" if found is not None else ""

@@ -11,12 +11,12 @@ from einc.checking.matrices.progressions import listing
 from einc.checking.matrices.shapes import mapped
 from einc.documents import algorithms, code, listings, multiplied, shapes
 from einc.documents.abbreviations import spelled_out
-from einc.documents.apart import before, begun, columns, left
+from einc.documents.apart import before, begun, closed, columns, left
 from einc.documents.apart import parts as parts_of
 from einc.documents.becoming import becoming
 from einc.documents.blocks import updates
 from einc.documents.braces import braces
-from einc.documents.conditions import restricted
+from einc.documents.conditions import cases, limited
 from einc.documents.document import Document, Formula
 from einc.documents.doubtful import doubtful
 from einc.documents.facts import bare, fact, shaped, sizes
@@ -26,6 +26,7 @@ from einc.documents.rows import FACT, rows
 from einc.documents.said import Known, Said, left_text, neighbours, ranged
 from einc.documents.unnamed import again, ahead, defines, identity, is_function, nothing, numbered, of_function, value
 from einc.documents.worded import worded
+from einc.documents.wrapped import unopened, wrapped
 from einc.errors.problems import BadDeclaration, UnknownMacro
 from einc.errors.report import Help, Problem, Report, Span
 from einc.ir.primitives import PRIMITIVES
@@ -36,7 +37,7 @@ from einc.syntax.parse import parse_formula
 _EQUALS = ("=", ":=", "<-")
 
 # What an inline formula has that says something; others are names in a sentence.
-_SAYS = re.compile(r"=|←|≔|≡|∈|\\equiv|\\leftarrow|\\gets|\\coloneqq|\\in(?![A-Za-z])")
+_SAYS = re.compile(r"=|←|≔|≡|≜|∈|\\equiv|\\triangleq|\\leftarrow|\\gets|\\coloneqq|\\in(?![A-Za-z])")
 
 def said(document: Document, functions: frozenset[str], indices: Iterable[str],
          tensors: Iterable[str] = (), beside: Iterable[str] = ()) -> tuple[Said, ...]:
@@ -48,20 +49,21 @@ def said(document: Document, functions: frozenset[str], indices: Iterable[str],
     found = [x for formula in document.formulas for x in _formula(document, formula, functions, known)]
     found = list(becoming(document, found, {*beside}, lambda text, x: _formula(text, x, functions, known)))
     called = functions | PRIMITIVES.keys() | set(filter(None, map(defines, found)))
-    found = [x if x.formula.code else _settled(x, known, called) for x in found]
+    in_cases = [x for x in found if cases(document, x, known)]
+    found = [x if x.formula.code else _settled(document, x, known, called) for x in found]
     found += _words(document, found, functions)
     states = {(x.formula.section, left_text(x)) for x in found if x.statement is not None and updates(x.statement)}
     states |= {(x.formula.section, left_text(x)) for x in found for y in found
                if x.fact == "a value" and x.formula.section == y.formula.section and not y.fact and _begins(x, y)}
-    found = list(spelled_out(document, numbered(found), functions))
+    found = list(spelled_out(document, numbered(found), functions, known, in_cases))
     return tuple(_single([replace(x, statement=None) if x.fact and (x.formula.section, left_text(x)) not in states
                           and _no_definition(x, known) else x for x in found]))
 
 
-def _settled(found: Said, known: Known, functions: Container[str]) -> Said:
-    """An equation, with the question that its writing leaves open where it leaves one."""
+def _settled(document: Document, found: Said, known: Known, functions: Container[str]) -> Said:
+    """An equation, with the question that its writing or the words beside it leave open where they leave one."""
     lines = found.sides or (() if found.statement is None else (found.statement,))
-    problem = doubtful(lines, known.sizes, functions)
+    problem = doubtful(lines, known.sizes, functions) or limited(document, found, known)
     return found if problem is None else replace(found, statement=None, sides=(), fact="", problem=problem)
 
 
@@ -169,10 +171,14 @@ def _formula(document: Document, formula: Formula, functions: frozenset[str], kn
 def _going_on(document: Document, formula: Formula, sign: tuple[int, int], functions: frozenset[str],
               known: Known) -> Iterator[Said]:
     """The equations of a display that begins with a sign of equality at some place: it goes on from the display before
-    it in its section where that leaves a left side open, and else it is a value.
+    it in its section where that leaves a left side open. It is a question where that is a list or says another
+    relation, and else a value.
     """
     first, (start, end), span = known.before.get(formula.span.start), sign, formula.span
     open_ = left(document.source.text, first) if first is not None else None
+    if first is not None and open_ is None and closed(document.source.text, first):
+        yield Said(formula, _trimmed(span), problem=unopened(_trimmed(span), first.span))
+        return
     holes = formula.holes if open_ is None else merged([*formula.holes, (open_[1], start)])
     part = replace(formula, span=Span(document.source, end if open_ is None else open_[0], span.end), holes=holes)
     if open_ is None and begun(document.source.text, part) is not None:
@@ -201,8 +207,12 @@ def _equations(document: Document, formula: Formula, functions: frozenset[str], 
             yield Said(formula, _trimmed(span), problem=problem or nothing(_trimmed(span)))
     else:
         ends = (*(x.span.start for x in found[1:]), span.end)
+        open_ = wrapped(found, known.sizes | known.indices)
         for statement, end in zip(found, ends, strict=True):
-            yield from _statement(formula, statement, known, end)
+            if (problem := open_.get(statement.span.start)) is not None:
+                yield Said(formula, statement.span, problem=problem)
+            else:
+                yield from _statement(formula, statement, known, end)
 
 
 def _code(formula: Formula) -> Iterator[Said]:
@@ -336,11 +346,6 @@ def _chain(formula: Formula, statement: s.Statement, group: list[s.Clause], know
         yield Said(formula, first.span, fact="names of members")
         return
     function = formula.display and is_function(replace(statement, clauses=(first,)))
-    if function and (where := restricted(first.body)):
-        yield Said(formula, first.span, problem=BadDeclaration(
-            f"this may hold under a condition alone, as `{where}` says", first.span, helps=(
-                Help("a definition stands without a condition beside it"),)))
-        return
     if listing(first.body.operands[0], "") is not None and first.body.operators[1:] in ((), ("=",)):
         yield from _listed(formula, statement, first, rest, known)
         return
