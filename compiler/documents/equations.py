@@ -24,11 +24,12 @@ from einc.documents.families import members, named
 from einc.documents.pieces import merged
 from einc.documents.rows import FACT, rows
 from einc.documents.said import Known, Said, left_text, neighbours, ranged
+from einc.documents.twice import single
 from einc.documents.unnamed import again, ahead, defines, identity, is_function, nothing, numbered, of_function, value
 from einc.documents.worded import worded
 from einc.documents.wrapped import unopened, wrapped
-from einc.errors.problems import BadDeclaration, UnknownMacro
-from einc.errors.report import Help, Problem, Report, Span
+from einc.errors.problems import UnknownMacro
+from einc.errors.report import Problem, Report, Span
 from einc.ir.primitives import PRIMITIVES
 from einc.syntax import tree as s
 from einc.syntax.macros import standard
@@ -56,7 +57,7 @@ def said(document: Document, functions: frozenset[str], indices: Iterable[str],
     states |= {(x.formula.section, left_text(x)) for x in found for y in found
                if x.fact == "a value" and x.formula.section == y.formula.section and not y.fact and _begins(x, y)}
     found = list(spelled_out(document, numbered(found), functions, known, in_cases))
-    return tuple(_single([replace(x, statement=None) if x.fact and (x.formula.section, left_text(x)) not in states
+    return tuple(single([replace(x, statement=None) if x.fact and (x.formula.section, left_text(x)) not in states
                           and _no_definition(x, known) else x for x in found]))
 
 
@@ -103,37 +104,6 @@ def _no_definition(found: Said, known: Known) -> bool:
     """
     prose = found.fact == "a value" and not found.formula.display
     return prose or left_text(found) in known.indices or bare(left_text(found)) in known.sizes
-
-
-def _single(found: list[Said]) -> Iterator[Said]:
-    """The equations; which of two values of one name in one section holds is a question."""
-    told: dict[tuple[int, str, str], set[object]] = {}
-    for x in found:
-        if (given := _given(x)) is not None:
-            told.setdefault((x.formula.section, x.fact, given[0]), set()).add(given[1])
-    for x in found:
-        given = _given(x)
-        if given is not None and len(told[x.formula.section, x.fact, given[0]]) > 1:
-            name = x.statement.clauses[0].span.text if x.fact == shapes.FACT and x.statement else given[0]
-            wrong = BadDeclaration(f"this section gives `{name}` two {x.fact.removeprefix('a ')}s", x.span, helps=(
-                Help("say which holds, or give one of them a section of its own"),))
-            yield replace(x, statement=None, fact="", problem=wrong)
-        else:
-            yield x
-
-
-def _given(found: Said) -> tuple[str, object] | None:
-    """The name of which a fact gives a value or a shape, and that; None for others."""
-    if found.statement is None:
-        return None
-    if found.fact == shapes.FACT:
-        return shapes.written(found.statement), shapes.sides(found.statement)
-    return (left_text(found), _right(found)) if found.fact == "a value" else None
-
-
-def _right(found: Said) -> str:
-    body = found.statement.clauses[0].body if found.statement is not None else None
-    return "".join(body.operands[-1].span.text.split()) if isinstance(body, s.Relation) else ""
 
 
 def _formula(document: Document, formula: Formula, functions: frozenset[str], known: Known) -> Iterator[Said]:

@@ -62,7 +62,7 @@ class Laid:
         if (triangle := triangular(cells)) is not None:
             whole = self.matrix(triangle[0])
             if whole.shape.rows != whole.shape.columns:
-                raise _open(self.span)
+                raise unlisted(self.span)
             return y.Triangle(whole, whole.shape, self.span, None if plain_zero(triangle[1]) else triangle[1])
         rows = [None if row == (None,) else self._row(row) for row in cells]
         return self._joined([self._of(x) for x in self._collapsed(rows, "rows")], "rows")
@@ -81,7 +81,7 @@ class Laid:
         letter = f"i@{self.span.start}d"
         made = counting([first, *between, last], letter, self._starts)
         if made is None or not self._counts(made[1]):
-            raise _open(self.span)
+            raise unlisted(self.span)
         known = replace(self.known, letters={**self.known.letters, letter: made[1]})
         inner = replace(self, known=known).matrix(made[0])
         rows, columns = inner.shape.rows, inner.shape.columns
@@ -113,7 +113,7 @@ class Laid:
         if len(found) == 1:
             return found[0]
         if any(x.counts for x in found):
-            raise _open(self.span)
+            raise unlisted(self.span)
         return _Term(tuple(x for x in cells if x is not None))
 
     def _of(self, term: _Term, letters: tuple[_Count, ...] = ()) -> y.Typed:
@@ -196,7 +196,7 @@ class Laid:
         made = listed([(x.cells, x.counts) for x in before], [(x.cells, x.counts) for x in behind], letter,
                       self._starts)
         if made is None or not self._counts(made.size):
-            raise _open(self.span)
+            raise unlisted(self.span)
         cells, counts = made.term
         return made, _Term(cells, (_Count(letter, made.size, side), *counts))
 
@@ -240,7 +240,7 @@ def dotted(given: s.Group) -> list[s.Expression | None]:
     return cells
 
 
-def _open(span: Span) -> OpenReading:
+def unlisted(span: Span) -> OpenReading:
     """What is wrong with a listing whose general term its ends do not tell."""
     return OpenReading("what stands where the dots are?", span, helps=(
         Help("the first and the last differ in one place, which counts from 1 to a size; or define the entries by "

@@ -11,6 +11,7 @@ from einc.checking.matrices import typed as y
 from einc.checking.matrices.entries import Part, hidden, part
 from einc.checking.matrices.factors import product
 from einc.checking.matrices.known import Known
+from einc.checking.matrices.laid import unlisted
 from einc.checking.matrices.lines import above, names
 from einc.checking.matrices.masks import Mask, mask
 from einc.checking.matrices.shapes import ONE, Key, Shape, Symbol, plain, shapes_of, words
@@ -63,6 +64,8 @@ class Reader:
         if len(body.operands) != 2:
             raise NoShape("an equation of matrices has one equals sign", body.span)
         left = split(body.operands[0], self.known.letters)
+        if isinstance(body.operands[0], s.Matrix) and None in (x for row in body.operands[0].cells for x in row):
+            raise unlisted(body.operands[0].span)
         if left is None or left.turned or left.letters is None:
             raise NoShape(f"`{body.operands[0].span.text}` is no name of a matrix", body.operands[0].span)
         if (whole := hidden(left, self.symbols)) is not None:
