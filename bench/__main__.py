@@ -3,6 +3,7 @@
 from bench import sass
 from bench.cli import main
 
+main.add_command(sass.command)
+
 if __name__ == "__main__":
-    main.add_command(sass.command)
     main(prog_name="python -m bench")

@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 import einc
-from bench.cli import main as bench
+from bench.__main__ import main as bench
 from einc.driver.cli import main
 from einc.driver.moved import MOVED
 

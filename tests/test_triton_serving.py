@@ -121,6 +121,7 @@ def test_how_many_share_a_pass_depends_on_its_length(processors: int, monkeypatc
     long ones no processor is idle."""
     monkeypatch.setattr(torch.cuda, "get_device_properties",
                         lambda _: SimpleNamespace(multi_processor_count=processors))
+    _parts.cache_clear()
     device = torch.device("cuda", 0)
     for programs, tiles, uneven in itertools.product([1, 2, 8, 60, 140, 5000], [0, 1, 2, 4, 16, 300, 5000],
                                                      [False, True]):

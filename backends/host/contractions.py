@@ -8,12 +8,13 @@ from einc.backends.host.pointwise import Axes, aligned, summed, within
 from einc.backends.writer import Names, Writer, lettered, sized
 from einc.ir.elements import WIDE
 from einc.ir.plan import Buffer, Contract, Flatten, Module, SegmentSum, Slice, Subscript, leaves
+from einc.ir.programs import Tensor
 
 PROMOTED = "torch.promote_types(dtype, torch.float32)"  # the wide type, where nothing has it under the name `wide`
 
 
-def element(buffer: Buffer, wide: str = "wide") -> str:
-    """The element type of a buffer, as an expression of torch; `wide` is the expression of the wide type."""
+def element(buffer: Buffer | Tensor, wide: str = "wide") -> str:
+    """The element type of a buffer or a tensor, an expression of torch; `wide` is the expression of the wide type."""
     return {"data": "dtype", "wide": wide}.get(buffer.element.storage, f"torch.{buffer.element.storage}")
 
 

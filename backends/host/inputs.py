@@ -137,7 +137,7 @@ def _checks(names: Named, body: Writer, helpers: set[str]) -> None:
     for tensor in module.given:
         shape = _shape([s.set.extent for s in tensor.slots])
         said = _shape([names.said(s.set.extent) for s in tensor.slots])
-        kind = "None" if tensor.integer else element(module.buffers[tensor.key])
+        kind = "None" if tensor.integer else element(tensor)
         helpers.add("_expect")
         body(f'_expect("{names.public[tensor.key]}", {tensor.key}, {shape}, "{said}", {kind}, device)')
 

@@ -52,21 +52,32 @@ def launch(kernel: Kernel, page: Page) -> list[str]:
 
 def _alone(kernel: Kernel, made: Written, paging: Paging, name: str, asked: str, page: Page) -> None:
     """Writes the start of a kernel, and what joins the shares of its tiles where it merges results."""
-    body = page.body
     page.helpers.add("_run")
-    if kernel.merged:
-        begun, tiles = (page.names.fresh(word) for word in ("start", "tiles"))
-        body.lines += folded(f"{'    ' * body.depth}{begun}, {tiles} = {asked}")
-        asked = begun
-        for store in kernel.merged:
-            first = "" if store.merge == "sum" else f", {_number(FOLDS[store.merge].start)}"
-            many = tiles if store.merge == "sum" else f"max(1, {tiles})"
-            body(f"{shares(made, store)} = torch.{'full' if first else 'empty'}({_memory(store, page, many, first)}")
-    body.lines += folded(f"{'    ' * body.depth}_run({', '.join([name, asked, *_tensors(made, paging)])})")
+    asked = _room(kernel, made, asked, page)
+    page.body.lines += folded(f"{'    ' * page.body.depth}_run({', '.join([name, asked, *_tensors(made, paging)])})")
+    _merged(kernel, made, page)
+
+
+def _room(kernel: Kernel, made: Written, asked: str, page: Page) -> str:
+    """Writes the memory in which tiles leave their shares of merged results; the start of the kernel then."""
+    if not kernel.merged:
+        return asked
+    body = page.body
+    begun, tiles = (page.names.fresh(word) for word in ("start", "tiles"))
+    body.lines += folded(f"{'    ' * body.depth}{begun}, {tiles} = {asked}")
+    for store in kernel.merged:
+        first = "" if store.merge == "sum" else f", {_number(FOLDS[store.merge].start)}"
+        many = tiles if store.merge == "sum" else f"max(1, {tiles})"
+        body(f"{shares(made, store)} = torch.{'full' if first else 'empty'}({_memory(store, page, many, first)}")
+    return begun
+
+
+def _merged(kernel: Kernel, made: Written, page: Page) -> None:
+    """Writes the results that are folded of the shares of all tiles."""
     for store in kernel.merged:
         joined = _joined(store, shares(made, store), page.helpers)
         kept = element(page.module.buffers[store.buffer]) != "dtype"
-        body(f"{identifier(store.buffer)} = {joined}{'' if kept else '.to(dtype)'}")
+        page.body(f"{identifier(store.buffer)} = {joined}{'' if kept else '.to(dtype)'}")
 
 
 def _shared(kernel: Kernel, made: Written, paging: Paging, name: str, asked: str, page: Page) -> list[str]:
@@ -74,11 +85,12 @@ def _shared(kernel: Kernel, made: Written, paging: Paging, name: str, asked: str
     then joins them; the lines that define that one."""
     assert made.joined is not None
     page.helpers.add("_run_shared")
-    second = page.names.fresh(f"{name.removesuffix('_kernel')}_join")
+    second, asked = page.names.fresh(f"{name.removesuffix('_kernel')}_join"), _room(kernel, made, asked, page)
     tensors, joined = (f"({', '.join(x)}{',' * (len(x) == 1)})"
                        for x in (_tensors(made, paging), _tensors(made.joined, paging)))
     page.body.lines += folded(f"{'    ' * page.body.depth}_run_shared({name}, {second}, {asked}, wide, device, "
                               f"{tensors}, {joined})")
+    _merged(kernel, made, page)
     return _definition(second, (f"What the programs of {name} left for one tile, joined.", *kernel.texts[-1:]),
                        made.joined)
 

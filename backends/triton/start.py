@@ -67,13 +67,13 @@ class Start:
         body(f"{programs} = {self._hosted(' * '.join(made.counts.values()) or '1')}")
         if made.joined is not None:
             self._parts(programs)
-        made_of = [self._handed(made, tiles), *([self._handed(made.joined, "")] if made.joined is not None else [])]
+        made_of = [self._handed(made, tiles), *([self._handed(made.joined, tiles)] if made.joined is not None else [])]
         if made.joined is not None:
             room = f"{programs} * parts * ({self._hosted(made.states)})"
-            body(f"return {programs}, parts, {room}, {made_of[0]}, {made_of[1]}")
+            start = f"{programs}, parts, {room}, {made_of[0]}, {made_of[1]}"
         else:
             start = f"{programs}, {made_of[0]}"
-            body(f"return ({start}), {tiles}" if tiles else f"return {start}")
+        body(f"return ({start}), {tiles}" if tiles else f"return {start}")
         told = f"How `{kernel}` is started for data of these sizes and this layout."
         lines, call = self._defined(name, told, body, self.asked)
         return [*lines, *self.tile], call

@@ -16,6 +16,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import combinations
 from typing import TypeVar
 
 from einc.ir.domains import negation, proves
@@ -366,9 +367,7 @@ def _merged(fold: Fold) -> Fold:
 
 
 def _minus(power: Term, reference: Term) -> Term:
-    """A scale relative to a reference. Relative to the larger of itself and another it is min(0, m − n), where m less
-    the larger of m and n has no value for an infinite m.
-    """
+    """A scale relative to another. Relative to the larger of m and n, m is min(0, m − n), which infinite values have."""
     match reference:
         case Apply("max", (m, n)) if power in (m, n) and power != ZERO:
             return Apply("min", (ZERO, _minus(power, n if power == m else m)))
@@ -396,8 +395,7 @@ def _over(above: Term, below: Term) -> Term:
 def _cancelled(power: Term) -> Term:
     """A sum without what it adds and subtracts, whatever the letters that folds bind."""
     parts = addends(power)
-    for n, (sign, part) in enumerate(parts):
-        for m in range(n + 1, len(parts)):
-            if parts[m][0] == -sign and canonical(parts[m][1]) == canonical(part):
-                return _cancelled(signed([p for k, p in enumerate(parts) if k not in (n, m)]))
+    for (n, (sign, part)), (m, (other, second)) in combinations(enumerate(parts), 2):
+        if other == -sign and canonical(second) == canonical(part):
+            return _cancelled(signed([p for k, p in enumerate(parts) if k not in (n, m)]))
     return signed(parts) if len(parts) > 1 else power
