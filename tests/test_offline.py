@@ -208,7 +208,8 @@ def test_offsets_of_64_bits_compile(name: str, steps: int) -> None:
     """Types that go round a loop stay what they are; an extent of 1 is a constant of the text."""
     one = case(name)
     sizes = {**one.sizes, "T": steps}
-    source = re.sub(r"OFFSET=_offset\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)", "OFFSET=tl.int64", front.emit(plan_of(one), "triton"))
+    nested = r"(?:[^()]|\((?:[^()]|\([^()]*\))*\))*"  # what stands in the parentheses of a call
+    source = re.sub(rf"OFFSET=_offset\({nested}\)", "OFFSET=tl.int64", front.emit(plan_of(one), "triton"))
     assert "OFFSET=tl.int64" in source
     for _, made in built(launches(source, plan_of(one).name, shapes(one, sizes), sizes, TARGET), TARGET):
         assert isinstance(made, Binary), made

@@ -40,7 +40,6 @@ from einc.ir.terms import (
     Where,
     both,
     canonical,
-    children,
     conjuncts,
     const,
     free_indices,
@@ -78,12 +77,7 @@ def scaled(program: _Program, named: bool = False) -> _Program:
 
 
 def _applied(equation: Equation) -> Sequence[Apply]:
-    stack, out = [equation.body], list[Apply]()
-    while stack:
-        here = stack.pop()
-        stack += children(here)
-        out += [here] if isinstance(here, Apply) else []
-    return out
+    return [x for x in walk(equation.body) if isinstance(x, Apply)]
 
 
 @dataclass(frozen=True)
@@ -367,7 +361,7 @@ def _merged(fold: Fold) -> Fold:
 
 
 def _minus(power: Term, reference: Term) -> Term:
-    """A scale relative to another. Relative to the larger of m and n, m is min(0, m − n), which infinite values have."""
+    """A scale relative to another. Relative to the larger of m and n, m is min(0, m − n), also where it is infinite."""
     match reference:
         case Apply("max", (m, n)) if power in (m, n) and power != ZERO:
             return Apply("min", (ZERO, _minus(power, n if power == m else m)))
