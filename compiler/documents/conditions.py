@@ -93,8 +93,8 @@ def limited(document: Document, said: Said, known: Known) -> Problem | None:
         return None
     found = _found(document, said, known)
     return None if found is None else BadDeclaration(
-        f"this may hold under a condition alone, as `{found[1]}` says", said.span, helps=(
-            Help("a definition stands without a condition beside it"),))
+        f"the words `{found[1]}` beside it deny it, or limit it to a condition", said.span, helps=(
+            Help("a definition stands without such words in its sentence"),))
 
 
 def cases(document: Document, said: Said, known: Known) -> bool:
@@ -119,7 +119,7 @@ def _found(document: Document, said: Said, known: Known) -> tuple[Words, str] | 
         if row.of in kinds:
             found = first.search(" ".join(before[-row.sentences :])) or second.search(behind)
             if found is not None:
-                return row, " ".join(found[0].split()).strip(" ,:$")
+                return row, " ".join(re.sub(_ANY, "…", found[0]).split()).strip(" ,:$")
     return None
 
 

@@ -45,6 +45,7 @@ def _underived(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(function)
     def run(*cache: Any, **given: Any) -> Any:
+        """Calls the function. Raises RuntimeError, which names `grad=True`, below a transform that differentiates."""
         if not torch.is_grad_enabled():
             return bare(*cache, **given)
         try:
