@@ -53,7 +53,8 @@ TABLE = (
           rf"^\W*{_IF} (?:{_ANY}|\w+) (?:is|are) {_SIGNED}", cases=True),
     Words(r"\b(?:otherwise|or else|in (?:all )?other cases|in the other case)\b[,:]?(?: we \w+)?[:,]? ?$",
           r"^\W*(?:otherwise|or else|in (?:all )?other cases)\b"),
-    Words(rf"{_PHASE},?(?: we \w+| the [\w-]+(?: \w+)? (?:is|are))?[:,]? ?$", rf"^\W*{_PHASE}"),
+    Words(rf"{_PHASE},?(?: we \w+| the [\w-]+(?: \w+)? (?:is|are))?[:,]? ?$",
+          rf"^\W*{_PHASE}(?!,? we [^:]*:$)"),  # "during inference we have the following steps:" speaks of what follows
     Words(rf"{_IF} (?:that )?$", of="line"),
     # a denial
     Words(r"\b(?:not (?:be )?true|not correct|not the case|untrue|wrong|incorrect|false|a mistake) (?:to|that)\b"

@@ -19,6 +19,7 @@ from einc.documents.braces import braces
 from einc.documents.conditions import cases, limited
 from einc.documents.document import Document, Formula
 from einc.documents.doubtful import doubtful
+from einc.documents.each import each
 from einc.documents.facts import bare, fact, shaped, sizes
 from einc.documents.families import members, named
 from einc.documents.pieces import merged
@@ -41,9 +42,10 @@ _EQUALS = ("=", ":=", "<-")
 _SAYS = re.compile(r"=|←|≔|≡|≜|∈|\\equiv|\\triangleq|\\leftarrow|\\gets|\\coloneqq|\\in(?![A-Za-z])")
 
 def said(document: Document, functions: frozenset[str], indices: Iterable[str],
-         tensors: Iterable[str] = (), beside: Iterable[str] = ()) -> tuple[Said, ...]:
+         tensors: Iterable[str] = (), beside: Iterable[str] = (), declared: Container[str] = ()) -> tuple[Said, ...]:
     """Every equation in the order of the file. `functions` are names that a macro may spell, `indices` and `tensors`
-    the declared ones, and `beside` those indices that the lines beside the text declare.
+    the declared ones, `beside` those indices that the lines beside the text declare, and `declared` the symbols of which
+    these say a shape.
     """
     known = Known(frozenset(indices), sizes(document), frozenset(tensors), dict(before(document)), shaped(document))
     document = replace(document, macros=standard(document.macros))
@@ -52,13 +54,13 @@ def said(document: Document, functions: frozenset[str], indices: Iterable[str],
     called = functions | PRIMITIVES.keys() | set(filter(None, map(defines, found)))
     in_cases = [x for x in found if cases(document, x, known)]
     found = [x if x.formula.code else _settled(document, x, known, called) for x in found]
-    found += _words(document, found, functions)
+    found = [*each(document, [*found, *_words(document, found, functions)], known)]
     states = {(x.formula.section, left_text(x)) for x in found if x.statement is not None and updates(x.statement)}
     states |= {(x.formula.section, left_text(x)) for x in found for y in found
                if x.fact == "a value" and x.formula.section == y.formula.section and not y.fact and _begins(x, y)}
     found = list(spelled_out(document, numbered(found), functions, known, in_cases))
     return tuple(single([replace(x, statement=None) if x.fact and (x.formula.section, left_text(x)) not in states
-                          and _no_definition(x, known) else x for x in found]))
+                          and _no_definition(x, known) else x for x in found], declared))
 
 
 def _settled(document: Document, found: Said, known: Known, functions: Container[str]) -> Said:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import replace
 
 from einc.documents import shapes
@@ -12,15 +12,18 @@ from einc.errors.report import Help
 from einc.syntax import tree as s
 
 
-def single(found: list[Said]) -> Iterator[Said]:
-    """The equations; which of two values of one name in one section holds is a question."""
+def single(found: list[Said], declared: Container[str] = ()) -> Iterator[Said]:
+    """The equations; which of two values of one name in one section holds is a question, and so are two shapes of a name
+    that lines beside the text do not declare.
+    """
     told: dict[tuple[int, str, str], set[object]] = {}
     for x in found:
         if (given := _given(x)) is not None:
             told.setdefault((x.formula.section, x.fact, given[0]), set()).add(given[1])
     for x in found:
         given = _given(x)
-        if given is not None and len(told[x.formula.section, x.fact, given[0]]) > 1:
+        settled = given is not None and x.fact == shapes.FACT and given[0] in declared
+        if given is not None and not settled and len(told[x.formula.section, x.fact, given[0]]) > 1:
             name = x.statement.clauses[0].span.text if x.fact == shapes.FACT and x.statement else given[0]
             wrong = BadDeclaration(f"this section gives `{name}` two {x.fact.removeprefix('a ')}s", x.span, helps=(
                 Help("say which holds, or give one of them a section of its own"),))

@@ -13,6 +13,7 @@ from einc.documents.naming import alone, find
 from einc.documents.reading import damage, read
 from einc.documents.said import Said
 from einc.documents.sections import Paper, defined, walk_lines
+from einc.documents.shapes import named
 from einc.driver.beside import beside
 from einc.driver.flow import check_tree, functions, syntax
 from einc.driver.sources import DISK, Sources
@@ -72,9 +73,10 @@ def paper(source: Source, report: Report, side: Source | None = None, sources: S
     first = said(document, known, ())
     stated = {n for n in declared if n is not None}
     declared |= {index_name(x) for found in first for x in found.indices}
-    tensors = {named[0].base for line in walk_lines(lines) if line.keyword in ("input", "weight", *SHAPED)
-               for c in line.clauses if (named := head(c.body)) is not None}
-    equations = settled(said(document, known, {n for n in declared if n is not None}, tensors, stated))
+    shown = {named(c.span.text) for line in walk_lines(lines) if line.keyword in SHAPED for c in line.clauses}
+    tensors = {name[0].base for line in walk_lines(lines) if line.keyword in ("input", "weight", *SHAPED)
+               for c in line.clauses if (name := head(c.body)) is not None}
+    equations = settled(said(document, known, {n for n in declared if n is not None}, tensors, stated, shown))
     return Paper(document, equations, lines, frozenset().union(*(tree.lost for tree in trees)),
                  tuple(plan for tree in trees for plan in tree.plans), known)
 

@@ -1,0 +1,164 @@
+r"""Letters that a sentence counts and a left side leaves out: after "for each head $i$ we have", `k_t = W^{(i)} x_t` is
+an equation for `k_{t i}`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterator, Set
+from dataclasses import dataclass, replace
+
+from einc.checking.declarations.names import head, left_of
+from einc.checking.matrices.factors import binds, bound
+from einc.checking.matrices.shapes import TRANSPOSE, is_name, mapped, parts, words
+from einc.documents.document import Document, Formula
+from einc.documents.said import Known, Said, scripts
+from einc.documents.shapes import FACT as SHAPE
+from einc.documents.symbols import Symbol, fixed
+from einc.errors.problems import BadDeclaration
+from einc.errors.report import Help
+from einc.syntax import tree as s
+
+REACH = 300  # characters beside a display that are looked at
+_COUNT = r"(?:each|every|all|any)"
+_LETTER = r"(?:\$|\\\()\s*(\\?[A-Za-z]+)\s*(?:(?:=|\\in(?![A-Za-z]))[^$]*?)?\s*(?:\$|\\\))"
+_FIRST = re.compile(rf"\bfor\s+{_COUNT}\s+(?:[\w-]+\s+){{0,2}}{_LETTER}", re.I)
+_NEXT = re.compile(rf"\s*,?\s*(?:and\s+)?(?:for\s+)?(?:{_COUNT}\s+)?(?:(?!(?:we|let|the|with|is|are)\b)[\w-]+\s+)?{_LETTER}",
+                   re.I)
+# Words of one value for all that is counted: they say that the letter is not left out.
+_TOGETHER = re.compile(r"\b(?:sum\w*|averag\w*|means?|total\w*|shar\w+|same|common|not|never|concat\w*|add\w*|aggregat\w*"
+                       r"|over)\b", re.I)
+_MARKS = re.compile(r"(?:\$\$|\\\[|\\begin\{[a-z]+\*?\}|\\label\{[^{}]*\}|[\s:,&])+\Z")
+_STOP = re.compile(r"[.!?;](?=\s)|\n[ \t>]*\n|\$\$|\\\]|\\end\{[A-Za-z]+\*?\}")
+
+
+_Key = tuple[Symbol, tuple[str, ...]]  # a name, and what stands in its scripts beside letters
+
+
+@dataclass(frozen=True)
+class _Lifted:
+    """A name of a section whose left side leaves out letters, in the order in which they follow its own."""
+
+    section: int
+    letters: tuple[str, ...]
+
+
+def each(document: Document, found: list[Said], known: Known) -> Iterator[Said]:
+    """The equations, with the letters that their left sides leave out. What reads such a name stands below the same
+    words or has the letter itself; elsewhere it is a question which one is meant.
+    """
+    free = {n: tuple(i for i in left_out(x, known.indices) if i in counted(document, x.formula))
+            for n, x in enumerate(found) if _equation(x)}
+    paired = {n: x for n, letters in free.items() if (x := _paired(found[n], letters))}
+    free = {n: () if n in paired else letters for n, letters in free.items()}
+    lefts = {n: key for n in free if (key := _left(found[n], known.indices)) is not None}
+    lifted: dict[_Key, _Lifted] = {}
+    for n, key in lefts.items():
+        if free[n]:
+            lifted.setdefault(key, _Lifted(found[n].formula.section, free[n]))
+    for n, key in lefts.items():  # a name that also has an equation without them keeps its places
+        if key in lifted and found[n].formula.section == lifted[key].section and not (
+                {*lifted[key].letters} <= {*left_out(found[n], known.indices)}):
+            del lifted[key]
+    for n, x in enumerate(found):
+        if n in paired:
+            yield replace(x, statement=None, problem=BadDeclaration(
+                f"is `{paired[n]}` summed, as a pair, or is it one equation for each, as the words say?", x.span,
+                helps=(Help(f"write `\\sum_{paired[n]}`, or `{paired[n]}` on the left"),)))
+        else:
+            yield _with(x, lifted, free.get(n, ()), known.indices) if lifted and (n in free or x.sides or x.fact == SHAPE) else x
+
+
+def counted(document: Document, formula: Formula) -> frozenset[str]:
+    """The letters that the sentence of a display counts: "for each head $i$ and each token $t$"."""
+    text = document.source.text
+    start = max(formula.span.start - REACH, 0)
+    before = _STOP.split(_MARKS.sub("", text[start : formula.span.start]))[-1]
+    behind = text[formula.span.end : formula.span.end + REACH].lstrip(" \t\n$,\\]")
+    behind = "" if formula.span.text.rstrip()[-1:] == "." or not behind.startswith("for ") else _STOP.split(behind)[0]
+    out: set[str] = set()
+    for words_ in (before, behind):
+        first = None if _TOGETHER.search(words_) else _FIRST.search(words_)
+        while first is not None:
+            out.add(first[1].removeprefix("\\"))
+            first = _NEXT.match(words_, first.end())
+    return frozenset(out)
+
+
+def left_out(said: Said, letters: Set[str]) -> tuple[str, ...]:
+    """The letters in the scripts of names on a right side that no big operator binds, and that the left does not have."""
+    body = said.statement.clauses[0].body if said.statement is not None else None
+    if not isinstance(body, s.Relation):
+        return ()
+    nodes = [x for right in body.operands[1:] for x in parts(right)]
+    inner = [k.content for x in nodes if is_name(x) and not binds(x) for k in scripts(x) if k.content is not None]
+    taken = {x for node in nodes if binds(node) for x in bound(node)} | {w.text for w in words((left_of(body),))}
+    return tuple(dict.fromkeys(w.text for w in words(inner) if w.text in letters and w.text not in taken))
+
+
+def _paired(said: Said, letters: tuple[str, ...]) -> str:
+    """A letter that stands both below a name and above one, so that it may be summed; "" where none does."""
+    body = said.statement.clauses[0].body if said.statement is not None else None
+    hung = [k for x in (parts(body) if body is not None else ()) if is_name(x) and not binds(x) for k in scripts(x)]
+    above, below = ({k.content.text for k in hung if k.kind == kind and isinstance(k.content, s.Word)}
+                    | {w.text for k in hung if k.kind == kind and isinstance(k.content, s.Group)
+                       and k.content.open == "{" for w in words(k.content.items) if "(" not in k.span.text}
+                    for kind in ("upper", "lower"))
+    return next((x for x in letters if x in above & below), "")
+
+
+def _equation(said: Said) -> bool:
+    """Whether it is an equation in a display that defines a name."""
+    return said.formula.display and not (said.fact or said.indices or said.unnamed) and _left(said, ()) is not None
+
+
+def _left(said: Said, letters: Container[str]) -> _Key | None:
+    """The name that an equation defines."""
+    left = left_of(said.statement.clauses[0].body) if said.statement is not None else None
+    return None if left is None or head(left) is None else _key(left, letters)
+
+
+def _key(node: s.Expression, letters: Container[str]) -> _Key:
+    """What tells a name from others, whatever its letters are."""
+    return Symbol.of(node), tuple(x for x in fixed(node, letters) if x not in ("T", TRANSPOSE))
+
+
+def _with(said: Said, lifted: dict[_Key, _Lifted], own: tuple[str, ...], indices: Container[str]) -> Said:
+    """An equation with the letters that are left out in it; a question where it reads such a name and nothing says of
+    which letter.
+    """
+    left = _left(said, indices)
+    one = lifted.get(left) if left is not None and not said.sides else None
+    if one is not None and one.section != said.formula.section:
+        return said
+    if said.fact and (one is None or said.statement is None):
+        return said
+    mine = {*own, *(one.letters if one is not None else ())}
+    open_: list[s.Expression] = []
+
+    def change(node: s.Expression) -> s.Expression:
+        """The expression with the letters behind each name that leaves them out."""
+        name = lifted.get(_key(node, indices)) if head(node) is not None else None
+        if name is None:
+            return mapped(node, change)
+        if not {*name.letters} <= mine:
+            open_.append(node)
+        base = node if isinstance(node, s.Scripted) else s.Scripted(node, (), (), node.span)
+        more = tuple(s.Script("lower", s.Word(x, node.span), "", node.span) for x in name.letters)
+        return replace(base, scripts=(*base.scripts, *more))
+
+    def line(statement: s.Statement) -> s.Statement:
+        """The line with its letters."""
+        body = statement.clauses[0].body
+        if left is not None and isinstance(body, s.Relation):
+            mine.update(w.text for w in words((left_of(body),)))
+        return replace(statement, clauses=tuple(replace(c, body=change(c.body)) for c in statement.clauses))
+
+    statement = None if said.statement is None else line(said.statement)
+    sides = tuple(map(line, said.sides))
+    if open_:
+        letters = ", ".join(f"`{x}`" for x in lifted[_key(open_[0], indices)].letters)
+        return replace(said, statement=None, sides=(), problem=BadDeclaration(
+            f"`{open_[0].span.text}` is one for each {letters}: which is meant?", open_[0].span,
+            helps=(Help(f"write its letters: {letters}"),)))
+    return replace(said, statement=statement, sides=sides)
