@@ -23,11 +23,11 @@ REACH = 300  # characters beside a display that are looked at
 _COUNT = r"(?:each|every|all|any)"
 _LETTER = r"(?:\$|\\\()\s*(\\?[A-Za-z]+)\s*(?:(?:=|\\in(?![A-Za-z]))[^$]*?)?\s*(?:\$|\\\))"
 _FIRST = re.compile(rf"\bfor\s+{_COUNT}\s+(?:[\w-]+\s+){{0,2}}{_LETTER}", re.I)
-_NEXT = re.compile(rf"\s*,?\s*(?:and\s+)?(?:for\s+)?(?:{_COUNT}\s+)?(?:(?!(?:we|let|the|with|is|are)\b)[\w-]+\s+)?{_LETTER}",
-                   re.I)
+_NEXT = re.compile(rf"\s*,?\s*(?:and\s+)?(?:for\s+)?(?:{_COUNT}\s+)?"
+                   rf"(?:(?!(?:we|let|the|with|is|are)\b)[\w-]+\s+)?{_LETTER}", re.I)
 # Words of one value for all that is counted: they say that the letter is not left out.
-_TOGETHER = re.compile(r"\b(?:sum\w*|averag\w*|means?|total\w*|shar\w+|same|common|not|never|concat\w*|add\w*|aggregat\w*"
-                       r"|over)\b", re.I)
+_TOGETHER = re.compile(r"\b(?:sum\w*|averag\w*|means?|total\w*|shar\w+|same|common|not|never|concat\w*|add\w*"
+                       r"|aggregat\w*|over)\b", re.I)
 _MARKS = re.compile(r"(?:\$\$|\\\[|\\begin\{[a-z]+\*?\}|\\label\{[^{}]*\}|[\s:,&])+\Z")
 _STOP = re.compile(r"[.!?;](?=\s)|\n[ \t>]*\n|\$\$|\\\]|\\end\{[A-Za-z]+\*?\}")
 
@@ -49,7 +49,7 @@ def each(document: Document, found: list[Said], known: Known) -> Iterator[Said]:
     """
     free = {n: tuple(i for i in left_out(x, known.indices) if i in counted(document, x.formula))
             for n, x in enumerate(found) if _equation(x)}
-    paired = {n: x for n, letters in free.items() if (x := _paired(found[n], letters))}
+    paired = {n: letter for n, letters in free.items() if (letter := _paired(found[n], letters))}
     free = {n: () if n in paired else letters for n, letters in free.items()}
     lefts = {n: key for n in free if (key := _left(found[n], known.indices)) is not None}
     lifted: dict[_Key, _Lifted] = {}
@@ -60,13 +60,17 @@ def each(document: Document, found: list[Said], known: Known) -> Iterator[Said]:
         if key in lifted and found[n].formula.section == lifted[key].section and not (
                 {*lifted[key].letters} <= {*left_out(found[n], known.indices)}):
             del lifted[key]
+    plain = {(found[n].formula.section, key) for n, key in lefts.items()}
     for n, x in enumerate(found):
+        here = {key: one for key, one in lifted.items() if one.section == x.formula.section
+                or (x.formula.section, key) not in plain} if lifted else lifted
         if n in paired:
             yield replace(x, statement=None, problem=BadDeclaration(
                 f"is `{paired[n]}` summed, as a pair, or is it one equation for each, as the words say?", x.span,
                 helps=(Help(f"write `\\sum_{paired[n]}`, or `{paired[n]}` on the left"),)))
         else:
-            yield _with(x, lifted, free.get(n, ()), known.indices) if lifted and (n in free or x.sides or x.fact == SHAPE) else x
+            reads = here and (n in free or x.sides or x.fact == SHAPE)
+            yield _with(x, here, free.get(n, ()), known.indices) if reads else x
 
 
 def counted(document: Document, formula: Formula) -> frozenset[str]:
@@ -86,7 +90,7 @@ def counted(document: Document, formula: Formula) -> frozenset[str]:
 
 
 def left_out(said: Said, letters: Set[str]) -> tuple[str, ...]:
-    """The letters in the scripts of names on a right side that no big operator binds, and that the left does not have."""
+    """The letters in the scripts of names on a right side that no big operator binds and the left does not have."""
     body = said.statement.clauses[0].body if said.statement is not None else None
     if not isinstance(body, s.Relation):
         return ()
@@ -129,8 +133,6 @@ def _with(said: Said, lifted: dict[_Key, _Lifted], own: tuple[str, ...], indices
     """
     left = _left(said, indices)
     one = lifted.get(left) if left is not None and not said.sides else None
-    if one is not None and one.section != said.formula.section:
-        return said
     if said.fact and (one is None or said.statement is None):
         return said
     mine = {*own, *(one.letters if one is not None else ())}

@@ -44,8 +44,8 @@ _SAYS = re.compile(r"=|←|≔|≡|≜|∈|\\equiv|\\triangleq|\\leftarrow|\\get
 def said(document: Document, functions: frozenset[str], indices: Iterable[str],
          tensors: Iterable[str] = (), beside: Iterable[str] = (), declared: Container[str] = ()) -> tuple[Said, ...]:
     """Every equation in the order of the file. `functions` are names that a macro may spell, `indices` and `tensors`
-    the declared ones, `beside` those indices that the lines beside the text declare, and `declared` the symbols of which
-    these say a shape.
+    the declared ones, `beside` those indices that the lines beside the text declare, and `declared` the symbols that
+    these give a shape.
     """
     known = Known(frozenset(indices), sizes(document), frozenset(tensors), dict(before(document)), shaped(document))
     document = replace(document, macros=standard(document.macros))

@@ -13,8 +13,8 @@ from einc.syntax import tree as s
 
 
 def single(found: list[Said], declared: Container[str] = ()) -> Iterator[Said]:
-    """The equations; which of two values of one name in one section holds is a question, and so are two shapes of a name
-    that lines beside the text do not declare.
+    """The equations; which of two values of one name in one section holds is a question, and so are two shapes of a
+    name that lines beside the text do not declare.
     """
     told: dict[tuple[int, str, str], set[object]] = {}
     for x in found:

@@ -260,7 +260,8 @@ def _within(index: Index, low: Term, high: Term, span: Span) -> None:
     over = index.set
     first, last = const(over.start), Size(over.extent + number(over.start - 1))
     before = proves(TRUE, Apply("lt", (low, first)))
-    if before or proves(TRUE, Apply("lt", (last, high))):
+    top = Size(high.index.set.extent + number(high.index.set.start - 1)) if isinstance(high, Position) else high
+    if before or proves(TRUE, Apply("lt", (last, top))):
         end = f"begins at {over.start}" if before else f"ends at {over.extent + number(over.start - 1)}"
         zero = Help(f"where counting from 0 is meant, declare it: `index {index} : {over.cls}(0..{over.extent}-1)`")
         raise OutOfRange(f"`{index}` {end}, and the sum goes beyond", span,

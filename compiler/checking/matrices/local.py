@@ -103,7 +103,7 @@ def _letters(line: s.Statement, text: _Text) -> dict[str, str]:
     told: dict[str, set[str]] = {}
     for letter, size in (*_ranges(binders, text), *_placed(body, free, text)):
         told.setdefault(letter, set()).add(size)
-    return {x: next(iter(sizes)) for x, sizes in told.items() if len(sizes) == 1 and x in free
+    return {x: next(iter(sizes)) for x, sizes in told.items() if len(sizes) == 1 and x in free and sizes <= text.sizes
             and text.known.letters.get(x) != next(iter(sizes))}
 
 
@@ -114,11 +114,13 @@ def _single(word: s.Word) -> Iterator[str]:
 
 
 def _ranges(binders: Iterable[s.Scripted], text: _Text) -> Iterator[tuple[str, str]]:
-    """The size that the letter of `Σ_{j=1}^{N}` counts, N or that of the letter N."""
+    """The size that the letter of `Σ_{j=1}^{N}` counts, N or that of the letter N; of `Σ_{j=1}^{N+1}` it is another."""
     for binder in binders:
         upper = next((k.content for k in binder.scripts if k.kind == "upper"), None)
         end = upper.items[0] if isinstance(upper, s.Group) and len(upper.items) == 1 else upper
         size = None if end is None else size_name(end)
+        if isinstance(end, s.Sum):
+            yield from ((x, "".join(end.span.text.split())) for x in bound(binder))
         size = text.known.letters.get(size, size) if size is not None else None
         yield from ((x, size) for x in bound(binder) if size is not None and size in text.sizes)
 

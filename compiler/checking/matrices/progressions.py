@@ -11,6 +11,7 @@ from typing import Any
 from einc.checking.declarations.names import size_name
 from einc.checking.declarations.sets import extent_of
 from einc.checking.matrices.shapes import alike, is_name, quotient
+from einc.checking.matrices.unrolled import rolled
 from einc.errors.report import Problem, Span
 from einc.ir.indices import Extent, number
 from einc.syntax import tree as s
@@ -33,12 +34,19 @@ class Listing:
 
 
 def listed(before: Sequence[Any], behind: Sequence[Any], letter: str, starts: Mapping[str, int]) -> Listing | None:
-    """The listing of what stands next to dots, with as many terms as one can hold; None where there is none."""
+    """The listing of what stands next to dots, with as many terms as one can hold; None where there is none. Where the
+    terms behind the dots have sums, those before them may write these out.
+    """
     for after in range(len(behind), 0, -1):
         for at in range(len(before)):
             found = counting((*before[at:], *behind[:after]), letter, starts, after)
             if found is not None:
                 return Listing(*found, len(before) - at, after)
+    for at in range(len(before)):
+        sums = rolled(before[at:], behind[0]) if behind else None
+        whole = None if sums is None else listed(sums, behind, letter, starts)
+        if whole is not None and whole.before == len(before) - at:
+            return whole
     return None
 
 
