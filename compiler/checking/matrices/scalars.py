@@ -15,6 +15,7 @@ from einc.errors.report import Span
 from einc.syntax import tree as s
 
 _CONSTANTS = ("e", "π")
+_COMPARED = ("<", "<=", ">", ">=", "=", "!=")  # in the conditions of cases
 _SPELLED = re.compile(r"(?<![A-Za-z\\\\])[A-Za-z]+")
 
 
@@ -112,7 +113,9 @@ def _numeric(line: s.Statement, functions: Container[str], shaped: Collection[st
 
 
 def _number(node: s.Expression, mine: Container[str], functions: Container[str]) -> bool:
-    """Whether a part of an expression is of numbers: one of `mine`, a function, a number, or computed of such."""
+    """Whether a part of an expression is of numbers: one of `mine`, a function, a number, computed of such, or a
+    comparison of such.
+    """
     match node:
         case s.Word(text):
             return text in mine or text in functions or text in _CONSTANTS
@@ -121,7 +124,9 @@ def _number(node: s.Expression, mine: Container[str], functions: Container[str])
             return powers and isinstance(base, s.Word | s.Group | s.Number)
         case s.Product(_, operators):
             return all(o in ("", "*", "/") for o in operators)
-        case s.Number() | s.Infinity() | s.Sum() | s.Fraction() | s.Root():
+        case s.Relation(_, operators):
+            return all(o in _COMPARED for o in operators)
+        case s.Number() | s.Infinity() | s.Sum() | s.Fraction() | s.Root() | s.Logic():
             return True
         case s.Group(open_):
             return open_ in "([{"
