@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -214,12 +215,34 @@ def _plain(node: s.Expression) -> Iterator[s.Word]:
 
 
 def _indexed(lines: Iterable[s.Statement]) -> Iterator[tuple[Name, bool]]:
-    """The names that lines of index notation declare or define."""
+    """The names that lines of index notation declare or define; a name that is computed of numbers alone is one, where
+    no line gives it a shape.
+    """
+    lines = tuple(lines)
+    shaped = {found[0] for line in lines if line.keyword in ("matrix", "vector") for c in line.clauses
+              if (found := head(c.body)) is not None}
     for line in lines:
         if line.keyword in ("input", "weight", "output", "dim", ""):
             for clause in line.clauses:
                 left = left_of(clause.body)
                 found = head(left)
-                if found is not None and (line.keyword not in ("", "output") or found[1] or found[0].labels):
+                if found is not None and (line.keyword not in ("", "output") or found[1] or found[0].labels
+                                          or (found[0] not in shaped and _of_numbers(clause.body))):
                     yield found[0], bool(found[1])
         yield from _indexed(line.block)
+
+
+def _of_numbers(node: s.Expression) -> bool:
+    """Whether an equation says that a small letter is a number that is written out: `γ = 0.5`, `c = 1 - 2^{-5}`. What
+    is in bold, a capital or 0 may be a matrix.
+    """
+    if not isinstance(node, s.Relation) or node.operators != ("=",) or isinstance(node.operands[1], s.Number) and (
+            not node.operands[1].text.strip("0.")):
+        return False
+    name = node.operands[0].span.text
+    if name[:1].isupper() or re.match(r"\\(?:math|bold|bm|[A-Z])", name):
+        return False
+    inner = tuple(parts(node.operands[1]))
+    return all(isinstance(x, s.Number | s.Sum | s.Product | s.Fraction | s.Root) or (
+        isinstance(x, s.Scripted) and not isinstance(x.base, s.Word)) or (
+        isinstance(x, s.Group) and x.open in "({") for x in inner)
