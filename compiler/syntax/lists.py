@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from einc.ir.primitives import PRIMITIVES
 from einc.syntax import tree as s
+from einc.syntax.spelling import is_fold
 
 Cells = tuple[tuple[s.Expression | None, ...], ...]
 
@@ -32,3 +34,18 @@ def with_signs(items: tuple[Any, ...], plain: str) -> tuple[tuple[s.Expression, 
     places = [n for n, item in enumerate(items) if not isinstance(item, str)]
     signs = (str(items[n - 1]) if n and isinstance(items[n - 1], str) else plain for n in places)
     return tuple(items[n] for n in places), tuple(signs)
+
+
+def taken(node: s.Product) -> s.Product:
+    """The product, in which a function before a big operator is of all that this takes: `log Σ_s a_s` is `log(Σ_s a_s)`.
+    Where a quotient or a sign of a product stands behind it, nothing says where the function ends.
+    """
+    for at, (name, after) in enumerate(zip(node.factors, node.factors[1:], strict=False)):
+        called = isinstance(name, s.Word) and not is_fold(name.text) and name.text in PRIMITIVES
+        binder = isinstance(after, s.Scripted) and isinstance(after.base, s.Word) and is_fold(after.base.text)
+        if called and binder and PRIMITIVES[name.text].callable and not any(node.operators[at + 1 :]):
+            rest = node.factors[at + 1 :]
+            span = rest[0].span.to(rest[-1].span)
+            given = s.Group("(", ")", (s.Product(rest, ("",) * len(rest), span),), span)
+            return s.Product((*node.factors[: at + 1], given), node.operators[: at + 2], node.span)
+    return node

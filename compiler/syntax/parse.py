@@ -20,7 +20,7 @@ from einc.syntax import tables
 from einc.syntax import tree as s
 from einc.syntax.brackets import Word
 from einc.syntax.lines import Line, formula, headed, lines
-from einc.syntax.lists import with_signs, written
+from einc.syntax.lists import taken, with_signs, written
 from einc.syntax.macros import NONE, Macros
 from einc.syntax.spelling import KEYWORDS
 from einc.syntax.texts import MAX_CHARACTERS, too_large
@@ -147,7 +147,7 @@ class _Build(Transformer[Token, Any]):
 
     def multiply(self, *items: Any) -> s.Expression:
         """The factors of a product with the sign before each, which is empty where they stand side by side."""
-        return self._lone(items) if len(items) == 1 else s.Product(*with_signs(items, ""), self._span(*items))
+        return self._lone(items) if len(items) == 1 else taken(s.Product(*with_signs(items, ""), self._span(*items)))
 
     def add(self, *items: Any) -> s.Expression:
         """The terms of a sum with the sign before each; one term after a plus is that term."""
