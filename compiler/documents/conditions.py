@@ -27,6 +27,13 @@ _SIGNED = r"(?:not )?(?:positive|negative|zero|large|small|true|false|non-?negat
 _TO = r"(?: (?!we\b|one\b|it\b|is\b|are\b|use\b)[\w-]+){0,5}[:,]?"  # a few words up to the formula, and no new clause
 _PHASE = (r"\b(?:during|at|in) (?:the )?(?:training|inference|evaluation|test|testing|validation|decoding)"
           r"(?: (?:time|phase|stage|mode))?")
+# Two places compared in words: "$s$ is at most $t$", "$s$ precedes $t$".
+_PLACED = (r"(?:(?:is|are|lies?|comes?) (?:not )?(?:strictly )?(?:at (?:most|least)|no (?:more|less|larger|smaller)"
+           r"|no (?:greater|later|earlier)|smaller|larger|less|greater|bigger|earlier|later|before|after|behind|equal"
+           r"|even|odd|in the (?:past|future))|precedes?|follows?|exceeds?|(?:does|do) not (?:exceed|precede|follow)"
+           r"|equals?)\b")
+_PAST = (r"(?:past|previous|earlier|future|later|preceding|following|visible|valid|allowed) (?:\w+ )?"
+         r"(?:<other>|positions|tokens|steps)")
 _BAD = (r"(?:bad|wrong|incorrect|false|not (?:true|correct|right|valid|possible|used)|never (?:true|used)|mistaken"
         r"|unstable|impossible|invalid|inadequate|untrue)\b")
 _NOT = r"\b(?:does|do|did|can|could|would|will) ?(?:not|n't|never) (?:hold|work|apply|exist|converge|suffice)\b"
@@ -51,6 +58,12 @@ TABLE = (
     Words(rf"\bfor (?:all |any |every )?{_VALUES}", rf"^\W*for (?:all |any |every )?{_VALUES}", cases=True),
     Words(rf"{_IF} (?:[\w-]+ ){{0,3}}(?:{_ANY} )?(?:is|are) {_SIGNED}",
           rf"^\W*{_IF} (?:{_ANY}|\w+) (?:is|are) {_SIGNED}", cases=True),
+    Words(rf"(?:{_IF}|\bwhere) (?:that )?(?:<other>|\w+) {_PLACED}",
+          rf"^\W*(?:{_IF}|where|but only if|only if) (?:that )?(?:<other>|\w+) {_PLACED}", cases=True),
+    Words(rf"\bfor (?:all |any |every |each )?(?:the )?{_PAST}",
+          rf"^\W*for (?:all |any |every |each )?(?:the )?{_PAST}"),
+    Words("", r"^\W*(?:(?:for|if|when|whenever|where) (?:all |any |every )?<places>)?[\s,;]*(?:and|or|but)?"
+          r"(?: is| it is| set to)?[\s,]*(?:<other>|<numbers>|zero|one|nothing|\w+) (?:otherwise|elsewhere|else)\b"),
     Words(r"\b(?:otherwise|or else|in (?:all )?other cases|in the other case)\b[,:]?(?: we \w+)?[:,]? ?$",
           r"^\W*(?:otherwise|or else|in (?:all )?other cases)\b"),
     Words(rf"{_PHASE},?(?: we \w+| the [\w-]+(?: \w+)? (?:is|are))?[:,]? ?$",

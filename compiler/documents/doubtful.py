@@ -4,14 +4,20 @@ O or a gradient, `V[2]` twice V or an entry.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Iterable
 
 from einc.checking.declarations.names import head, size_name
+from einc.checking.declarations.raised import exponent
 from einc.checking.matrices.factors import binds
 from einc.checking.matrices.shapes import parts
+from einc.documents.document import Document
+from einc.documents.said import Said
 from einc.errors.problems import OpenReading
 from einc.errors.report import Help, Problem
 from einc.syntax import tree as s
+
+_TENSOR_E = re.compile(r"(?<![A-Za-z\\])e\s*_|\\(?:mathbf|boldsymbol|bm)\s*(?:\{\s*e\s*\}|e)\s*_")
 
 
 def doubtful(lines: Iterable[s.Statement], sizes: Container[str], functions: Container[str]) -> Problem | None:
@@ -20,6 +26,21 @@ def doubtful(lines: Iterable[s.Statement], sizes: Container[str], functions: Con
     return next((found for product in products for n in range(len(product.factors) - 1)
                  for find in (_quotient, _differential, _subscript, _digits)
                  if product.operators[n + 1] == "" and (found := find(product, n, sizes, functions)) is not None), None)
+
+
+def exponential(document: Document, said: Said, letters: Container[str]) -> Problem | None:
+    """The question of `e^t` or `e^2` in a section with a tensor `e_t`: an exponential, or the tensor at a place."""
+    lines = said.sides or (() if said.statement is None else (said.statement,))
+    nodes = [x for line in lines for c in line.clauses for x in parts(c.body)]
+    raised = [x for x in nodes if isinstance(x, s.Scripted) and isinstance(x.base, s.Word) and x.base.text == "e"
+              and [k.kind for k in x.scripts] == ["upper"] and (above := exponent(x.scripts[0])) is not None
+              and (isinstance(above, s.Number) or (isinstance(above, s.Word) and above.text in letters))]
+    own = (x.span.text for x in document.formulas if x.section == said.formula.section) if raised else ()
+    if not any(map(_TENSOR_E.search, own)):
+        return None
+    text = raised[0].span.text
+    return OpenReading(f"is `{text}` an exponential, or the tensor `e` of the text at a place?", raised[0].span, helps=(
+        Help(f"write `\\exp({text.partition('^')[2].strip('{}')})` for the exponential"),))
 
 
 def _quotient(product: s.Product, n: int, sizes: Container[str], functions: Container[str]) -> Problem | None:

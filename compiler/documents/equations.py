@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from einc.checking.declarations.names import head, index_name, left_of
@@ -14,17 +14,20 @@ from einc.documents.abbreviations import spelled_out
 from einc.documents.apart import before, begun, closed, columns, left
 from einc.documents.apart import parts as parts_of
 from einc.documents.becoming import becoming
+from einc.documents.begins import starting
 from einc.documents.blocks import updates
 from einc.documents.braces import braces
 from einc.documents.conditions import cases, limited
 from einc.documents.document import Document, Formula
-from einc.documents.doubtful import doubtful
+from einc.documents.domains import within
+from einc.documents.doubtful import doubtful, exponential
 from einc.documents.each import each
 from einc.documents.facts import bare, fact, shaped, sizes
 from einc.documents.families import members, named
 from einc.documents.pieces import merged
 from einc.documents.rows import FACT, rows
 from einc.documents.said import Known, Said, left_text, neighbours, ranged
+from einc.documents.spoken import conditioned
 from einc.documents.twice import single
 from einc.documents.unnamed import again, ahead, defines, identity, is_function, nothing, numbered, of_function, value
 from einc.documents.worded import worded
@@ -42,18 +45,21 @@ _EQUALS = ("=", ":=", "<-")
 _SAYS = re.compile(r"=|←|≔|≡|≜|∈|\\equiv|\\triangleq|\\leftarrow|\\gets|\\coloneqq|\\in(?![A-Za-z])")
 
 def said(document: Document, functions: frozenset[str], indices: Iterable[str],
-         tensors: Iterable[str] = (), beside: Iterable[str] = (), declared: Container[str] = ()) -> tuple[Said, ...]:
+         tensors: Iterable[str] = (), beside: Mapping[str, int] | None = None,
+         declared: Container[str] = ()) -> tuple[Said, ...]:
     """Every equation in the order of the file. `functions` are names that a macro may spell, `indices` and `tensors`
-    the declared ones, `beside` those indices that the lines beside the text declare, and `declared` the symbols that
-    these give a shape.
+    the declared ones, `beside` those indices that the lines beside the text declare, with where they begin to count,
+    and `declared` the symbols that these give a shape.
     """
     known = Known(frozenset(indices), sizes(document), frozenset(tensors), dict(before(document)), shaped(document))
     document = replace(document, macros=standard(document.macros))
     found = [x for formula in document.formulas for x in _formula(document, formula, functions, known)]
+    beside = beside or {}
     found = list(becoming(document, found, {*beside}, lambda text, x: _formula(text, x, functions, known)))
     called = functions | PRIMITIVES.keys() | set(filter(None, map(defines, found)))
     in_cases = [x for x in found if cases(document, x, known)]
     found = [x if x.formula.code else _settled(document, x, known, called) for x in found]
+    found = [*starting([*within(document, found, known, lambda x: _alone(document, x, functions))], beside)]
     found = [*each(document, [*found, *_words(document, found, functions)], known)]
     states = {(x.formula.section, left_text(x)) for x in found if x.statement is not None and updates(x.statement)}
     states |= {(x.formula.section, left_text(x)) for x in found for y in found
@@ -66,7 +72,8 @@ def said(document: Document, functions: frozenset[str], indices: Iterable[str],
 def _settled(document: Document, found: Said, known: Known, functions: Container[str]) -> Said:
     """An equation, with the question that its writing or the words beside it leave open where they leave one."""
     lines = found.sides or (() if found.statement is None else (found.statement,))
-    problem = doubtful(lines, known.sizes, functions) or limited(document, found, known)
+    problem = (doubtful(lines, known.sizes, functions) or limited(document, found, known)
+               or exponential(document, found, known.indices))
     return found if problem is None else replace(found, statement=None, sides=(), fact="", problem=problem)
 
 
@@ -201,7 +208,13 @@ def _read(document: Document, formula: Formula, functions: frozenset[str]) -> tu
     report, within = Report(), (formula.span.start, formula.span.end)
     holes = tuple(x for x in formula.holes if within[0] <= x[0] < within[1])
     found = parse_formula(document.source, report, functions, within, holes, document.macros)
-    return [_spelled(line, functions | PRIMITIVES.keys()) for line in found], report
+    return [conditioned(_spelled(line, functions | PRIMITIVES.keys())) for line in found], report
+
+
+def _alone(document: Document, formula: Formula, functions: frozenset[str]) -> s.Expression | None:
+    """The one expression that a formula in a line of text is; None for another."""
+    found, report = _read(document, formula, functions)
+    return found[0].clauses[0].body if not report.errors and len(found) == 1 == len(found[0].clauses) else None
 
 
 def _spelled(line: s.Statement, functions: frozenset[str]) -> s.Statement:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from einc.checking.declarations.names import head, index_name
+from einc.checking.matrices.shapes import parts
 from einc.documents.algorithms import placed
 from einc.documents.document import Document
 from einc.documents.entrywise import settled
@@ -20,6 +22,7 @@ from einc.driver.sources import DISK, Sources
 from einc.errors.problems import Damaged, NoSuchSection, NotTaken
 from einc.errors.report import Help, Problem, Report, Source, Span
 from einc.ir.programs import TypedProgram
+from einc.syntax import tree as s
 from einc.syntax.parse import parse_part
 from einc.syntax.spelling import SHAPED
 from einc.syntax.texts import MAX_STATEMENTS, too_many
@@ -71,7 +74,7 @@ def paper(source: Source, report: Report, side: Source | None = None, sources: S
     known = functions() | {n for line in lines if line.keyword == "def" for n in [defined(line)] if n}
     # What the text itself declares is known before a comma is read as an equation or as a condition.
     first = said(document, known, ())
-    stated = {n for n in declared if n is not None}
+    stated = dict(_lows(lines))
     declared |= {index_name(x) for found in first for x in found.indices}
     shown = {named(c.span.text) for line in walk_lines(lines) if line.keyword in SHAPED for c in line.clauses}
     tensors = {name[0].base for line in walk_lines(lines) if line.keyword in ("input", "weight", *SHAPED)
@@ -79,6 +82,16 @@ def paper(source: Source, report: Report, side: Source | None = None, sources: S
     equations = settled(said(document, known, {n for n in declared if n is not None}, tensors, stated, shown))
     return Paper(document, equations, lines, frozenset().union(*(tree.lost for tree in trees)),
                  tuple(plan for tree in trees for plan in tree.plans), known)
+
+
+def _lows(lines: tuple[s.Statement, ...]) -> Iterator[tuple[str, int]]:
+    """The letters of index lines, with where they begin to count."""
+    for line in (x for x in walk_lines(lines) if x.keyword == "index" and x.tail):
+        for at, clause in enumerate(line.clauses):
+            tail = line.tail[at if len(line.tail) > 1 and at < len(line.tail) else 0].body
+            low = next((x.low for x in parts(tail) if isinstance(x, s.Range)), None)
+            begins = 1 if low is None else int(low.text) if isinstance(low, s.Number) and low.text.isdigit() else -1
+            yield from ((name, begins) for name in [index_name(clause.body)] if name is not None)
 
 
 def unread(report: Report) -> list[Problem]:

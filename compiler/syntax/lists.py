@@ -37,13 +37,13 @@ def with_signs(items: tuple[Any, ...], plain: str) -> tuple[tuple[s.Expression, 
 
 
 def taken(node: s.Product) -> s.Product:
-    """The product, in which a function before a big operator is of all that this takes: `log Σ_s a_s` is `log(Σ_s a_s)`.
+    """The product, in which a function before a big operator is of all that this takes: `log Σ_s a_s`, `log(Σ_s a_s)`.
     Where a quotient or a sign of a product stands behind it, nothing says where the function ends.
     """
     for at, (name, after) in enumerate(zip(node.factors, node.factors[1:], strict=False)):
-        called = isinstance(name, s.Word) and not is_fold(name.text) and name.text in PRIMITIVES
+        row = PRIMITIVES.get(name.text) if isinstance(name, s.Word) and not is_fold(name.text) else None
         binder = isinstance(after, s.Scripted) and isinstance(after.base, s.Word) and is_fold(after.base.text)
-        if called and binder and PRIMITIVES[name.text].callable and not any(node.operators[at + 1 :]):
+        if row is not None and row.callable and binder and not any(node.operators[at + 1 :]):
             rest = node.factors[at + 1 :]
             span = rest[0].span.to(rest[-1].span)
             given = s.Group("(", ")", (s.Product(rest, ("",) * len(rest), span),), span)

@@ -236,8 +236,9 @@ def _of_numbers(node: s.Expression) -> bool:
     """Whether an equation says that a small letter is a number that is written out: `γ = 0.5`, `c = 1 - 2^{-5}`. What
     is in bold, a capital or 0 may be a matrix.
     """
-    if not isinstance(node, s.Relation) or node.operators != ("=",) or isinstance(node.operands[1], s.Number) and (
-            not node.operands[1].text.strip("0.")):
+    if not isinstance(node, s.Relation) or node.operators != ("=",):
+        return False
+    if isinstance(node.operands[1], s.Number) and not node.operands[1].text.strip("0."):
         return False
     name = node.operands[0].span.text
     if name[:1].isupper() or re.match(r"\\(?:math|bold|bm|[A-Z])", name):
