@@ -28,7 +28,7 @@ def reason(head: str, *displays: str) -> str:
 
 UNREAD = [
     ("u = v^2", "y_t = u x_t"), ("u_{t+1} = v_t", "y_t = u_t x_t"), ("u_{t-1} = v_t", "y_t = u_t x_t"),
-    (r"u_t = v_t \text{ if } t > 1", "y_t = u_t x_t"), ("(u_t, w_t) = v_t", "y_t = u_t x_t"),
+    ("(u_t, w_t) = v_t", "y_t = u_t x_t"),
     ("(u_t, w_t) = v_t", "y_t = w_t x_t"), (r"u_t, w_t = \operatorname{split}(v_t)", "y_t = u_t x_t"),
     (r"u_t, w_t = \operatorname{split}(v_t)", "y_t = w_t x_t"), ("2u_t = v_t", "y_t = u_t x_t"),
     (r"\begin{cases} u_t = v_t \\ w_t = 2 v_t \end{cases}", "y_t = u_t x_t"),

@@ -3,16 +3,22 @@ r"""Facts that proofs use: `U^\top U = I` says what U is, and no value is comput
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from einc.checking.declarations.names import head, left_of
 from einc.checking.matrices.applied import IDENTITY
 from einc.checking.matrices.shapes import TRANSPOSE, plain
+from einc.documents.document import Document, Formula
 from einc.errors.report import Span
 from einc.syntax import tree as s
 
 FACT = "a fact that proofs use"
+_IS = re.compile(r"\s*(?:\$|\\\))\s*(?:be|is)\s+(?:an?\s+)?orthogonal\b(?:\s+(?:matrix|transformation))?"
+                 r"(?=\s*(?:[.,;:]|and\b|then\b|\Z|\n))", re.I)
+_MATRIX = re.compile(r"\borthogonal\s+matrix\s*(?:\$|\\\()\s*\Z", re.I)
+_JOINED = re.compile(r"(?:\$|\\\))\s*(?:,|and)\s*(?:\$|\\\()\s*\Z")  # of several names it may be said of each other
+_LIST = re.compile(r"\s*(?:\$|\\\))\s*(?:,|and)\s*(?:\$|\\\()")
 # Words in a sentence that deny what it says, or limit it.
 _DENIED = re.compile(r"\b(?:not|no|never|neither|nor|unless|without|fails?|violat|only|if|whether|would|approximate"
                      r"|nearly|almost|initial|init|encourag|regulari|penal|loss)|n't\b", re.I)
@@ -33,6 +39,26 @@ def denied(span: Span) -> bool:
     before = re.split(r"\.\s|\n\s*\n", text[max(span.start - 300, 0) : span.start].rstrip(" \t\n$\\[(`"))[-1]
     behind = re.split(r"\.(?:\s|\Z)|\n\s*\n", text[span.end : span.end + 300].lstrip(" \t\n$\\]"))[0]
     return _DENIED.search(before) is not None or _DENIED.search(behind) is not None
+
+
+def said_orthogonal(document: Document, names: Callable[[Span], Iterator[s.Expression]]) -> Iterator[
+        tuple[Formula, s.Statement]]:
+    """Both equations of each matrix that a sentence calls orthogonal: "let $U$ be orthogonal"."""
+    text = document.source.text
+    for formula in (x for x in document.formulas if not x.display):
+        start, end = formula.span.start, formula.span.end
+        said = _IS.match(text, end) or (_MATRIX.search(text, max(start - 60, 0), start) and not _LIST.match(text, end))
+        joined = _JOINED.search(text, max(start - 20, 0), start)
+        for name in names(formula.span) if said and not joined and not denied(formula.span) else ():
+            if head(name) is None or not name.span.text.strip()[-1:]:
+                continue
+            base = name if isinstance(name, s.Scripted) else s.Scripted(name, (), (), name.span)
+            sign = s.Script("upper", s.Word(TRANSPOSE, name.span), "", name.span)
+            turned = replace(base, scripts=(*base.scripts, sign))
+            for pair in ((turned, name), (name, turned)):
+                left = s.Product(pair, ("", ""), name.span)
+                body = s.Relation((left, s.Word("I", name.span)), ("=",), name.span)
+                yield formula, s.Statement("", False, (s.Clause(body, None, name.span),), (), name.span)
 
 
 def both_sides(line: s.Statement, number: int) -> Iterator[s.Statement]:
@@ -60,7 +86,8 @@ def about(line: s.Statement) -> s.Expression:
 def unit(line: s.Statement) -> str:
     """How such an equation writes the identity."""
     body = line.clauses[0].body
-    return body.operands[1].span.text if isinstance(body, s.Relation) else ""
+    right = body.operands[1] if isinstance(body, s.Relation) else None
+    return "I" if isinstance(right, s.Word) else right.span.text if right is not None else ""
 
 
 def _unit(node: s.Expression) -> bool:

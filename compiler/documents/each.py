@@ -5,7 +5,7 @@ an equation for `k_{t i}`.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Set
+from collections.abc import Container, Iterable, Iterator, Set
 from dataclasses import dataclass, replace
 
 from einc.checking.declarations.names import head, left_of
@@ -96,8 +96,15 @@ def left_out(said: Said, letters: Set[str]) -> tuple[str, ...]:
         return ()
     nodes = [x for right in body.operands[1:] for x in parts(right)]
     inner = [k.content for x in nodes if is_name(x) and not binds(x) for k in scripts(x) if k.content is not None]
-    taken = {x for node in nodes if binds(node) for x in bound(node)} | {w.text for w in words((left_of(body),))}
-    return tuple(dict.fromkeys(w.text for w in words(inner) if w.text in letters and w.text not in taken))
+    taken = {x for node in nodes if binds(node) for x in bound(node)} | {*_split(words((left_of(body),)), letters)}
+    return tuple(dict.fromkeys(x for x in _split(words(inner), letters) if x in letters and x not in taken))
+
+
+def _split(found: Iterable[s.Word], letters: Set[str]) -> Iterator[str]:
+    """The words of scripts, those that are letters side by side, `ij`, as these letters."""
+    for word in found:
+        apart = word.text not in letters and not word.quoted and {*word.text} <= letters
+        yield from word.text if apart else (word.text,)
 
 
 def _paired(said: Said, letters: tuple[str, ...]) -> str:
@@ -127,7 +134,7 @@ def _key(node: s.Expression, letters: Container[str]) -> _Key:
     return Symbol.of(node), tuple(x for x in fixed(node, letters) if x not in ("T", TRANSPOSE))
 
 
-def _with(said: Said, lifted: dict[_Key, _Lifted], own: tuple[str, ...], indices: Container[str]) -> Said:
+def _with(said: Said, lifted: dict[_Key, _Lifted], own: tuple[str, ...], indices: Set[str]) -> Said:
     """An equation with the letters that are left out in it; a question where it reads such a name and nothing says of
     which letter.
     """
@@ -153,7 +160,7 @@ def _with(said: Said, lifted: dict[_Key, _Lifted], own: tuple[str, ...], indices
         """The line with its letters."""
         body = statement.clauses[0].body
         if left is not None and isinstance(body, s.Relation):
-            mine.update(w.text for w in words((left_of(body),)))
+            mine.update(_split(words((left_of(body),)), indices))
         return replace(statement, clauses=tuple(replace(c, body=change(c.body)) for c in statement.clauses))
 
     statement = None if said.statement is None else line(said.statement)

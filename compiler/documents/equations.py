@@ -13,6 +13,8 @@ from einc.documents import algorithms, code, listings, multiplied, shapes
 from einc.documents.abbreviations import spelled_out
 from einc.documents.apart import before, begun, closed, columns, left
 from einc.documents.apart import parts as parts_of
+from einc.documents.assumed import FACT as ASSUMED
+from einc.documents.assumed import said_orthogonal
 from einc.documents.becoming import becoming
 from einc.documents.begins import starting
 from einc.documents.blocks import updates
@@ -92,6 +94,7 @@ def _words(document: Document, found: list[Said], functions: frozenset[str]) -> 
              if left_of(line.clauses[0].body).span.text not in computed]
     named += [Said(formula, line.span, line, fact=multiplied.FACT)
               for formula, line in multiplied.multiplied(document, names)]
+    named += [Said(formula, line.span, line, fact=ASSUMED) for formula, line in said_orthogonal(document, names)]
     said = (*braces(document, names), *worded(document, names))
     return named + [Said(formula, line.span, line, fact=shapes.FACT) for formula, line in said]
 

@@ -88,8 +88,27 @@ class Barred:
 
 
 def whole_mask(node: y.Typed, masks: Mapping[Key, Mask]) -> Mask | None:
-    """What the cases of a symbol say where the whole of it stands."""
-    return masks.get(node.symbol.key) if isinstance(node, y.Leaf) and not (node.at or node.stack) else None
+    """What is known of the entries of a symbol where the whole of it stands."""
+    if not isinstance(node, y.Leaf) or node.at:
+        return None
+    found = masks.get(node.symbol.key)
+    return found if found is not None and (found.apart or not node.stack) else None
+
+
+def named(node: y.Typed, masks: Mapping[Key, Mask], sizes: Set[str], row: Letters, column: Letters) -> Mask | None:
+    """What a matrix that an expression defines has at −∞, seen through it, and where a function of lines has points for
+    it; None where nothing is, as far as is known.
+    """
+    if len(row) != 1 or len(column) != 1:
+        return None
+    if isinstance(node, y.Lines) and node.barred and node.indexed and (
+            node.domain is None and node.shape == node.inner.shape):
+        inner, there = Barred(masks, sizes, row, column, column[0], node.span).opened(node.inner)
+        both = there[0] if len(there) == 1 else s.Logic("and", there, node.span) if there else None
+        return None if inner is None or both is None else Mask((row[0], column[0]), both, (), False, True)
+    _, conditions = Barred(masks, sizes, row, column, column[0], node.span).opened(node)
+    barred = tuple(s.Logic("not", (x,), x.span) for x in conditions)
+    return Mask((row[0], column[0]), None, barred, False, True) if barred else None
 
 
 def below(column: Letters, row: Letters, span: Span) -> s.Relation:

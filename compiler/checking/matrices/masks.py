@@ -17,14 +17,15 @@ _OPPOSITE = {"<": ">=", ">": "<=", "<=": ">", ">=": "<", "=": "!=", "!=": "="}
 
 @dataclass(frozen=True)
 class Mask:
-    """The entries of a matrix at two letters: the condition under which they are not 0, those under which they are −∞,
-    and whether they are 0 everywhere else.
+    """The entries of a matrix at two letters: the condition under which they are not 0, None where nothing says so,
+    those under which they are −∞, and whether they are 0 everywhere else. `apart`: it says so for all other letters.
     """
 
     letters: tuple[str, str]
-    support: s.Expression
+    support: s.Expression | None
     barred: tuple[s.Expression, ...]
     nothing: bool
+    apart: bool = False
 
 
 def mask(right: s.Expression, at: tuple[s.Expression | None, ...]) -> Mask | None:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from einc.checking.declarations.names import left_of
 from einc.checking.matrices import typed as y
+from einc.checking.matrices.barred import named
 from einc.checking.matrices.entries import Part, hidden, part
 from einc.checking.matrices.factors import product
 from einc.checking.matrices.known import Known
@@ -222,7 +223,8 @@ class Reader:
         first = [s.Statement("", False, (s.Clause(x, None, x.span),), (), x.span, rank=line.rank)
                  for x in writing.parts]
         last = replace(line, clauses=(replace(clause, body=body), *line.clauses[1:]))
-        return Reading(symbol, (*first, last), (*guessed, *writing.guessed), read=frozenset(writing.read))
+        barred = None if partly or len(symbol.sides) != 2 else named(right, self.masks, writing.sizes, row, column)
+        return Reading(symbol, (*first, last), (*guessed, *writing.guessed), barred, frozenset(writing.read))
 
 
 def _there(letter: str, span: Span) -> s.Expression:

@@ -70,7 +70,7 @@ class Writing:
                 found = self.shown(symbol, stack, at, row, column, span)
                 mask = whole_mask(node, self.masks)
                 self.read.update({symbol.key} & self.masks.keys())
-                if mask is None or mask.barred:
+                if mask is None or mask.barred or mask.support is None:
                     return found
                 there = s.Group("[", "]", (at_letters(mask.support, mask, row, column),), span)
                 return s.Product((s.Number("1", span), there, found), ("", "", ""), span)

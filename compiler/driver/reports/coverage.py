@@ -175,7 +175,8 @@ class _Account:
         verdict, wrong = self._compared(said, named(one, "given"), named(other, "restated"), (one, other))
         match verdict:
             case Proved(how):
-                facts = " and ".join(f"`{x.span.text}`" for x in self.paper.assumed(said.formula.section))
+                facts = " and ".join(dict.fromkeys(
+                    f"`{x.span.text}`" for x in self.paper.assumed(said.formula.section)))
                 more = f", with {facts}" if facts and how.endswith("assumed") else ""
                 return replace(plain, status="fact", reason=f"both sides are proved equal{more}")
             case _ if wrong is not None:
