@@ -125,7 +125,7 @@ def _found(document: Document, said: Said, known: Known) -> tuple[Words, str] | 
     kinds = {"", *(("function",) if said.statement is not None and is_function(said.statement) else ()),
              *(() if said.formula.display else ("line",))}
     letters = known.indices | known.sizes | {x for m in _SCRIPT.finditer(span.text) for x in re.findall(
-        r"\\[A-Za-z]+|[A-Za-z]", m[1] or m[2])}
+        r"\\[A-Za-z]+|[A-Za-z]", m[1] or m[2] or "")}
     before = _before(_masked(document, max(span.start - REACH, 0), span.start, letters))
     end = min(span.end + REACH, len(text))
     behind = _behind(_masked(document, span.end, end, letters), span.text, _inside(said))

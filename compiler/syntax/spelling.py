@@ -86,6 +86,8 @@ FOREIGN = {
     "longrightarrow": "an arrow, not an equation", "mapsto": "an arrow, not an equation",
     "downarrow": "an arrow in a name: a label is a word", "uparrow": "an arrow in a name: a label is a word",
     "otimes": "a product without indices: write both factors with theirs",
+    **dict.fromkeys(("|", "lVert", "rVert", "Vert"), "a norm: the length of a vector `q` of size d is written as "
+                    "`\\sqrt{\\sum_{i=1}^d (q_i)^2}`"),
     "mathbb": "a set such as ℝ: shapes stand in declarations", "hline": "a table",
 }
 

@@ -78,8 +78,10 @@ def _one_reading(context: Context, stem: Name, scripts: tuple[s.Script, ...], no
     text = stem.base
     if _BOLD.match(word.span.text) or _head_of(node.span.text) in context.scope.foreign.shaped:
         why = "is in bold, as vectors and matrices are" if _BOLD.match(word.span.text) else "has a shape in the text"
+        below, sign, power = node.span.text.rpartition("^")
+        raised = (Help(f"for a power write `({below})^{power}`"),) if sign and power.strip("{ }").isdigit() else ()
         raise Undeclared(f"`{node.span.text}` {why}, and no index says what its entries are", node.span, helps=(
-            Help("declare it in a side file: `matrix NAME : ROWS × COLUMNS`, `vector NAME : SIZE`"),))
+            *raised, Help("declare it in a side file: `matrix NAME : ROWS × COLUMNS`, `vector NAME : SIZE`"),))
     if isinstance(word, s.Word) and not word.quoted and len(text) > 1 and text.isascii():
         raise Undeclared(f"`{text}` is letters side by side, and nothing declares a tensor of that name", node.span,
                          helps=(Help(f"for a product write spaces between them: `{' '.join(text)}`"),
@@ -103,9 +105,12 @@ def _raised(context: Context, stem: Name, reading: tuple[Item, ...], node: s.Exp
     above = next((i for i in reading if i.level == "upper" and _power(context, stem, i)), None)
     if above is not None:
         message = f"`{above.span.text}` above `{node.span.text}` is a power, or a part of the name, and nothing tells"
+        below, _, power = node.span.text.rpartition("^")
+        raised, label = (f"({below}){'^'}{power}", f"{below}^{{\\text{{{above.span.text}}}}}") if below else (
+            "(x_t)^2", "x_t^{\\text{2}}")
         raise Undeclared(message, above.span, helps=(
-            Help("if it is a power, declare what is raised in a side file, or write it in parentheses: `(x_t)^2`"),
-            Help("if it is none, declare the tensor under this name, or write a label as text: `x_t^{\\text{2}}`")))
+            Help(f"if it is a power, declare what is raised in a side file, or write it in parentheses: `{raised}`"),
+            Help(f"if it is none, declare the tensor under this name, or write a label as text: `{label}`")))
 
 
 def _power(context: Context, stem: Name, item: Item) -> bool:
