@@ -40,16 +40,17 @@ class Client:
         self.client = made.LanguageClient("test", "1")
         self.told: asyncio.Queue[Any] = asyncio.Queue()
         self.shown: list[str] = []
-        self.client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)(self.keep)
+
+        def keep(found: Any) -> None:
+            self.told.put_nowait(found)
+
+        self.client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)(keep)
 
         def show(asked: Any) -> Any:
             self.shown.append(Path(asked.uri.removeprefix("file://")).read_text(encoding="utf-8"))
             return types.ShowDocumentResult(True)
 
         self.client.feature(types.WINDOW_SHOW_DOCUMENT)(show)
-
-    def keep(self, found: Any) -> None:
-        self.told.put_nowait(found)
 
     async def start(self) -> Any:
         await self.client.start_io(sys.executable, "-m", "einc", "lsp")

@@ -41,6 +41,7 @@ LIBRARIES = {
     "triton": ("backends/",),
     "tokenizers": ("compiler/driver/commands/prompts.py",),
     "transformers": ("compiler/driver/integrations/transformers.py",),
+    "pygments": ("compiler/driver/highlight.py",),
     "pygls": ("compiler/driver/integrations/language_server.py", "compiler/driver/integrations/protocol.py"),
     "lsprotocol": ("compiler/driver/integrations/language_server.py", "compiler/driver/integrations/protocol.py"),
 }
