@@ -72,6 +72,9 @@ def test_the_wheel_holds_every_file_of_the_rooms(wheel: zipfile.ZipFile) -> None
               for pattern in ("*.py", "*.ein", "*.lark", "py.typed") for file in (ROOT / room).rglob(pattern)}
     assert sorted(wanted - set(wheel.namelist())) == [], "pyproject.toml lists the packages by hand"
     assert len(wanted) > 20
+    pages = {f"einc/{path}" for path in ("documents/page.css", "driver/playground/page.css",
+                                         "driver/playground/page.html", "driver/playground/page.js")}
+    assert pages - set(wheel.namelist()) == set()
     assert "einc/grammar/README.md" in wheel.namelist(), "the reference that errors cite comes with the package"
 
 

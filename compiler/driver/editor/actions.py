@@ -84,11 +84,13 @@ def kernel(text: Text, backend: str = "torch") -> str:
 
 def derivation(text: Text) -> str:
     """The recurrence that was found for each pass of a spec."""
-    def derived(program: TypedProgram) -> str:
-        found = [as_text(item) for _, items in by_piece(pipeline.normal(program)) for item in items]
-        return "\n".join(found) or "# no pass of the plan carries a value from one block to the next\n"
-
     return _told(text, derived)
+
+
+def derived(program: TypedProgram) -> str:
+    """The same of a program."""
+    found = [as_text(item) for _, items in by_piece(pipeline.normal(program)) for item in items]
+    return "\n".join(found) or "# no pass of the plan carries a value from one block to the next\n"
 
 
 def _told(text: Text, make: Callable[[TypedProgram], str]) -> str:
