@@ -24,8 +24,12 @@ SOUND = "index t, s : time(T)  # 😀\ninput x_s\noutput y_t = Σ_{s ≤ t} x_s\
 WRONG = SOUND.replace("} x_s", "} (x_s")
 
 
-def test_without_the_library_the_command_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "find_spec", lambda _: None)
+@pytest.mark.parametrize("name", ["pygls", "pygls.lsp", "lsprotocol"])
+def test_without_the_library_the_command_says_how_to_get_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(_: str) -> Any:
+        raise ModuleNotFoundError(name=name)
+
+    monkeypatch.setattr(command, "import_module", missing)
     done = CliRunner().invoke(main, ["lsp"])
     assert done.exit_code == 1 and "pip install 'einc[editor]'" in done.output
 
@@ -76,7 +80,7 @@ class Client:
         identifier = self.lsp.VersionedTextDocumentIdentifier(version, self.uri(name))
         self.client.text_document_did_change(self.lsp.DidChangeTextDocumentParams(identifier, [change]))
 
-    async def marks(self, name: str, version: int) -> list[str]:
+    async def marks(self, name: str, version: int | None) -> list[str]:
         """The codes of what is wrong with a version of a file."""
         while True:
             found = await self.told.get()
@@ -158,6 +162,9 @@ def test_open_files_stand_before_the_disk_and_old_questions_are_dropped(tmp_path
         assert await client.marks("low.ein", 31) == []
         told = await client.client.text_document_hover_async(client.place("HoverParams", "low.ein", 2, 7))
         assert "(T)" in told.contents.value
+        closed = client.lsp.TextDocumentIdentifier(client.uri("low.ein"))
+        client.client.text_document_did_close(client.lsp.DidCloseTextDocumentParams(closed))
+        assert await client.marks("low.ein", None) == [] and "E0201" in await client.marks("top.ein", 1)
 
     session(tmp_path, talk)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -237,6 +238,21 @@ def test_a_process_loads_no_framework() -> None:
     loaded = set(done.stdout.split("\n")[-2].split())
     assert loaded & {"torch", "triton", "transformers", "sympy"} == set()
     assert not any(name.startswith("einc.emitted") for name in loaded) and NAME == "<text>"
+
+
+def test_the_command_says_where_the_page_is_and_ends_quietly() -> None:
+    command = [sys.executable, "-m", "einc", "playground", "--no-open"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        address = process.stderr.readline().strip()
+        found = re.fullmatch(r"http://(127\.0\.0\.1:\d+)/[\w-]{32}/", address)
+        assert found is not None
+        connection = HTTPConnection(found[1], timeout=30)
+        connection.request("GET", address.partition(found[1])[2])
+        assert connection.getresponse().status == 200
+        process.send_signal(signal.SIGINT)
+        out, error = process.communicate(timeout=60)
+        assert (process.returncode, out) == (0, "") and "Traceback" not in error
 
 
 # the page

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.util import find_spec
 
 import click
 
@@ -20,6 +19,11 @@ def command(*, stdio: bool) -> None:
 
     Editors start it by themselves: grammar/editors has what they need.
     """
-    if find_spec("pygls") is None:
-        raise failure("`einc lsp` needs pygls, which is not installed", "pip install 'einc[editor]'")
-    import_module(SERVER).serve()
+    try:
+        serve = import_module(SERVER).serve
+    except ImportError as error:
+        if str(error.name).partition(".")[0] not in ("pygls", "lsprotocol"):
+            raise
+        raise failure("`einc lsp` needs pygls from version 2 on, which is not installed",
+                      "pip install 'einc[editor]'") from None
+    serve()

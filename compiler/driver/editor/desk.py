@@ -65,7 +65,7 @@ class Desk:
 
     def text(self, path: str) -> Text:
         """An open text with the others as they are now; one that is not open is that of the disk."""
-        if path not in self.known:
+        if path not in self.known or path not in self.open:
             sources = Asked(dict(self.open))
             found = sources.read(path)
             self.known[path] = Text(found if isinstance(found, Source) else Source(path, plain("")), sources)

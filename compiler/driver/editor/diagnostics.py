@@ -10,7 +10,6 @@ from typing import Literal
 from einc.driver.editor.positions import START, Position, Range, range_of
 from einc.driver.editor.text import Text, path_of
 from einc.errors.report import Problem, Span
-from einc.ir.programs import TypedProgram
 
 
 @dataclass(frozen=True)
@@ -77,9 +76,3 @@ def _user(text: Text, span: Span) -> Range:
     named = (x.span for part in text.parts for x in part.names
              if x.symbol.kind == "spec" and PurePath(x.symbol.text).name == stem)
     return next((here for x in named if (here := text.range(x)) is not None), START)
-
-
-def summary(text: Text) -> str:
-    """What a text without errors is, in a few words."""
-    program: TypedProgram | None = text.program
-    return "" if program is None else f"{program.name}: {len(program.equations)} equations"
