@@ -108,6 +108,8 @@ def test_every_name_of_a_spec_is_known() -> None:
         found = Text(DISK.read(file), DISK)  # type: ignore[arg-type]
         part = found.parts[0]
         assert part.work is not None
+        if any(line.keyword == "section" for line in part.tree.statements):
+            continue  # the lines of a side file speak of a paper
         labels = {x for some in part.work.scope.stems.labels.values() for x in some} | {"all", "int"}
         lines = tuple(x for x in part.tree.statements if x.keyword not in ("section", "claim"))
         places_ = {n for x in part.names for n in range(x.span.start, x.span.end)}
@@ -225,13 +227,13 @@ def test_hints_of_sums_are_those_of_the_program(file: Path) -> None:
 def test_definition_leads_through_used_specs_and_the_prelude() -> None:
     of = text('use "alibi"\noutput z_t^f = A_t^f softcap(1, 2)\n')
     found = places.definition(of, at(of, "A_t"))
-    assert found is not None and found.path == str(ROOT / "specs/attention.ein")
+    assert found is not None and Path(found.path).resolve() == (ROOT / "specs/attention.ein").resolve()
     assert (ROOT / "specs/attention.ein").read_text(encoding="utf-8").split("\n")[found.range.start.line].startswith(
         "output A_t^f")
     found = places.definition(of, at(of, "alibi"))
-    assert found is not None and found.path == str(ROOT / "specs/alibi.ein")
+    assert found is not None and Path(found.path).resolve() == (ROOT / "specs/alibi.ein").resolve()
     found = places.definition(of, at(of, "softcap"))
-    assert found is not None and found.path == str(ROOT / "grammar/prelude.ein")
+    assert found is not None and Path(found.path).resolve() == (ROOT / "grammar/prelude.ein").resolve()
     assert places.definition(of, at(of, "\n")) is None
 
 

@@ -105,9 +105,9 @@ def _tried(text: Text, after: Text, helps: list[Help], symbol: Symbol, name: str
     """Raises RefusedError where a text with another name has an error that is new, or where a name in it stands for
     something else than before.
     """
-    errors = [p for p in after.problems if p.severity == "error"]
-    if len(errors) > sum(p.severity == "error" for p in text.problems):
-        raise RefusedError(f"with `{name}` for `{symbol.text}` there would be an error: {errors[0].message}")
+    if len(after.errors) > len(text.errors):
+        said = after.errors[0].message
+        raise RefusedError(f"with `{name}` for `{symbol.text}` there would be an error: {said}")
     if _bound(text, helps) != _bound(after, []):
         raise RefusedError(f"with `{name}` for `{symbol.text}` the text would mean something else")
 

@@ -50,22 +50,30 @@ class Text:
         return pipeline.is_document(self.source.name)
 
     @cached_property
-    def _found(self) -> tuple[tuple[Problem, ...], TypedProgram | None]:
-        """What is wrong with the text, its ways out tried, and its program where it is a spec without an error."""
+    def _found(self) -> tuple[Report, TypedProgram | None]:
+        """What is wrong with the text, and its program where it is a spec without an error."""
         report, program = Report(), None
         if self.is_document:
             for problem in _problems(self.paper, report):
                 report.add(problem)
-            untried(report.problems)
         else:
             program = pipeline.check(self.source, report, sources=self.sources)
-            pipeline.advise(self.source, report, self.sources)
-        return tuple(report.sorted()), program
+        return report, program
 
-    @property
+    @cached_property
     def problems(self) -> tuple[Problem, ...]:
         """What is wrong with the text, in its order, with the ways out that were tried."""
-        return self._found[0]
+        report = self._found[0]
+        if self.is_document:
+            untried(report.problems)
+        else:
+            pipeline.advise(self.source, report, self.sources)
+        return tuple(report.sorted())
+
+    @property
+    def errors(self) -> list[Problem]:
+        """The errors among what is wrong; no way out is tried for them."""
+        return self._found[0].errors
 
     @property
     def program(self) -> TypedProgram | None:
