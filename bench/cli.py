@@ -20,6 +20,7 @@ from bench import (
     batching,
     cases,
     decode,
+    editor,
     equal,
     footprint,
     fuzz,
@@ -120,6 +121,28 @@ def report_command(out: Path) -> None:
     tell_growth(console, rows)
     for picture in report.plots(rows, out):
         console.print(f"drew {picture}")
+
+
+@main.command("editor", context_settings=HELP)
+@ROUNDS
+@click.pass_context
+def editor_command(ctx: click.Context, rounds: int) -> None:
+    """How long an editor waits for a check after a change, over the process of `einc lsp`, beside `einc.check` in this
+    process; status 1 where that is over its budget."""
+    console = wide_console()
+    with progress(console, len(editor.SPECS) * (rounds + 1)) as (tell, step):
+        def told(what: str) -> None:
+            tell(what)
+            step()
+
+        rows = editor.run(rounds, told)
+    shown = Table("spec", "check", "change", "times as long", box=None, pad_edge=False)
+    for row in rows:
+        shown.add_row(row.spec, report.duration(row.check), report.duration(row.change),
+                      f"{row.ratio:.2f}{f' OVER {editor.BUDGET}' if row.over else ''}")
+    console.print(shown)
+    if any(row.over for row in rows):
+        ctx.exit(1)
 
 
 @main.command("algebra", context_settings=HELP)

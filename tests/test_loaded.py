@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 HEAVY = {"sympy", "rich", "numpy", "torch", "triton", "safetensors", "transformers", "opt_einsum", "markdown_it",
          "pylatexenc",
-         "latex2mathml", "tokenizers", "matplotlib"}
+         "latex2mathml", "tokenizers", "matplotlib", "pygls", "lsprotocol", "pygments", "http"}
 WINGS = {"errors", "ir", "syntax", "checking", "transforms", "meaning", "driver"}
 CALLED = """
 import sys

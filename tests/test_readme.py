@@ -25,7 +25,7 @@ from einc.driver.moved import MOVED
 ROOT = Path(__file__).parent.parent
 ROOMS = ("grammar", "specs", "compiler", "backends", "bench")
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8")
-         for name in ("README.md", *(f"{room}/README.md" for room in ROOMS))}
+         for name in ("README.md", "grammar/editors/README.md", *(f"{room}/README.md" for room in ROOMS))}
 README = PAGES["README.md"]
 FENCE = re.compile(r"^(`{3,})([a-z]*)[^\n`]*\n(.*?)^\1$", re.M | re.S)
 CODE = re.compile(r"`([^`\n]+)`")

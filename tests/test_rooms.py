@@ -41,6 +41,9 @@ LIBRARIES = {
     "triton": ("backends/",),
     "tokenizers": ("compiler/driver/commands/prompts.py",),
     "transformers": ("compiler/driver/integrations/transformers.py",),
+    "pygments": ("compiler/driver/highlight.py",),
+    "pygls": ("compiler/driver/integrations/language_server.py", "compiler/driver/integrations/protocol.py"),
+    "lsprotocol": ("compiler/driver/integrations/language_server.py", "compiler/driver/integrations/protocol.py"),
 }
 BACKENDS_SEE = {"ir", "errors"}
 # The statements of torch are what a back end falls back to where it cannot write a kernel: see

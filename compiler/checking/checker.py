@@ -87,11 +87,22 @@ def checked(tree: s.SyntaxTree, specs: Specs, report: Report, linted: bool = Fal
 
 def meant(tree: s.SyntaxTree, specs: Specs) -> Mapping[Place, Reading]:
     """What each equation of a text means that has a meaning by itself, whatever else is wrong with the text."""
+    work = worked(tree, specs)
+    try:
+        return {} if work is None else meanings(work)
+    except RecursionError:
+        return {}
+
+
+def worked(tree: s.SyntaxTree, specs: Specs) -> Work | None:
+    """The names and equations of a text, as far as they can be read whatever is wrong with it; None where a spec that
+    it uses is not there.
+    """
     sys.setrecursionlimit(max(sys.getrecursionlimit(), _RECURSION))
     try:
-        return meanings(_worked(tree, specs, Report(), (tree.source.name,))[0])
+        return _worked(tree, specs, Report(), (tree.source.name,))[0]
     except (RecursionError, CannotUse, NotText):
-        return {}
+        return None
 
 
 def _worked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str, ...]) -> tuple[Work, list[s.Statement]]:

@@ -25,7 +25,7 @@ from einc.documents.report import counts, equation, problems, why
 from einc.errors.report import Problem, Span, render
 
 _CODE = re.compile(r"`([^`]+)`")
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
 def page(account: Account) -> str:
@@ -76,7 +76,7 @@ class _Page:
         paper = body(prose_of(document), self.names, self.formula, self.programs)
         return (
             f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-            f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+            f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
             f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<link rel="icon" href="data:,">\n'
             f"<title>{name}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
             f"{self.overview()}\n<main>\n{self.programs(-1)}<article>\n{paper}\n</article>\n"

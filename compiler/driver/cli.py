@@ -30,6 +30,8 @@ COMMANDS = {
     "tune": "Time the kernels of a spec on the GPU and keep the fastest tiles.",
     "cache": "List or clear what tuning has kept.",
     "explain": "Teach what an error code means.",
+    "playground": "Open a page on which a text is checked as you type.",
+    "lsp": "Answer an editor: problems as you type, hover, completion, fixes.",
 }
 
 FILES = {"from": "from_python", "to": "to_einsum"}  # the files of commands with other names

@@ -8,9 +8,11 @@ from importlib.resources import files
 from pathlib import Path
 
 from einc.checking.checker import Specs, checked, meant
+from einc.checking.checker import worked as worked_out
 from einc.checking.declarations.scope import Account
 from einc.checking.fixits import Checks, mend
 from einc.checking.matrices.elaborate import elaborated
+from einc.checking.programs.elaborate import Work
 from einc.checking.programs.readings import Place, Reading
 from einc.driver.sources import DISK, Sources
 from einc.errors.problems import NotText
@@ -181,6 +183,11 @@ def _specs(sources: Sources) -> Specs:
 def meanings(source: Source, sources: Sources = DISK) -> Mapping[Place, Reading]:
     """What each equation of a text means that has a meaning by itself, whatever else is wrong with the text."""
     return meant(syntax(source, Report()), _specs(sources))
+
+
+def worked(tree: SyntaxTree, sources: Sources = DISK) -> Work | None:
+    """The names and equations of a text, as far as they can be read; None where a spec that it uses is not there."""
+    return worked_out(tree, _specs(sources))
 
 
 def advise(source: Source, report: Report, sources: Sources = DISK) -> None:

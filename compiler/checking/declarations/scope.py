@@ -230,12 +230,16 @@ class Library(Protocol):
 
 @dataclass(eq=False)
 class Texts:
-    """The texts of a program: its own, those that it uses, by their names, and what all of them may call."""
+    """The texts of a program: its own, those that it uses, by their names, and what all of them may call.
+
+    `implied` are the indices that are summed without a Σ, by the products of the texts in which they are a pair.
+    """
 
     root: Text = field(default_factory=lambda: Text(Source("", "")))
     used: dict[str, Text] = field(default_factory=dict)
     library: Library | None = None
     prelude: frozenset[str] = frozenset()
+    implied: dict[Span, tuple[Index, ...]] = field(default_factory=dict)
 
 
 @dataclass(eq=False)

@@ -60,6 +60,8 @@ def closed(context: Context, value: Value, span: Span) -> Value:
     outside = [c for c in conjuncts(value.domain) if not free_indices(c) & set(contracted)]
     term = Fold("sum", tuple(contracted), both(*inside), value.term)
     context.made.places.setdefault(term, context.inside.site or span)
+    if context.inside.site is None:
+        context.scope.texts.implied[span] = tuple(contracted)
     return replace(out, term=term, domain=both(*outside), summed=value.summed.union(contracted), integer=False)
 
 
