@@ -19,6 +19,7 @@ from click.testing import CliRunner
 
 import einc
 from bench.__main__ import main as bench
+from einc.driver.cli import COMMANDS as SUBCOMMANDS
 from einc.driver.cli import main
 from einc.driver.moved import MOVED
 
@@ -154,8 +155,9 @@ def test_a_command_is_one_that_there_is(page: str, text: str) -> None:
     context = click.Context(command, info_name=words[-1], **command.context_settings)
     parsed, _, _ = command.make_parser(context).parse_args([word for word in given if word not in ("--help",)])
     for option in command.params:
-        if isinstance(option.type, click.Choice) and (value := parsed.get(option.name or "")) is not None:
-            for one in value if isinstance(value, list | tuple) else [value]:
+        if isinstance(option.type, click.Choice) and isinstance(
+                value := parsed.get(option.name or ""), str | list | tuple):
+            for one in [value] if isinstance(value, str) else value:
                 option.type.convert(one, option, context)
 
 
@@ -247,6 +249,11 @@ def test_the_table_of_wings_is_what_the_wings_say() -> None:
         said = re.search(r"\nMay import: (.+)\.\n", text)
         assert said is not None
         assert imports in (said[1], "all before it")
+
+
+def test_the_table_of_commands_is_what_the_commands_say() -> None:
+    found = rows(PAGES["grammar/README.md"], "| command | what it does |")
+    assert found == [[f"`einc {name}`", about] for name, about in SUBCOMMANDS.items()]
 
 
 def test_former_names_in_the_changes_are_former_names() -> None:

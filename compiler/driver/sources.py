@@ -48,10 +48,13 @@ class Sources:
     def named(self, path: str | Path) -> Source | Problem:
         """The same, where the path may also be the name of a spec that comes with einc."""
         if PurePath(path).suffix or self.has(path) or packed(path):
-            return self.read(path)
+            read, bare = self.read(path), str(path).removesuffix(ENDING)
+            if isinstance(read, Problem) and bare != str(path) and not self.has(path) and shipped(bare) is not None:
+                read.helps = (Help(f"einc has a spec of that name: `{bare}`"), *read.helps)
+            return read
         if (found := shipped(str(path))) is not None:
             return found
-        read, near = self.read(path), _similar(str(path))
+        read, near = self.read(path), similar(str(path))
         if isinstance(read, Problem) and near:
             read.helps = (Help(f"there is a spec with a similar name: `{near}`"), *read.helps)
         return read
@@ -75,10 +78,11 @@ class Sources:
         folder = None if by.name.startswith("<") else Path(by.name).parent
         paths = () if folder is None else (
             *folder.glob(f"*{ENDING}"), *(p for p in map(Path, self.open) if p.parent == folder))
-        return nearest(name, sorted({p.stem for p in paths} - {Path(by.name).stem})) or _similar(name)
+        return nearest(name, sorted({p.stem for p in paths} - {Path(by.name).stem})) or similar(name)
 
     def has(self, path: str | Path) -> bool:
         """Whether there is a file of this path."""
+        files_of.note(path)
         return self._opened(path) is not None or os.path.isfile(path)
 
     def _opened(self, path: str | Path) -> str | None:
@@ -143,13 +147,18 @@ def shipped(name: str) -> Source | None:
     return Source(f"specs/{name}{ENDING}", found.read_text(encoding="utf-8")) if found.is_file() else None
 
 
-def _similar(name: str) -> str | None:
+def names() -> list[str]:
+    """The specs that come with einc, with the folders that they stand in; those in none first."""
+    found = Path(str(files("einc.specs")))
+    inside = (x.relative_to(found).with_suffix("").as_posix() for x in found.rglob(f"*{ENDING}"))
+    return sorted(inside, key=lambda name: ("/" in name, name))
+
+
+def similar(name: str) -> str | None:
     """The spec that comes with einc and has a similar name, with the folder that it stands in or without."""
-    found = files("einc.specs")
-    names = {PurePath(x).relative_to(str(found)).with_suffix("").as_posix()
-             for x in Path(str(found)).rglob(f"*{ENDING}")}
-    near = nearest(name, sorted(names)) or nearest(name, sorted({PurePath(full).name for full in names}))
-    return (next((full for full in sorted(names, key=len) if near in (full, PurePath(full).name)), None) if near
+    known = names()
+    near = nearest(name, known) or nearest(name, sorted({PurePath(full).name for full in known}))
+    return (next((full for full in sorted(known, key=len) if near in (full, PurePath(full).name)), None) if near
             else None)
 
 

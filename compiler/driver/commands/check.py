@@ -9,12 +9,14 @@ import click
 
 from einc.checking.edits import apply, certain
 from einc.driver.commands.common import FILE, STRICT, Chosen, checked, counted, tally, tell, tell_json
+from einc.driver.commands.watching import WATCH
 from einc.errors.report import Help, Report, Source, failure
 from einc.ir.programs import TypedProgram
 
 
 @click.command("check")
 @FILE
+@WATCH
 @STRICT
 @click.option("--format", "style", type=click.Choice(["text", "json"]), default="text", show_default=True,
               help="How it is told.")
