@@ -88,7 +88,7 @@ def whole_lines(lines: list[str]) -> list[str]:
     for line in ("".join(line.split()) for line in lines):
         out[-1] += line
         code = line.partition("#")[0]
-        depth = max(0, depth + sum((char in "([{") - (char in ")]}") for char in code))
+        depth = max(0, depth + sum((char in "([") - (char in ")]") for char in code))
         out += [""] * (depth == 0)
     return out
 
