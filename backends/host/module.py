@@ -89,7 +89,7 @@ def write(plan: Module, dialect: Dialect, shell: ModuleClass | None = None) -> s
     out.lines += body.lines
     if module.past:
         public = [naming.public[t.key] for t in module.given]
-        names = parameters(public, [naming.size(name) for name in asked])
+        names = parameters(public, [naming.size(name) for name in asked], module.past)
         out.lines += serving.prefill(naming, asked, names, returned(module))
     if shell is not None:
         out.lines += write_shell(naming, shell, asked)
@@ -141,16 +141,7 @@ def head(naming: Named, dialect: Dialect, out: Writer, imports: Sequence[str], n
     source = module.source.replace("\\", "/").replace('"', "'")
     out(f'"""{module.name}: written by einc from {" ".join(source.split())}. It needs {dialect.needs}.')
     out()
-    for tensor in (t for t in module.inputs if t.role != "place"):
-        shape = ", ".join(sized(naming.said(s.set.extent)) for s in tensor.slots)
-        name = serving.label(naming, tensor.key) if tensor.role == "cache" else naming.public[tensor.key]
-        out(
-            f"{tensor.role:6} {name}  ({shape}{',' * (len(tensor.slots) == 1)})"
-            + ("  integers" if tensor.integer else "")
-        )
-    for name, (_, key) in zip(naming.outputs, module.outputs, strict=True):
-        shape = ", ".join(sized(naming.said(s.extent)) for s in module.buffers[key].sets)
-        out(f"output {name}  ({shape}{',' * (len(module.buffers[key].sets) == 1)})")
+    out.lines += told(naming)
     for note in notes:
         out(note)
     out('"""')
@@ -169,6 +160,22 @@ def head(naming: Named, dialect: Dialect, out: Writer, imports: Sequence[str], n
         out.close()
     out()
     out()
+
+
+def told(naming: Named) -> list[str]:
+    """What is given and what comes out: names and shapes, a line each."""
+    module, out = naming.module, Writer()
+    for tensor in (t for t in module.inputs if t.role != "place"):
+        shape = ", ".join(sized(naming.said(s.set.extent)) for s in tensor.slots)
+        name = serving.label(naming, tensor.key) if tensor.role == "cache" else naming.public[tensor.key]
+        out(
+            f"{tensor.role:6} {name}  ({shape}{',' * (len(tensor.slots) == 1)})"
+            + ("  integers" if tensor.integer else "")
+        )
+    for name, (_, key) in zip(naming.outputs, module.outputs, strict=True):
+        shape = ", ".join(sized(naming.said(s.extent)) for s in module.buffers[key].sets)
+        out(f"output {name}  ({shape}{',' * (len(module.buffers[key].sets) == 1)})")
+    return out.lines
 
 
 def result(module: Module) -> str:
@@ -190,7 +197,9 @@ def signature(naming: Named, out: Writer, asked: list[str], decorator: str = "")
     lengths = ", lengths: list[int] | None = None, latest: bool = False" if module.past else ""
     apart = public + sizes != inside + asked
     if apart:
-        out.open(f"def {entry}({cache}{parameters(public, sizes)}{lengths}) -> {returns}:")
+        out.lines += folded(f"def {entry}({cache}{parameters(public, sizes, module.past)}{lengths}) -> {returns}:")
+        out.depth += 1
+        _describe(naming, sizes, out)
         handed = zip(inside + asked, public + sizes, strict=True)
         also = ", lengths=lengths, latest=latest" if module.past else ""
         out(f"return "
@@ -200,7 +209,23 @@ def signature(naming: Named, out: Writer, asked: list[str], decorator: str = "")
         out()
     if decorator:
         out(decorator)
-    out.open(f"def {'_computed' if apart else entry}({cache}{parameters(inside, asked)}{lengths}) -> {returns}:")
+    name = "_computed" if apart else entry
+    out.lines += folded(f"def {name}({cache}{parameters(inside, asked, module.past)}{lengths}) -> {returns}:")
+    out.depth += 1
+    if not apart:
+        _describe(naming, sizes, out)
+
+
+def _describe(naming: Named, sizes: Sequence[str], out: Writer) -> None:
+    """Writes the docstring of the caller's function."""
+    also = f", given {', '.join(sizes)}" if sizes else ""
+    more = ("The next positions, which are added to the cache." if naming.module.past
+            else f"{naming.module.name} of tensors, whose shapes tell the sizes{also}.")
+    out(f'"""{more}')
+    out()
+    for line in told(naming):
+        out(line)
+    out('"""')
 
 
 def returned(module: Module) -> str:
@@ -208,10 +233,14 @@ def returned(module: Module) -> str:
     return "torch.Tensor" if len(module.outputs) == 1 else tuple_name(module.name)
 
 
-def parameters(tensors: Sequence[str], sizes: Sequence[str]) -> str:
-    """Those of a caller's function, all by name."""
-    params = [*tensors, *(f"{name}: int" for name in sizes)]
-    return f"{'*, ' if params else ''}{', '.join(params)}"
+def parameters(tensors: Sequence[str], sizes: Sequence[str], past: str = "") -> str:
+    """Those of a caller's function: tensors in the order in which they are declared, and sizes by name; all by name
+    where there is a past.
+    """
+    typed = [f"{name}: torch.Tensor" for name in tensors]
+    mark = ["*"] if past and (tensors or sizes) else []
+    asked = [*([] if mark or not sizes else ["*"]), *(f"{name}: int" for name in sizes)]
+    return ", ".join([*mark, *typed, *asked])
 
 
 def counts(step: Step, body: Writer, counted: set[str]) -> None:

@@ -10,6 +10,7 @@ from inspect import unwrap
 from pickle import PicklingError
 from typing import Any
 
+from einc.driver.restoring import Origin, restored, restored_class
 from einc.ir.plan import Gradient, Module, SegmentedModule
 from einc.ir.programs import TypedProgram
 
@@ -27,6 +28,7 @@ class Compiled:
     function: Callable[..., Any]
     module: type[Any] | None = None  # the class that holds the weights, where it was asked for
     prefill: Callable[..., Any] | None = None
+    origin: Origin | None = None  # what a pickle of it has
 
     def __post_init__(self) -> None:
         update_wrapper(self, self.function, updated=())  # What the function itself holds stays its own.
@@ -41,11 +43,13 @@ class Compiled:
         """Itself: it holds nothing that changes."""
         return self
 
-    def __reduce_ex__(self, protocol: object) -> str:
-        raise unpicklable(self.function.__name__)
+    def __reduce_ex__(self, protocol: object) -> tuple[Any, ...]:
+        if self.origin is None:
+            raise unpicklable(self.function.__name__)
+        return restored, self.origin.data
 
-    def __call__(self, *cache: Any, **tensors: Any) -> Any:
-        return self.function(*cache, **tensors)
+    def __call__(self, *values: Any, **tensors: Any) -> Any:
+        return self.function(*values, **tensors)
 
     def prepare(self, dtype: str = "float32") -> bool:
         """Compiles the kernels for data of a type, those for many rows and those for few, so that no first call need;
@@ -85,15 +89,21 @@ class Compiled:
 
 
 class Loaded(type):
-    """The class of a class that stands in no file: its modules are copied as any are, and pickled by no one."""
+    """The class of a class that stands in no file: its modules are copied as any are, and a pickle of one has what it
+    was made of.
+    """
 
 
-def _pickled(made: Loaded) -> str:
-    """What pickle writes of a class: the name by which it is imported, which those of
-    users have that extend one of einc's."""
-    if made.__module__.startswith("einc.emitted."):
+def _pickled(made: Loaded) -> str | tuple[Any, ...]:
+    """What pickle writes of a class: what einc's was compiled of, and of one of users that extends it the name by which
+    it is imported.
+    """
+    if not made.__module__.startswith("einc.emitted."):
+        return made.__qualname__
+    of: Origin | None = vars(made).get("_einc_origin")
+    if of is None:
         raise unpicklable(made.__name__)
-    return made.__qualname__
+    return restored_class, of.data
 
 
 copyreg.pickle(Loaded, _pickled)
@@ -102,6 +112,5 @@ copyreg.pickle(Loaded, _pickled)
 def unpicklable(name: str) -> PicklingError:
     """What is said of something that only an execution of emitted text could bring back:
     reading a pickle executes none."""
-    return PicklingError(f"`{name}` was made by einc.compile and stands in no file that a pickle could name: write it "
-                         f"to one with "
-                         "einc compile -o, and import that, or save a module's state_dict()")
+    return PicklingError(f"`{name}` was made by einc of what is no text that a pickle could keep: write it to a file "
+                         "with einc compile -o, and import that, or save a module's state_dict()")

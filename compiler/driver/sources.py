@@ -24,15 +24,19 @@ FOLDERS = "einc.driver.folders"  # loaded for a folder or an archive: a spec nee
 @dataclass(frozen=True)
 class Sources:
     """Reads texts by their paths. `open` are texts by path that stand before what the disk has there, as an editor's
-    unsaved ones do; a path of it is the same file however it is written.
+    unsaved ones do; a path of it is the same file however it is written. Where they stand `alone`, nothing of the
+    disk is read but the specs that come with einc.
     """
 
     open: Mapping[str, str] = field(default_factory=dict)
+    alone: bool = False
 
     def read(self, path: str | Path) -> Source | Problem:
         """The text of a file under the name that is asked for; a Problem where it cannot be read."""
         if (text := self._opened(path)) is not None:
             return Source(str(path), plain(text))
+        if self.alone:
+            return _unread(f"cannot read {path}: it is not among the texts that are given")
         try:
             report = Report()
             name, data = _bytes(path)
@@ -71,7 +75,7 @@ class Sources:
 
     def opened(self, text: Source) -> Sources:
         """The same with one more open text."""
-        return Sources({**self.open, text.name: text.text})
+        return Sources({**self.open, text.name: text.text}, self.alone)
 
     def similar(self, by: Source, name: str) -> str | None:
         """The spec with a similar name that a text could use: one beside its file, else one of einc's."""
@@ -83,7 +87,7 @@ class Sources:
     def has(self, path: str | Path) -> bool:
         """Whether there is a file of this path."""
         files_of.note(path)
-        return self._opened(path) is not None or os.path.isfile(path)
+        return self._opened(path) is not None or (not self.alone and os.path.isfile(path))
 
     def _opened(self, path: str | Path) -> str | None:
         """The open text of a path."""
