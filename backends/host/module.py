@@ -11,6 +11,7 @@ from typing import assert_never
 from einc.backends.host import serving
 from einc.backends.host.cache_views import laid, view
 from einc.backends.host.contractions import contract, stored
+from einc.backends.host.described import describe, parameters, told
 from einc.backends.host.inputs import read_sizes
 from einc.backends.host.loops import Dialect, Page, each, repeat
 from einc.backends.host.module_class import write_shell
@@ -162,22 +163,6 @@ def head(naming: Named, dialect: Dialect, out: Writer, imports: Sequence[str], n
     out()
 
 
-def told(naming: Named) -> list[str]:
-    """What is given and what comes out: names and shapes, a line each."""
-    module, out = naming.module, Writer()
-    for tensor in (t for t in module.inputs if t.role != "place"):
-        shape = ", ".join(sized(naming.said(s.set.extent)) for s in tensor.slots)
-        name = serving.label(naming, tensor.key) if tensor.role == "cache" else naming.public[tensor.key]
-        out(
-            f"{tensor.role:6} {name}  ({shape}{',' * (len(tensor.slots) == 1)})"
-            + ("  integers" if tensor.integer else "")
-        )
-    for name, (_, key) in zip(naming.outputs, module.outputs, strict=True):
-        shape = ", ".join(sized(naming.said(s.extent)) for s in module.buffers[key].sets)
-        out(f"output {name}  ({shape}{',' * (len(module.buffers[key].sets) == 1)})")
-    return out.lines
-
-
 def result(module: Module) -> str:
     """The expression that the function returns: its only output, or all outputs as a named tuple."""
     keys = [key for _, key in module.outputs]
@@ -199,7 +184,7 @@ def signature(naming: Named, out: Writer, asked: list[str], decorator: str = "")
     if apart:
         out.lines += folded(f"def {entry}({cache}{parameters(public, sizes, module.past)}{lengths}) -> {returns}:")
         out.depth += 1
-        _describe(naming, sizes, out)
+        describe(naming, sizes, out)
         handed = zip(inside + asked, public + sizes, strict=True)
         also = ", lengths=lengths, latest=latest" if module.past else ""
         out(f"return "
@@ -213,34 +198,12 @@ def signature(naming: Named, out: Writer, asked: list[str], decorator: str = "")
     out.lines += folded(f"def {name}({cache}{parameters(inside, asked, module.past)}{lengths}) -> {returns}:")
     out.depth += 1
     if not apart:
-        _describe(naming, sizes, out)
-
-
-def _describe(naming: Named, sizes: Sequence[str], out: Writer) -> None:
-    """Writes the docstring of the caller's function."""
-    also = f", given {', '.join(sizes)}" if sizes else ""
-    more = ("The next positions, which are added to the cache." if naming.module.past
-            else f"{naming.module.name} of tensors, whose shapes tell the sizes{also}.")
-    out(f'"""{more}')
-    out()
-    for line in told(naming):
-        out(line)
-    out('"""')
+        describe(naming, sizes, out)
 
 
 def returned(module: Module) -> str:
     """The type of the result."""
     return "torch.Tensor" if len(module.outputs) == 1 else tuple_name(module.name)
-
-
-def parameters(tensors: Sequence[str], sizes: Sequence[str], past: str = "") -> str:
-    """Those of a caller's function: tensors in the order in which they are declared, and sizes by name; all by name
-    where there is a past.
-    """
-    typed = [f"{name}: torch.Tensor" for name in tensors]
-    mark = ["*"] if past and (tensors or sizes) else []
-    asked = [*([] if mark or not sizes else ["*"]), *(f"{name}: int" for name in sizes)]
-    return ", ".join([*mark, *typed, *asked])
 
 
 def counts(step: Step, body: Writer, counted: set[str]) -> None:

@@ -23,6 +23,7 @@ COMMANDS = {
     "run": "Run a spec on random or given data.",
     "generate": "Let a language model go on with texts.",
     "show": "Print a spec as one stage of the compiler sees it.",
+    "draw": "Draw masks, tiles, the plan, or weights of a spec.",
     "fmt": "Write a spec in one spelling and one layout.",
     "tex": "Print a spec as LaTeX.",
     "from": "Print the spec that a Python function is.",

@@ -6,6 +6,7 @@ import copyreg
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import update_wrapper
+from importlib import import_module
 from inspect import unwrap
 from pickle import PicklingError
 from typing import Any
@@ -13,6 +14,8 @@ from typing import Any
 from einc.driver.restoring import Origin, restored, restored_class
 from einc.ir.plan import Gradient, Module, SegmentedModule
 from einc.ir.programs import TypedProgram
+
+DRAWN, COSTS = "einc.driver.drawing.drawn", "einc.driver.reports.costs"  # loaded where they are asked for
 
 
 @dataclass(eq=False, repr=False)
@@ -80,6 +83,17 @@ class Compiled:
         if isinstance(self.plan, Module) and self.plan.unpaged:
             raise ValueError("only states are kept, one for each text, which lie in no pages: a cache needs no pool")
         return self.named("Pool")(pages, page) if page else self.named("Pool")(pages)
+
+    def draw(self, what: str, *, data: str | None = None, of: str = "", seed: int = 0, **sizes: int) -> Any:
+        """Pictures of its program: `mask`, `tiles`, `plan` or `weights`, as `einc draw` has them. One prints on a
+        terminal, a notebook shows it, and it has a `text` and an `svg`.
+        """
+        return import_module(DRAWN).drawn(
+            self.program, what, sizes, data_file=data, seed=seed, of=of)
+
+    def cost(self, dtype: str = "float32", **sizes: int) -> Any:
+        """What its plan costs at these sizes, as `einc cost` says it: a table that prints, with its `data`."""
+        return import_module(COSTS).costs(self.program.name, self.plan, sizes, dtype)
 
     def named(self, name: str) -> Any:
         """What the emitted file calls so. TypeError where nothing is kept."""

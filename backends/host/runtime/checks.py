@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 
@@ -15,7 +17,7 @@ def _shape(name: str, x: object, said: str, axes: int) -> torch.Size:
 
 
 def _expect(
-    device: torch.device, rows: tuple[tuple[str, object, str, tuple[int, ...], torch.dtype | None], ...]
+    device: torch.device, rows: tuple[tuple[str, Any, str, tuple[int, ...], torch.dtype | None], ...]
 ) -> None:
     """Equal extents, one element type (integers where it is None), one device; nothing is stretched or converted. A row
     has the name of an input, the input, its axes as they are written, and what its shape and type have to be.
@@ -39,7 +41,7 @@ def _expect(
         _one(name, x, shape, axes, dtype, device)
 
 
-def _most(values: list[object], otherwise: object) -> object:
+def _most(values: list[Any], otherwise: Any) -> Any:
     """What most of them are, the first of those that are as many."""
     return max(values, key=values.count) if values else otherwise
 
