@@ -117,7 +117,7 @@ def test_moves_and_types() -> None:
     assert block(torch.randn(1, 3, 7).bfloat16()).dtype == torch.bfloat16
     assert block.double()(torch.randn(1, 3, 7).double()).dtype == torch.float64
     assert made(device="meta").W_O.device.type == "meta"
-    assert repr(nn.Sequential(made(), made())).count("AttentionDropout()") == 2
+    assert repr(nn.Sequential(made(), made())).count("AttentionDropout(H=3, d_k=4, d_model=7)") == 2
 
 
 def test_names_that_every_module_has_are_left_alone() -> None:

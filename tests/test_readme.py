@@ -19,6 +19,7 @@ from click.testing import CliRunner
 
 import einc
 from bench.__main__ import main as bench
+from einc.driver.cli import COMMANDS as SUBCOMMANDS
 from einc.driver.cli import main
 from einc.driver.moved import MOVED
 
@@ -81,6 +82,17 @@ def test_the_first_command_runs() -> None:
     assert RUN.invoke(main, [*shlex.split(line)[1:], "--sizes", "T=5,H=2,d_k=4,d_model=3"]).exit_code == 0
 
 
+def whole_lines(lines: list[str]) -> list[str]:
+    """The lines without spaces, those that an open bracket continues as one."""
+    out, depth = [""], 0
+    for line in ("".join(line.split()) for line in lines):
+        out[-1] += line
+        code = line.partition("#")[0]
+        depth = max(0, depth + sum((char in "([") - (char in ")]") for char in code))
+        out += [""] * (depth == 0)
+    return out
+
+
 @pytest.mark.parametrize(("page", "language", "options"), [
     ("README.md", "python", ["--own"]),
     ("backends/README.md", "python", ["--backend", "triton"]),
@@ -95,8 +107,8 @@ def test_the_inner_loop_is_the_one_that_is_written(
     file = tmp_path / "first.ein"
     file.write_text(fences(README, "ein")[0], encoding="utf-8")
     (shown,) = (x.splitlines() for x in fences(PAGES[page], language) if SHORTENED in x)
-    emitted = iter(line.strip() for line in printed("compile", str(file), *options))
-    for line in (x.strip() for x in shown if x.strip() != SHORTENED):
+    emitted = iter(whole_lines(printed("compile", str(file), *options)))
+    for line in ("".join(x.split()) for x in shown if x.strip() != SHORTENED):
         wanted = re.compile(".*".join(map(re.escape, line.split(SHORTENED))))
         assert any(wanted.fullmatch(each) for each in emitted), line
 
@@ -154,8 +166,9 @@ def test_a_command_is_one_that_there_is(page: str, text: str) -> None:
     context = click.Context(command, info_name=words[-1], **command.context_settings)
     parsed, _, _ = command.make_parser(context).parse_args([word for word in given if word not in ("--help",)])
     for option in command.params:
-        if isinstance(option.type, click.Choice) and (value := parsed.get(option.name or "")) is not None:
-            for one in value if isinstance(value, list | tuple) else [value]:
+        if isinstance(option.type, click.Choice) and isinstance(
+                value := parsed.get(option.name or ""), str | list | tuple):
+            for one in [value] if isinstance(value, str) else value:
                 option.type.convert(one, option, context)
 
 
@@ -247,6 +260,11 @@ def test_the_table_of_wings_is_what_the_wings_say() -> None:
         said = re.search(r"\nMay import: (.+)\.\n", text)
         assert said is not None
         assert imports in (said[1], "all before it")
+
+
+def test_the_table_of_commands_is_what_the_commands_say() -> None:
+    found = rows(PAGES["grammar/README.md"], "| command | what it does |")
+    assert found == [[f"`einc {name}`", about] for name, about in SUBCOMMANDS.items()]
 
 
 def test_former_names_in_the_changes_are_former_names() -> None:

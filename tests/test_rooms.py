@@ -39,6 +39,7 @@ LIBRARIES = {
     "latex2mathml": ("compiler/documents/",),
     "torch": ("backends/", "compiler/driver/integrations/", "compiler/driver/commands/data.py"),
     "triton": ("backends/",),
+    "matplotlib": ("compiler/driver/drawing/pictures.py",),
     "tokenizers": ("compiler/driver/commands/prompts.py",),
     "transformers": ("compiler/driver/integrations/transformers.py",),
     "pygments": ("compiler/driver/highlight.py",),

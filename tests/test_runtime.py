@@ -275,24 +275,56 @@ def test_what_is_cut_and_what_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 # checks and values
 
 
+def misfit(*rows: tuple[str, tuple[int, ...], str, torch.dtype]) -> str:
+    """What is said of inputs of these shapes and types, of which the sizes were read from the first that has each."""
+    sizes = dict[str, int]()
+    for _, shape, axes, _ in rows:
+        for axis, n in zip(axes[1:-1].split(", "), shape, strict=False):
+            sizes.setdefault(axis, n)
+    with pytest.raises((TypeError, ValueError)) as raised:
+        checks._expect(torch.device("cpu"), tuple(
+            (name, torch.zeros(shape, dtype=kind), axes, tuple(sizes[a] for a in axes[1:-1].split(", ")), rows[0][3])
+            for name, shape, axes, kind in rows))
+    return str(raised.value)
+
+
+def test_the_input_is_blamed_that_most_others_do_not_fit() -> None:
+    real, half = torch.float32, torch.float16
+    said = misfit(("X", (4, 3), "(T, D)", real), ("U", (2, 5), "(H, D)", real), ("V", (5, 2), "(D, H)", real))
+    assert said == "X has shape (4, 3), (T, D) with D = 5 is expected, as U and V have it"
+    said = misfit(("X", (4, 5), "(T, D)", real), ("U", (2, 6), "(H, D)", real), ("V", (5, 2), "(D, H)", real))
+    assert said == "U has shape (2, 6), (H, D) with D = 5 is expected, as X and V have it"
+    # two inputs cannot outvote each other: the sizes of the first hold
+    assert misfit(("X", (4, 3), "(T, D)", real), ("U", (5, 2), "(D, H)", real)) == (
+        "U has shape (5, 2), (D, H) = (3, 2) is expected")
+    # an input with other axes has no vote
+    said = misfit(("X", (4, 3), "(T, D)", real), ("U", (3, 2), "(D, H)", real), ("V", (5,), "(D, H)", real),
+                  ("W", (5,), "(D, H)", real))
+    assert said == "V has shape (5,), (D, H) = (3, 2) is expected"
+    assert misfit(("X", (4, 3), "(T, D)", half), ("U", (3, 2), "(D, H)", real), ("V", (3, 2), "(D, H)", real)) == (
+        "X holds torch.float16, torch.float32 is expected")
+
+
 def test_what_an_input_must_be() -> None:
     x, cpu = torch.zeros(2, 3), torch.device("cpu")
-    assert checks._shape("x", x, 2) == (2, 3)
-    checks._expect("x", x, (2, 3), "(T, D)", torch.float32, cpu)
-    checks._expect("x", x.int(), (2, 3), "(T, D)", None, cpu)
+    assert checks._shape("x", x, "(T, D)", 2) == (2, 3)
+    checks._expect(cpu, (("x", x, "(T, D)", (2, 3), torch.float32),))
+    checks._expect(cpu, (("x", x.int(), "(T, D)", (2, 3), None),))
     checks._whole("T", 0, 0)
     checks._within("x", torch.tensor([1, 3]), 1, 3)
     checks._within("x", torch.tensor([]), 1, 3)
     checks._add_up("L", torch.tensor([1, 0, 2]), 3)
     for error, said, call in [
-        (TypeError, "x is a list", lambda: checks._shape("x", [], 2)),
-        (ValueError, "3 axes are expected", lambda: checks._shape("x", x, 3)),
-        (TypeError, "x is a float", lambda: checks._expect("x", 1.0, (), "()", None, cpu)),
-        (ValueError, r"\(T\) = \(6,\)", lambda: checks._expect("x", x, (6,), "(T)", torch.float32, cpu)),
-        (TypeError, "whole numbers", lambda: checks._expect("x", x, (2, 3), "(T, D)", None, cpu)),
-        (TypeError, "torch.float64 is expected", lambda: checks._expect("x", x, (2, 3), "(T, D)", torch.float64, cpu)),
-        (TypeError, "real numbers", lambda: checks._expect("x", x, (2, 3), "(T, D)", torch.int64, cpu)),
-        (ValueError, "on cpu", lambda: checks._expect("x", x, (2, 3), "(T, D)", torch.float32, torch.device("meta"))),
+        (TypeError, "x is a list", lambda: checks._shape("x", [], "(T, D)", 2)),
+        (ValueError, r"3 axes are expected: \(B, T, D\)", lambda: checks._shape("x", x, "(B, T, D)", 3)),
+        (TypeError, "x is a float", lambda: checks._expect(cpu, (("x", 1.0, "()", (), None),))),
+        (ValueError, r"\(T\) = \(6,\)", lambda: checks._expect(cpu, (("x", x, "(T)", (6,), torch.float32),))),
+        (TypeError, "whole numbers", lambda: checks._expect(cpu, (("x", x, "(T, D)", (2, 3), None),))),
+        (TypeError, "torch.float64 is expected",
+         lambda: checks._expect(cpu, (("x", x, "(T, D)", (2, 3), torch.float64),))),
+        (TypeError, "real numbers", lambda: checks._expect(cpu, (("x", x, "(T, D)", (2, 3), torch.int64),))),
+        (ValueError, "on meta, the others are on cpu", lambda: checks._expect(cpu, tuple(
+            (n, y, "(T, D)", (2, 3), torch.float32) for n, y in (("a", x), ("x", x.to("meta")), ("b", x))))),
         (ValueError, "T = True", lambda: checks._whole("T", True, 0)),
         (ValueError, "T = 0, a whole number from 1", lambda: checks._whole("T", 0, 1)),
         (IndexError, "from 1 to 4", lambda: checks._within("x", torch.tensor([1, 4]), 1, 3)),

@@ -1,11 +1,13 @@
-"""What was compiled without its gradient says so where it is differentiated, and cannot
-be pickled; all else stays as it was."""
+"""What was compiled without its gradient says so where it is differentiated, and all else stays as it was; a pickle of
+what is compiled has the texts that it is compiled of.
+"""
 
 from __future__ import annotations
 
 import copy
 import io
 import pickle
+import pickletools
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from torch.export import export
 from torch.utils.checkpoint import checkpoint
 
 import einc
+from einc.driver import checking, front, restoring
 
 TEXT = """index t, s : time(T)
 index d : feature(D)
@@ -135,16 +138,71 @@ class Mine(HERE.module):  # type: ignore[misc, name-defined]
     """A class in a file of one's own."""
 
 
-@pytest.mark.parametrize("save", [pickle.dumps, lambda x: torch.save(x, io.BytesIO()), pickle._dumps])
-@pytest.mark.parametrize("name", ["function", "module", "class", "inside"])
-def test_what_stands_in_no_file_is_not_pickled(name: str, save: Any) -> None:
-    """The error says what to do; reading a pickle would have to execute emitted text."""
-    layer = HERE.module(D=3)
-    what = {"function": HERE, "module": layer, "class": HERE.module,
-            "inside": torch.nn.Sequential(torch.nn.Linear(3, 3), layer)}
-    with pytest.raises(pickle.PicklingError,
-                       match="stands in no file that a pickle could name: write it to one with einc compile"):
-        save(what[name])
+def loaded(thing: Any) -> Any:
+    """What torch reads of what it has saved."""
+    file = io.BytesIO()
+    torch.save(thing, file)
+    return torch.load(io.BytesIO(file.getvalue()), weights_only=False)
+
+
+@pytest.mark.parametrize("back", [lambda x: pickle.loads(pickle.dumps(x)), loaded,
+                                  lambda x: pickle._loads(pickle._dumps(x))])
+def test_what_is_compiled_is_compiled_again_from_a_pickle(back: Any) -> None:
+    """A function, its class and a layer within others, with its weights and its gradient."""
+    layer, x = HERE.module(D=3), torch.randn(5, 3)
+    function, kind, inside = back(HERE), back(HERE.module), back(torch.nn.Sequential(torch.nn.Linear(3, 3), layer))
+    assert function.source == HERE.source
+    assert (function.origin.version, dict(function.origin.options)["grad"]) == (einc.__version__, True)
+    assert torch.equal(inside[1](x), layer(x))
+    assert kind(D=3).extra_repr() == "D=3"
+    inside[1](x).sum().backward()
+    assert inside[1].M.grad is not None
+    again = pickle.loads(pickle.dumps(inside))
+    assert torch.equal(again[1](x), layer(x))
+
+
+def test_a_pickle_has_the_texts_that_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the files are gone, and others of their names are there."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/base.ein").write_text(ONE, encoding="utf-8")
+    (tmp_path / "sub/mine.ein").write_text('use "base"\n', encoding="utf-8")
+    (tmp_path / "paper.md").write_text("# A\n\n$$ z_t = 2 x_t $$\n", encoding="utf-8")
+    (tmp_path / "side.ein").write_text("index t : time(T)\ninput x_t\n", encoding="utf-8")
+    x, M = torch.randn(5, 3), torch.randn(3)
+    both = [einc.compile("sub/mine.ein"), einc.compile("paper.md", section="A", side="side.ein")]
+    texts = pickle.dumps(both)
+    want = both[0](x, M), both[1](x[:, 0])
+    for file in ("sub/base.ein", "sub/mine.ein", "paper.md", "side.ein"):
+        (tmp_path / file).unlink()
+    (tmp_path / "base.ein").write_text("index t : time(T)\ninput x_t\noutput y_t = 0\n", encoding="utf-8")
+    restoring.restored.cache_clear()
+    spec, paper = pickle.loads(texts)
+    assert torch.equal(spec(x, M), want[0])
+    assert torch.equal(paper(x[:, 0]), want[1])
+    assert str(tmp_path).encode() not in texts
+
+
+def test_a_pickle_of_another_version_is_refused_and_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = pickle.dumps(HERE)
+    monkeypatch.setattr(restoring, "__version__", "9.9.9")
+    with pytest.raises(einc.EincError, match=rf"saved by einc {einc.__version__}, and this is einc 9.9.9"):
+        pickle.loads(text)
+
+
+def test_nothing_of_a_pickle_is_executed() -> None:
+    """It names one function of einc, which is given texts; those are checked as any text of the language is."""
+    named = [arg for op, arg, _ in pickletools.genops(pickle.dumps(HERE, 2)) if op.name == "GLOBAL"]
+    assert named == ["einc.driver.restoring restored"]
+    text = pickle.dumps(HERE, 2).replace(b"output y", b"import y")
+    with pytest.raises(einc.EincError):
+        pickle.loads(text)
+
+
+def test_what_was_made_of_no_text_is_not_pickled() -> None:
+    built = front.built(checking.typed(TEXT))
+    with pytest.raises(pickle.PicklingError, match="write it to a file with einc compile -o"):
+        pickle.dumps(built)
 
 
 def test_what_can_be_saved_is_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

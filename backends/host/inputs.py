@@ -48,7 +48,8 @@ def check_shapes(names: Named, body: Writer, helpers: set[str], types: list[str]
         if not left and tensor is not lead:
             return ""
         helpers.add("_shape")
-        return f'{left}_shape("{names.public[tensor.key]}", {tensor.key}, {len(tensor.slots)})'
+        said = _shape([names.said(s.set.extent) for s in tensor.slots])
+        return f'{left}_shape("{names.public[tensor.key]}", {tensor.key}, "{said}", {len(tensor.slots)})'
 
     _shapes(module, known, body, told)
     for one in module.lengths:
@@ -134,12 +135,20 @@ def _checks(names: Named, body: Writer, helpers: set[str]) -> None:
                 above, said = sized(extent), sized(names.said(extent))
                 body(f"if {above if above.isidentifier() else f'({above})'} % {coefficient.denominator}:")
                 body(f'    raise ValueError(f"{said} = {{{above}}} is not a multiple of {coefficient.denominator}")')
+    if not module.given:
+        return
+    helpers.add("_expect")
+    body("_expect(device, (")
     for tensor in module.given:
         shape = _shape([s.set.extent for s in tensor.slots])
         said = _shape([names.said(s.set.extent) for s in tensor.slots])
         kind = "None" if tensor.integer else element(tensor)
-        helpers.add("_expect")
-        body(f'_expect("{names.public[tensor.key]}", {tensor.key}, {shape}, "{said}", {kind}, device)')
+        body(f'    ("{names.public[tensor.key]}", {tensor.key}, "{said}", {shape}, {kind}),')
+    body("))")
+
+
+def _tuple(parts: list[str]) -> str:
+    return f"({', '.join(parts)}{',' * (len(parts) == 1)})"
 
 
 def read_values(names: Named, body: Writer, helpers: set[str], checked: bool = True) -> None:
@@ -183,4 +192,4 @@ def _pieces(names: Named, one: Lengths, body: Writer, helpers: set[str], checked
 
 
 def _shape(extents: list[Extent]) -> str:
-    return f"({', '.join(map(sized, extents))}{',' * (len(extents) == 1)})"
+    return _tuple([*map(sized, extents)])

@@ -11,6 +11,7 @@ from typing import assert_never
 from einc.backends.host import serving
 from einc.backends.host.cache_views import laid, view
 from einc.backends.host.contractions import contract, stored
+from einc.backends.host.described import describe, parameters, told
 from einc.backends.host.inputs import read_sizes
 from einc.backends.host.loops import Dialect, Page, each, repeat
 from einc.backends.host.module_class import write_shell
@@ -89,7 +90,7 @@ def write(plan: Module, dialect: Dialect, shell: ModuleClass | None = None) -> s
     out.lines += body.lines
     if module.past:
         public = [naming.public[t.key] for t in module.given]
-        names = parameters(public, [naming.size(name) for name in asked])
+        names = parameters(public, [naming.size(name) for name in asked], module.past)
         out.lines += serving.prefill(naming, asked, names, returned(module))
     if shell is not None:
         out.lines += write_shell(naming, shell, asked)
@@ -141,16 +142,7 @@ def head(naming: Named, dialect: Dialect, out: Writer, imports: Sequence[str], n
     source = module.source.replace("\\", "/").replace('"', "'")
     out(f'"""{module.name}: written by einc from {" ".join(source.split())}. It needs {dialect.needs}.')
     out()
-    for tensor in (t for t in module.inputs if t.role != "place"):
-        shape = ", ".join(sized(naming.said(s.set.extent)) for s in tensor.slots)
-        name = serving.label(naming, tensor.key) if tensor.role == "cache" else naming.public[tensor.key]
-        out(
-            f"{tensor.role:6} {name}  ({shape}{',' * (len(tensor.slots) == 1)})"
-            + ("  integers" if tensor.integer else "")
-        )
-    for name, (_, key) in zip(naming.outputs, module.outputs, strict=True):
-        shape = ", ".join(sized(naming.said(s.extent)) for s in module.buffers[key].sets)
-        out(f"output {name}  ({shape}{',' * (len(module.buffers[key].sets) == 1)})")
+    out.lines += told(naming)
     for note in notes:
         out(note)
     out('"""')
@@ -190,7 +182,9 @@ def signature(naming: Named, out: Writer, asked: list[str], decorator: str = "")
     lengths = ", lengths: list[int] | None = None, latest: bool = False" if module.past else ""
     apart = public + sizes != inside + asked
     if apart:
-        out.open(f"def {entry}({cache}{parameters(public, sizes)}{lengths}) -> {returns}:")
+        out.lines += folded(f"def {entry}({cache}{parameters(public, sizes, module.past)}{lengths}) -> {returns}:")
+        out.depth += 1
+        describe(naming, sizes, out)
         handed = zip(inside + asked, public + sizes, strict=True)
         also = ", lengths=lengths, latest=latest" if module.past else ""
         out(f"return "
@@ -200,18 +194,16 @@ def signature(naming: Named, out: Writer, asked: list[str], decorator: str = "")
         out()
     if decorator:
         out(decorator)
-    out.open(f"def {'_computed' if apart else entry}({cache}{parameters(inside, asked)}{lengths}) -> {returns}:")
+    name = "_computed" if apart else entry
+    out.lines += folded(f"def {name}({cache}{parameters(inside, asked, module.past)}{lengths}) -> {returns}:")
+    out.depth += 1
+    if not apart:
+        describe(naming, sizes, out)
 
 
 def returned(module: Module) -> str:
     """The type of the result."""
     return "torch.Tensor" if len(module.outputs) == 1 else tuple_name(module.name)
-
-
-def parameters(tensors: Sequence[str], sizes: Sequence[str]) -> str:
-    """Those of a caller's function, all by name."""
-    params = [*tensors, *(f"{name}: int" for name in sizes)]
-    return f"{'*, ' if params else ''}{', '.join(params)}"
 
 
 def counts(step: Step, body: Writer, counted: set[str]) -> None:

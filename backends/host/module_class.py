@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from einc.backends.host.naming import Named, class_name, entry_name
+from einc.backends.host.naming import Named, class_name, entry_name, tuple_name
 from einc.backends.writer import Names, Writer, folded, sized
 from einc.ir.indices import Extent
 from einc.ir.plan import ModuleClass, Weight
@@ -21,8 +21,10 @@ TAKEN = frozenset({
     "register_load_state_dict_post_hook", "register_load_state_dict_pre_hook", "register_module", "register_parameter",
     "register_state_dict_post_hook", "register_state_dict_pre_hook", "requires_grad_", "set_extra_state",
     "set_submodule",
-    "share_memory", "state_dict", "to", "to_empty", "train", "training", "type", "xpu", "zero_grad", "self",
+    "_sizes", "share_memory", "state_dict", "to", "to_empty", "train", "training", "type", "xpu", "zero_grad", "self",
 })  # fmt: skip
+
+_SCALAR = "torch.Tensor | float | None"  # of a scalar input, which a call may leave out
 
 
 def write_shell(naming: Named, shell: ModuleClass, asked: list[str], trained: bool = False) -> list[str]:
@@ -78,8 +80,10 @@ class _Class:
         out, module = self.out, self.naming.module
         needed = {n for t in self.weights for s in t.slots for n in s.set.extent.sizes}
         sizes = [*sorted(needed - module.fixed.keys()), *(n for n in self.asked if n not in needed)]
-        params = [*sizes, *(f"{self.public(t)}{self._default(t)}" for t in self.scalars)]
-        self.line(f"def __init__(self, *, {', '.join([*params, 'device=None', 'dtype=None'])}):")
+        params = [*(f"{name}: int" for name in sizes),
+                  *(f"{self.public(t)}: {_SCALAR}{self._default(t)}" for t in self.scalars),
+                  "device: torch.device | str | None = None", "dtype: torch.dtype | None = None"]
+        self.line(f"def __init__(self, *, {', '.join(params)}) -> None:")
         out.depth += 1
         out("super().__init__()")
         for name in sorted(needed & module.fixed.keys()):
@@ -92,7 +96,13 @@ class _Class:
             out(f"self.{self.attribute[name]} = {name}")
         for tensor in self.scalars:
             out(f"{self.on_self(tensor)} = {self.public(tensor)}")
+        known = [*(f"{name}={{{name}}}" for name in sizes), *(f"{n}={module.fixed[n]}" for n in sorted(
+            needed & module.fixed.keys()))]
+        self.line(f'self._sizes = {"f" * bool(sizes)}"{", ".join(known)}"')
         out.depth -= 1
+        out()
+        out("def extra_repr(self) -> str:")
+        out("    return self._sizes")
 
     def _kind(self, tensor: Tensor) -> str:
         """What a scalar is to chance: a rate, a seed, or nothing."""
@@ -100,7 +110,7 @@ class _Class:
         return "rate" if key in self.shell.rates else "seed" if key in self.shell.seeds else ""
 
     def _default(self, tensor: Tensor) -> str:
-        return {"rate": "=0.0", "seed": "=None"}.get(self._kind(tensor), "")
+        return {"rate": " = 0.0", "seed": " = None"}.get(self._kind(tensor), "")
 
     def _start(self, tensor: Tensor) -> str:
         """A parameter, or a buffer of whole numbers, before anything is learned."""
@@ -119,8 +129,11 @@ class _Class:
         the function with the weights.
         """
         out, entry = self.out, entry_name(self.naming.module.name)
-        params = [*(self.public(t) for t in self.given), *(f"{self.public(t)}=None" for t in self.scalars)]
-        self.line(f"def forward({', '.join(['self', *params])}):")
+        params = [*(f"{self.public(t)}: torch.Tensor" for t in self.given),
+                  *(f"{self.public(t)}: {_SCALAR} = None" for t in self.scalars)]
+        several = len(self.naming.module.outputs) > 1
+        returns = tuple_name(self.naming.module.name) if several else "torch.Tensor"
+        self.line(f"def forward({', '.join(['self', *params])}) -> {returns}:")
         out.depth += 1
         for tensor in self.scalars:
             self._scalar(tensor)

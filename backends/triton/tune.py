@@ -12,6 +12,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import update_wrapper
 from importlib.metadata import PackageNotFoundError, version
+from inspect import signature
 from typing import Any
 
 import torch
@@ -301,8 +302,9 @@ class Tuned:
         self.memory: dict[str, Found] = {}
         update_wrapper(self, function)
 
-    def __call__(self, **tensors: Any) -> Any:
+    def __call__(self, *values: Any, **tensors: Any) -> Any:
         """The function's result. EincError where something is to be timed and there is no GPU."""
+        tensors = {**dict(zip(signature(self.function).parameters, values, strict=False)), **tensors}
         shape = tuple((name, tuple(x.shape), x.dtype, x.device) if isinstance(x, torch.Tensor) else (name, x)
                       for name, x in tensors.items())
         if shape not in self.seen:

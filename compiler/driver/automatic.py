@@ -38,9 +38,9 @@ def function(source: str, entry: str, elsewhere: Callable[[], Callable[..., Any]
     there = cache(elsewhere)
 
     @wraps(here)
-    def run(*caches: Any, **given: Any) -> Any:
-        on_gpu = any(getattr(x, "is_cuda", False) for x in given.values())
-        return (there() if on_gpu else here)(*caches, **given)
+    def run(*values: Any, **given: Any) -> Any:
+        on_gpu = any(getattr(x, "is_cuda", False) for x in (*values, *given.values()))
+        return (there() if on_gpu else here)(*values, **given)
 
     return run
 

@@ -3,7 +3,6 @@ for, so that `check` starts fast."""
 
 from __future__ import annotations
 
-import errno
 import importlib
 import sys
 from typing import Any
@@ -11,15 +10,20 @@ from typing import Any
 import click
 
 from einc import __version__
-from einc.errors.report import EincError, Problem, render
+from einc.driver.failures import problems
+from einc.errors.report import render
+from einc.syntax.spelling import nearest
 
 COMMANDS = {
+    "new": "Write a text to begin with, or a variant of a spec.",
+    "list": "List the specs that come with einc.",
     "check": "Say what is wrong with a spec.",
     "compile": "Write the Python file that computes a spec.",
     "doc": "Account for every equation of a paper.",
     "run": "Run a spec on random or given data.",
     "generate": "Let a language model go on with texts.",
     "show": "Print a spec as one stage of the compiler sees it.",
+    "draw": "Draw masks, tiles, the plan, or weights of a spec.",
     "fmt": "Write a spec in one spelling and one layout.",
     "tex": "Print a spec as LaTeX.",
     "from": "Print the spec that a Python function is.",
@@ -32,9 +36,10 @@ COMMANDS = {
     "explain": "Teach what an error code means.",
     "playground": "Open a page on which a text is checked as you type.",
     "lsp": "Answer an editor: problems as you type, hover, completion, fixes.",
+    "doctor": "Say what of einc runs on this machine.",
 }
 
-FILES = {"from": "from_python", "to": "to_einsum"}  # the files of commands with other names
+FILES = {"from": "from_python", "to": "to_einsum", "list": "listing"}  # the files of commands with other names
 
 
 class _LazyGroup(click.Group):
@@ -59,20 +64,19 @@ class _LazyGroup(click.Group):
         """Runs the subcommand. A known error is printed to stderr, with exit status 1; a broken pipe is raised."""
         try:
             return super().invoke(ctx)
-        except EincError as error:
-            problems = error.problems
-        except Problem as error:
-            problems = [error]
-        except OSError as error:
-            if error.errno == errno.EPIPE:
+        except Exception as error:
+            if (found := problems(error)) is None:
                 raise
-            problems = [Problem(f"{error.filename or 'input or output'}: {(error.strerror or str(error)).lower()}")]
-        except RecursionError:
-            problems = [Problem("an expression is nested too deeply to compile")]
-        except MemoryError:
-            problems = [Problem("there is not enough memory")]
-        click.echo("\n".join(map(render, problems)), err=True, nl=False)
+        click.echo("\n".join(map(render, found)), err=True, nl=False)
         ctx.exit(1)
+
+    def resolve_command(self, ctx: click.Context,
+                        args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """The subcommand that is meant; of one that there is not, one with a similar name is told."""
+        near = nearest(args[0], COMMANDS) if args and args[0] not in COMMANDS else None
+        if near is not None and not args[0].startswith("-"):
+            raise click.UsageError(f"No such command '{args[0]}'. Did you mean '{near}'?", ctx)
+        return super().resolve_command(ctx, args)
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

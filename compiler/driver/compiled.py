@@ -6,12 +6,16 @@ import copyreg
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import update_wrapper
+from importlib import import_module
 from inspect import unwrap
 from pickle import PicklingError
 from typing import Any
 
+from einc.driver.restoring import Origin, restored, restored_class
 from einc.ir.plan import Gradient, Module, SegmentedModule
 from einc.ir.programs import TypedProgram
+
+DRAWN, COSTS = "einc.driver.drawing.drawn", "einc.driver.reports.costs"  # loaded where they are asked for
 
 
 @dataclass(eq=False, repr=False)
@@ -27,6 +31,7 @@ class Compiled:
     function: Callable[..., Any]
     module: type[Any] | None = None  # the class that holds the weights, where it was asked for
     prefill: Callable[..., Any] | None = None
+    origin: Origin | None = None  # what a pickle of it has
 
     def __post_init__(self) -> None:
         update_wrapper(self, self.function, updated=())  # What the function itself holds stays its own.
@@ -41,11 +46,13 @@ class Compiled:
         """Itself: it holds nothing that changes."""
         return self
 
-    def __reduce_ex__(self, protocol: object) -> str:
-        raise unpicklable(self.function.__name__)
+    def __reduce_ex__(self, protocol: object) -> tuple[Any, ...]:
+        if self.origin is None:
+            raise unpicklable(self.function.__name__)
+        return restored, self.origin.data
 
-    def __call__(self, *cache: Any, **tensors: Any) -> Any:
-        return self.function(*cache, **tensors)
+    def __call__(self, *values: Any, **tensors: Any) -> Any:
+        return self.function(*values, **tensors)
 
     def prepare(self, dtype: str = "float32") -> bool:
         """Compiles the kernels for data of a type, those for many rows and those for few, so that no first call need;
@@ -77,6 +84,17 @@ class Compiled:
             raise ValueError("only states are kept, one for each text, which lie in no pages: a cache needs no pool")
         return self.named("Pool")(pages, page) if page else self.named("Pool")(pages)
 
+    def draw(self, what: str, *, data: str | None = None, of: str = "", seed: int = 0, **sizes: int) -> Any:
+        """Pictures of its program: `mask`, `tiles`, `plan` or `weights`, as `einc draw` has them. One prints on a
+        terminal, a notebook shows it, and it has a `text` and an `svg`.
+        """
+        return import_module(DRAWN).drawn(
+            self.program, what, sizes, data_file=data, seed=seed, of=of)
+
+    def cost(self, dtype: str = "float32", **sizes: int) -> Any:
+        """What its plan costs at these sizes, as `einc cost` says it: a table that prints, with its `data`."""
+        return import_module(COSTS).costs(self.program.name, self.plan, sizes, dtype)
+
     def named(self, name: str) -> Any:
         """What the emitted file calls so. TypeError where nothing is kept."""
         if self.prefill is None:
@@ -85,15 +103,21 @@ class Compiled:
 
 
 class Loaded(type):
-    """The class of a class that stands in no file: its modules are copied as any are, and pickled by no one."""
+    """The class of a class that stands in no file: its modules are copied as any are, and a pickle of one has what it
+    was made of.
+    """
 
 
-def _pickled(made: Loaded) -> str:
-    """What pickle writes of a class: the name by which it is imported, which those of
-    users have that extend one of einc's."""
-    if made.__module__.startswith("einc.emitted."):
+def _pickled(made: Loaded) -> str | tuple[Any, ...]:
+    """What pickle writes of a class: what einc's was compiled of, and of one of users that extends it the name by which
+    it is imported.
+    """
+    if not made.__module__.startswith("einc.emitted."):
+        return made.__qualname__
+    of: Origin | None = vars(made).get("_einc_origin")
+    if of is None:
         raise unpicklable(made.__name__)
-    return made.__qualname__
+    return restored_class, of.data
 
 
 copyreg.pickle(Loaded, _pickled)
@@ -102,6 +126,5 @@ copyreg.pickle(Loaded, _pickled)
 def unpicklable(name: str) -> PicklingError:
     """What is said of something that only an execution of emitted text could bring back:
     reading a pickle executes none."""
-    return PicklingError(f"`{name}` was made by einc.compile and stands in no file that a pickle could name: write it "
-                         f"to one with "
-                         "einc compile -o, and import that, or save a module's state_dict()")
+    return PicklingError(f"`{name}` was made by einc of what is no text that a pickle could keep: write it to a file "
+                         "with einc compile -o, and import that, or save a module's state_dict()")

@@ -13,8 +13,10 @@ from einc.checking.plans import chosen
 from einc.driver import automatic, back_ends, pipeline
 from einc.driver.checking import typed
 from einc.driver.compiled import Compiled, Loaded
+from einc.driver.files import noting
 from einc.driver.library import library
 from einc.driver.options import DEFAULTS, Options
+from einc.driver.restoring import Origin, origin
 from einc.errors.report import EincError, Help, Problem
 from einc.ir.choices import PLAIN, Choices
 from einc.ir.plan import Gradient, Module, ModuleClass, SegmentedModule
@@ -101,11 +103,13 @@ def compile(path_or_text: str | Path, backend: str = "auto", *, strict: bool = F
     EincError where the spec has errors, or the back end has nothing to tune; the message is the rendered problems.
     """
     options = Options(backend, strict, narrow, own, tune, module, grad, plan, tuple(keep), section, side, equation)
-    return built(typed(path_or_text, options), options)
+    with noting() as noted:
+        program = typed(path_or_text, options)
+    return built(program, options, origin(path_or_text, options, noted))
 
 
-def built(program: TypedProgram, options: Options = DEFAULTS) -> Compiled:
-    """The callable of a program that has been checked."""
+def built(program: TypedProgram, options: Options = DEFAULTS, of: Origin | None = None) -> Compiled:
+    """The callable of a program that has been checked; `of` is what a pickle of it would have."""
     if options.serves and (options.module or options.grad or options.tune):
         raise EincError([Problem("what serves has no gradient, class or tuned tiles", helps=(
             Help('say `plan="serve"`, and none of the others'),))])
@@ -121,12 +125,13 @@ def built(program: TypedProgram, options: Options = DEFAULTS) -> Compiled:
     else:
         function = back_ends.load(source, entry, options.backend)
     if options.serves:
-        return Compiled(program, made_of, source, function, prefill=unwrap(function).__globals__["prefill"])
+        return Compiled(program, made_of, source, function, None, unwrap(function).__globals__["prefill"], of)
     names = unwrap(function).__globals__ if options.module else {}
     made = next((x for x in names.values() if hasattr(x, "state_dict")), None)
     if options.tune:
         function = back_ends.tuner(options.backend).tuning(function)
     if made is not None:
         unwrap(made.forward).__globals__[function.__name__] = function  # So the class calls what is tuned, and told.
-        made = Loaded(made.__name__, (made,), {"__module__": made.__module__, "__doc__": made.__doc__})
-    return Compiled(program, made_of, source, function, made)
+        made = Loaded(made.__name__, (made,), {"__module__": made.__module__, "__doc__": made.__doc__,
+                                                 "_einc_origin": of})
+    return Compiled(program, made_of, source, function, made, None, of)

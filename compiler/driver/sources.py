@@ -24,15 +24,19 @@ FOLDERS = "einc.driver.folders"  # loaded for a folder or an archive: a spec nee
 @dataclass(frozen=True)
 class Sources:
     """Reads texts by their paths. `open` are texts by path that stand before what the disk has there, as an editor's
-    unsaved ones do; a path of it is the same file however it is written.
+    unsaved ones do; a path of it is the same file however it is written. Where they stand `alone`, nothing of the
+    disk is read but the specs that come with einc.
     """
 
     open: Mapping[str, str] = field(default_factory=dict)
+    alone: bool = False
 
     def read(self, path: str | Path) -> Source | Problem:
         """The text of a file under the name that is asked for; a Problem where it cannot be read."""
         if (text := self._opened(path)) is not None:
             return Source(str(path), plain(text))
+        if self.alone:
+            return _unread(f"cannot read {path}: it is not among the texts that are given")
         try:
             report = Report()
             name, data = _bytes(path)
@@ -48,10 +52,13 @@ class Sources:
     def named(self, path: str | Path) -> Source | Problem:
         """The same, where the path may also be the name of a spec that comes with einc."""
         if PurePath(path).suffix or self.has(path) or packed(path):
-            return self.read(path)
+            read, bare = self.read(path), str(path).removesuffix(ENDING)
+            if isinstance(read, Problem) and bare != str(path) and not self.has(path) and shipped(bare) is not None:
+                read.helps = (Help(f"einc has a spec of that name: `{bare}`"), *read.helps)
+            return read
         if (found := shipped(str(path))) is not None:
             return found
-        read, near = self.read(path), _similar(str(path))
+        read, near = self.read(path), similar(str(path))
         if isinstance(read, Problem) and near:
             read.helps = (Help(f"there is a spec with a similar name: `{near}`"), *read.helps)
         return read
@@ -68,18 +75,19 @@ class Sources:
 
     def opened(self, text: Source) -> Sources:
         """The same with one more open text."""
-        return Sources({**self.open, text.name: text.text})
+        return Sources({**self.open, text.name: text.text}, self.alone)
 
     def similar(self, by: Source, name: str) -> str | None:
         """The spec with a similar name that a text could use: one beside its file, else one of einc's."""
         folder = None if by.name.startswith("<") else Path(by.name).parent
         paths = () if folder is None else (
             *folder.glob(f"*{ENDING}"), *(p for p in map(Path, self.open) if p.parent == folder))
-        return nearest(name, sorted({p.stem for p in paths} - {Path(by.name).stem})) or _similar(name)
+        return nearest(name, sorted({p.stem for p in paths} - {Path(by.name).stem})) or similar(name)
 
     def has(self, path: str | Path) -> bool:
         """Whether there is a file of this path."""
-        return self._opened(path) is not None or os.path.isfile(path)
+        files_of.note(path)
+        return self._opened(path) is not None or (not self.alone and os.path.isfile(path))
 
     def _opened(self, path: str | Path) -> str | None:
         """The open text of a path."""
@@ -143,13 +151,18 @@ def shipped(name: str) -> Source | None:
     return Source(f"specs/{name}{ENDING}", found.read_text(encoding="utf-8")) if found.is_file() else None
 
 
-def _similar(name: str) -> str | None:
+def names() -> list[str]:
+    """The specs that come with einc, with the folders that they stand in; those in none first."""
+    found = Path(str(files("einc.specs")))
+    inside = (x.relative_to(found).with_suffix("").as_posix() for x in found.rglob(f"*{ENDING}"))
+    return sorted(inside, key=lambda name: ("/" in name, name))
+
+
+def similar(name: str) -> str | None:
     """The spec that comes with einc and has a similar name, with the folder that it stands in or without."""
-    found = files("einc.specs")
-    names = {PurePath(x).relative_to(str(found)).with_suffix("").as_posix()
-             for x in Path(str(found)).rglob(f"*{ENDING}")}
-    near = nearest(name, sorted(names)) or nearest(name, sorted({PurePath(full).name for full in names}))
-    return (next((full for full in sorted(names, key=len) if near in (full, PurePath(full).name)), None) if near
+    known = names()
+    near = nearest(name, known) or nearest(name, sorted({PurePath(full).name for full in known}))
+    return (next((full for full in sorted(known, key=len) if near in (full, PurePath(full).name)), None) if near
             else None)
 
 

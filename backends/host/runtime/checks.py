@@ -2,27 +2,54 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 
-def _shape(name: str, x: object, axes: int) -> torch.Size:
+def _shape(name: str, x: object, said: str, axes: int) -> torch.Size:
     """The shape of an input; its rank is checked."""
     if not isinstance(x, torch.Tensor):
         raise TypeError(f"{name} is a {type(x).__name__}, a tensor is expected")
     if x.ndim != axes:
-        raise ValueError(f"{name} has shape {tuple(x.shape)}, {axes} axes are expected")
+        raise ValueError(f"{name} has shape {tuple(x.shape)}, {axes} axes are expected: {said}")
     return x.shape
 
 
 def _expect(
-    name: str, x: object, shape: tuple[int, ...], axes: str, dtype: torch.dtype | None, device: torch.device
+    device: torch.device, rows: tuple[tuple[str, Any, str, tuple[int, ...], torch.dtype | None], ...]
 ) -> None:
-    """Equal extents, one element type (integers where dtype is None), one device; nothing is stretched or converted."""
-    if (isinstance(x, torch.Tensor) and x.shape == shape and x.dtype == (dtype or torch.int64) and x.device == device
-            and (dtype is None or dtype.is_floating_point)):
+    """Equal extents, one element type (integers where it is None), one device; nothing is stretched or converted. A row
+    has the name of an input, the input, its axes as they are written, and what its shape and type have to be.
+    """
+    for _, x, _, shape, dtype in rows:
+        if not (isinstance(x, torch.Tensor) and x.shape == shape and x.dtype == (dtype or torch.int64)
+                and x.device == device and (dtype is None or dtype.is_floating_point)):
+            break
+    else:
         return
-    if not isinstance(x, torch.Tensor):
-        raise TypeError(f"{name} is a {type(x).__name__}, a tensor is expected")
+    for name, x, *_ in rows:
+        if not isinstance(x, torch.Tensor):
+            raise TypeError(f"{name} is a {type(x).__name__}, a tensor is expected")
+    _agree([(name, x, axes) for name, x, axes, *_ in rows])
+    data = next((dtype for *_, dtype in rows if dtype is not None), None)
+    kind = _most([x.dtype for _, x, _, _, dtype in rows if dtype == data and data is not None], data)
+    place = _most([x.device for _, x, *_ in rows], device)
+    for name, x, axes, shape, dtype in rows:
+        _one(name, x, shape, axes, kind if dtype == data else dtype, place)
+    for name, x, axes, shape, dtype in rows:  # all agree, and on what they are not to be
+        _one(name, x, shape, axes, dtype, device)
+
+
+def _most(values: list[Any], otherwise: Any) -> Any:
+    """What most of them are, the first of those that are as many."""
+    return max(values, key=values.count) if values else otherwise
+
+
+def _one(
+    name: str, x: torch.Tensor, shape: tuple[int, ...], axes: str, dtype: torch.dtype | None, device: torch.device
+) -> None:
+    """Raises where one input is not as it is expected."""
     if tuple(x.shape) != shape:
         raise ValueError(f"{name} has shape {tuple(x.shape)}, {axes} = {shape} is expected")
     if dtype is None and (x.is_floating_point() or x.is_complex() or x.dtype == torch.bool):
@@ -32,6 +59,22 @@ def _expect(
                         f"expected")
     if x.device != device:
         raise ValueError(f"{name} is on {x.device}, the others are on {device}")
+
+
+def _agree(given: list[tuple[str, torch.Tensor, str]]) -> None:
+    """Raises where a size is one number in most inputs and another in one: it is that one which does not fit."""
+    read = []
+    for name, x, axes in given:
+        names = [axis.strip() for axis in axes[1:-1].split(",") if axis.strip()]
+        read += [(axis, n, name, x, axes) for axis, n in zip(names, x.shape)
+                 if axis.isidentifier() and len(names) == x.ndim]
+    for axis, n, name, x, axes in read:
+        have = {m: [of for other, k, of, *_ in read if (other, k) == (axis, m)] for m in
+                dict.fromkeys(k for other, k, *_ in read if other == axis)}
+        usual = max(have, key=lambda m: len(have[m]))
+        if n != usual and len(have[usual]) > len(have[n]):
+            raise ValueError(f"{name} has shape {tuple(x.shape)}, {axes} with {axis} = {usual} is expected, as "
+                             f"{' and '.join(dict.fromkeys(have[usual]))} have it")
 
 
 def _whole(name: str, value: object, least: int) -> None:

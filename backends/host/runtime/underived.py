@@ -44,18 +44,18 @@ def _underived(function: Callable[..., Any]) -> Callable[..., Any]:
     bare = getattr(function, "__wrapped__", function)
 
     @wraps(function)
-    def run(*cache: Any, **given: Any) -> Any:
+    def run(*values: Any, **given: Any) -> Any:
         """Calls the function. Raises RuntimeError, which names `grad=True`, below a transform that differentiates."""
         if not torch.is_grad_enabled():
-            return bare(*cache, **given)
+            return bare(*values, **given)
         try:
-            made = function(*cache, **given)
+            made = function(*values, **given)
         except (NotImplementedError, RuntimeError) as error:
-            some = [x for x in given.values() if isinstance(x, torch.Tensor)]
+            some = [x for x in (*values, *given.values()) if isinstance(x, torch.Tensor)]
             if any(torch._C._functorch.is_gradtrackingtensor(x) for x in some):
                 raise RuntimeError(_told(function.__name__)) from error
             raise
-        asking = [x for x in given.values() if isinstance(x, torch.Tensor) and x.requires_grad]
+        asking = [x for x in (*values, *given.values()) if isinstance(x, torch.Tensor) and x.requires_grad]
         if not asking:
             return made
         several = isinstance(made, tuple)

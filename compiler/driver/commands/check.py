@@ -9,19 +9,27 @@ import click
 
 from einc.checking.edits import apply, certain
 from einc.driver.commands.common import FILE, STRICT, Chosen, checked, counted, tally, tell, tell_json
+from einc.driver.commands.watching import WATCH
 from einc.errors.report import Help, Report, Source, failure
 from einc.ir.programs import TypedProgram
 
 
 @click.command("check")
 @FILE
+@WATCH
 @STRICT
 @click.option("--format", "style", type=click.Choice(["text", "json"]), default="text", show_default=True,
               help="How it is told.")
 @click.option("--fix", is_flag=True, help="Rewrite the file with every fix that is certain.")
 @click.pass_context
 def command(ctx: click.Context, *, file: Chosen, strict: bool, style: str, fix: bool) -> None:
-    """Say what is wrong with the spec FILE: all errors in one run, status 1 if there is one."""
+    """Say what is wrong with the spec FILE: all errors in one run, status 1 if there is one.
+
+    Of a Python file that `einc compile` wrote it says whether that is what the command in its head writes now; the file
+    is not imported.
+    """
+    if file.path.endswith(".py"):
+        ctx.exit(import_module("einc.driver.commands.kept_files").checked(file.path))
     report = Report()
     if file.whole:
         ctx.exit(import_module("einc.driver.commands.papers").checked(file, report, style, fix))

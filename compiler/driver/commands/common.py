@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar, cast
 
 import click
+from click.shell_completion import CompletionItem
 
 from einc.driver import back_ends, pipeline
 from einc.driver.files import given
+from einc.driver.sources import names as shipped_names
 from einc.errors.report import Report, Source, as_json, failure, render
 from einc.ir.programs import TypedProgram
 from einc.ir.requested import Wanted
+from einc.syntax.spelling import nearest
 from einc.syntax.texts import MAX_BYTES, read_bytes
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -136,7 +139,10 @@ def known_sizes(sizes: Mapping[str, int], names: list[str], fixed: Mapping[str, 
             raise failure(f"`{name}` is fixed at {fixed[name]} by the spec, so it cannot be {value}")
         if name not in fixed and name not in names:
             listed = ", ".join(f"`{n}`" for n in names) or "none"
-            raise failure(f"`{name}` is no size of the spec", f"the sizes that can be given: {listed}")
+            near = next((n for n in names if n.replace("_", "").lower() == name.replace("_", "").lower()),
+                        nearest(name, names) if len(name) > 1 else None)
+            raise failure(f"`{name}` is no size of the spec" + (f"; did you mean `{near}`?" if near else ""),
+                          f"the sizes that can be given: {listed}")
 
 
 def noted(plan: Wanted) -> None:
@@ -164,7 +170,13 @@ def FILE(command: F) -> F:
                                "of its section.")(taking)
     taking = click.option("--section", metavar="TITLE",
                           help="Of a paper: the section that is meant, by its title or how that begins.")(taking)
-    return cast(F, click.argument("file", type=click.Path())(taking))
+    return cast(F, click.argument("file", type=click.Path(), shell_complete=_files)(taking))
+
+
+def _files(ctx: click.Context, param: click.Parameter, begun: str) -> list[CompletionItem]:
+    """What a shell offers for FILE: names of specs that come with einc, and files."""
+    found = [CompletionItem(name) for name in shipped_names() if name.startswith(begun)]
+    return [*found, CompletionItem(begun, type="file")]
 
 
 STRICT = click.option("--strict", is_flag=True, help="Refuse what is only a warning otherwise.")

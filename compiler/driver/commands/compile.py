@@ -32,6 +32,8 @@ from einc.driver.commands.common import (
 )
 from einc.driver.commands.sizes import default, names
 from einc.driver.files import same
+from einc.driver.kept import headed, portable
+from einc.driver.layout import laid_out
 from einc.driver.options import Options, names_of
 from einc.driver.reports.growth import growth
 from einc.errors.report import failure
@@ -82,6 +84,8 @@ def command(*, file: Chosen, output: str | None, backend: str, strict: bool, nar
                           if not beside else f"{option} is for kernels of one call: libraries work on any sizes")
     kind = check_place(rows, kind, output) if rows else None
     program = typed(file, strict)
+    if program.source == file.path:  # as the words of the head have it, whoever reads that on which machine
+        program = replace(program, source=portable(file.path, output))
     made = compiling.planned(program, options)
     noted(chosen(program.plans, options.plans))
     for line in growth(made) if isinstance(made, Module) else ():
@@ -97,10 +101,29 @@ def command(*, file: Chosen, output: str | None, backend: str, strict: bool, nar
     if tuned:
         known_sizes(sizes, names(program), program.sizes, program.idle)
         text = import_module(TUNED).with_tiles(file.path, program, text, options.backend, sizes, data_file, dtype, seed)
+    text = headed(laid_out(text), program, _words(click.get_current_context(), file, output), options.backend)
     if output is None:
         click.echo(text, nl=not text.endswith("\n"))
     else:
         Path(output).write_text(text, encoding="utf-8", newline="\n")
+
+
+def _words(ctx: click.Context, file: Chosen, output: str | None) -> tuple[str, ...]:
+    """The words of the command, but for where it writes: FILE and options that were given, with paths as the folder of
+    the output has them.
+    """
+    side = portable(file.side, output) if file.side else ""
+    given = {"section": file.section, "equation": file.equation, "side": side}
+    words = [portable(file.path, output)]
+    for option in ctx.command.params:
+        name = str(option.name)
+        if isinstance(option, click.Option) and name != "output" and (
+                given.get(name) or ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE):
+            value = given.get(name) or ctx.params[name]
+            told = ",".join(f"{n}={v}" for n, v in value.items()) if isinstance(value, dict) else str(value)
+            long = max(option.opts, key=len)
+            words += [long] if option.is_flag else [long, told]
+    return tuple(words)
 
 
 def _together(options: Options, keeps: bool, tuned: bool, codes: bool, lacks_target: bool) -> None:

@@ -28,7 +28,7 @@ from einc.errors.report import Report, failure
 
 
 @click.command("doc", help=f"Account for every equation of the paper FILE ({endings()}): compiled, restating another, "
-                           "a definition, or left out and why.")
+                           "a definition, or left out and why; `-` is Markdown from standard input.")
 @FILE
 @click.option("--format", "style", type=click.Choice(["text", "json", "html"]), default=None,
               help="A table, data for programs, or a page for a browser; by default what the ending of -o says, else a "
@@ -45,7 +45,7 @@ def command(ctx: click.Context, *, file: Chosen, style: str | None, output: str 
     if ask and style is not None:
         raise failure("--ask prints a side file, which has no format", "give one of --ask and --format")
     report = Report()
-    source = read(file.path, report)
+    source = replace(read("-", report), name="<stdin>.md") if file.path == "-" else read(file.path, report)
     if output is not None and same(output, source.name):
         raise failure(f"{output} is the paper itself; it is not overwritten")
     if not report.errors and not reads(source.name):

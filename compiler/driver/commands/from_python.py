@@ -11,7 +11,7 @@ import click
 from einc.documents.python_source.reading import Asked, Reading, read
 from einc.driver import pipeline
 from einc.driver.commands.common import counted, tell
-from einc.driver.files import contents
+from einc.driver.files import contents, given
 from einc.driver.flow import functions
 from einc.errors.report import EincError, Problem, Report, Source, failure
 from einc.syntax.spelling import BUILT_IN, KEYWORDS
@@ -34,17 +34,19 @@ READS_LATER = "E0501"
 @click.pass_context
 def command(ctx: click.Context, *, place: str, time: str, shapes: tuple[str, ...], values: tuple[str, ...],
             output: str | None) -> None:
-    """Print the spec that a Python function is, such as `layer.py::attend` or `layer.py::Layer.forward`.
+    """Print the spec that a Python function is, such as `layer.py::attend` or `layer.py::Layer.forward`, or
+    `::attend` of standard input.
 
     Its source is read, and never run: einsum, products of matrices, views, masks, functions of lines, einops, and
     layers of torch whose weights become weights. What the language does not say is a comment in the spec that quotes
     the line; then the status is 1.
     """
     name, marks, path = place.rpartition("::")
-    if not marks or not name or not path:
+    name = "" if name == "-" else name
+    if not marks or not path:
         raise failure(f"`{place}` names no function", "write FILE.py::function or FILE.py::Class.method")
     report = Report()
-    source = read_bytes(name, contents(Path(name), MAX_BYTES), report)
+    source = read_bytes(name or "<stdin>", contents(Path(name), MAX_BYTES) if name else given(MAX_BYTES), report)
     if report.errors:
         raise EincError(report.errors)
     asked = Asked({k: tuple(v.replace(",", " ").split()) for k, v in map(_pair, shapes)},

@@ -20,6 +20,7 @@ from einc.driver.commands.common import (
     unreadable,
 )
 from einc.driver.commands.sizes import names
+from einc.driver.commands.watching import WATCH
 from einc.driver.gradients import constant
 from einc.driver.options import Options
 from einc.driver.reports.placements import as_text
@@ -35,6 +36,7 @@ STAGES = ("syntax", "typed", "normal", "plan", "source")
 
 @click.command("show")
 @FILE
+@WATCH
 @click.option("--stage", type=click.Choice(STAGES), default="typed", show_default=True, help="Which stage to print.")
 @click.option("--explicit", is_flag=True, help="Write every implied sum and every domain (typed and normal).")
 @click.option("--full", is_flag=True, help="Every equation and whole formula of a plan, not only a screen of it.")

@@ -35,7 +35,7 @@ def command(*, file: Chosen, explicit: bool, whole: bool, output: str | None) ->
     tree = None if report.errors else pipeline.syntax(source, report)
     if tree is None or report.errors:
         unreadable(source, report)
-    title = Path(source.name).stem
+    title = Path(source.name.strip("<>")).stem
     text = page(tree, pipeline.known(pipeline.used(tree)), title)
     text = document(text) if whole or (output is not None and output.endswith(".tex")) else text
     if output is None:

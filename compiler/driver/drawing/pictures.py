@@ -1,0 +1,153 @@
+"""A picture of two axes: on a terminal, as SVG, as a page, and as a bitmap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from einc.errors.report import failure
+
+Cells = np.ndarray[Any, Any]
+Kind = Literal["domain", "tiles", "weights"]
+WIDE, HIGH = 64, 32  # blocks on a terminal
+SHADES = "·░▒▓█"
+_SIDE, _MARGIN = 512, 40  # of an SVG
+_STYLE = ("<style>figure{margin:1em 0}figcaption{font:13px sans-serif}svg text{font:12px sans-serif;fill:currentColor}"
+          "</style>")
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """Numbers over two axes. In a domain 1 is inside and 0 outside; of tiles 1 is whole, 1/2 cut and 0 not visited."""
+
+    title: str
+    kind: Kind
+    rows: str
+    columns: str
+    cells: Cells
+    notes: tuple[str, ...] = ()
+
+    def blocks(self, high: int = HIGH, wide: int = WIDE) -> Cells:
+        """The means of at most so many blocks of cells; a block that is not all inside or all outside has neither 1
+        nor 0.
+        """
+        height, width = self.cells.shape
+        if not height or not width:
+            return self.cells
+        rows = np.unique(np.linspace(0, height, min(high, height), endpoint=False).astype(int))
+        columns = np.unique(np.linspace(0, width, min(wide, width), endpoint=False).astype(int))
+        total = np.add.reduceat(np.add.reduceat(self.cells.astype(float), rows, 0), columns, 1)
+        return np.asarray(total / np.outer(np.diff([*rows, height]), np.diff([*columns, width])))
+
+    @property
+    def text(self) -> str:
+        """The picture for a terminal: a block of it is one sign."""
+        blocks = self.blocks()
+        most = float(np.abs(blocks).max(initial=0.0)) if self.kind == "weights" else 1.0
+        lines = ["".join(self._sign(float(x) / (most or 1.0)) for x in row) for row in blocks]
+        (height, width), (high, wide) = self.cells.shape, blocks.shape
+        by = f", a sign for {height / high:.3g} × {width / wide:.3g}" if (height, width) != (high, wide) else ""
+        head = f"{self.title}   {self.rows} down 1..{height}, {self.columns} across 1..{width}{by}"
+        return "\n".join([head, *lines, *self.notes]) + "\n"
+
+    def _sign(self, share: float) -> str:
+        if self.kind == "tiles":
+            return SHADES[0] if share <= 0 else SHADES[-1] if share >= 1 else SHADES[2]
+        if share <= 0 or share >= 1:
+            return SHADES[0] if share <= 0 else SHADES[-1]
+        return SHADES[1 + min(2, int(share * 3))]
+
+    @property
+    def svg(self) -> str:
+        """The picture as SVG, without a library."""
+        blocks = self.blocks(128, 128)
+        high, wide = blocks.shape
+        most = float(np.abs(blocks).max(initial=0.0)) if self.kind == "weights" else 1.0
+        side = _SIDE / max(high, wide, 1)
+        out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{_MARGIN + wide * side:.0f}" '
+               f'height="{_MARGIN + high * side:.0f}" role="img" aria-label="{escape(self.title)}">',
+               f'<text x="{_MARGIN}" y="20">{escape(self.columns)} →</text>',
+               f'<text x="4" y="{_MARGIN + 14}">{escape(self.rows)} ↓</text>',
+               f'<rect x="{_MARGIN}" y="{_MARGIN}" width="{wide * side:.2f}" height="{high * side:.2f}" fill="none" '
+               f'stroke="currentColor" stroke-opacity="0.4"/>']
+        for n, row in enumerate(blocks):
+            edges = [0, *(np.flatnonzero(np.diff(row)) + 1), wide]
+            for first, last in pairwise(edges):
+                if last > first and row[first] != 0:
+                    out.append(f'<rect x="{_MARGIN + first * side:.2f}" y="{_MARGIN + n * side:.2f}" '
+                               f'width="{(last - first) * side:.2f}" height="{side:.2f}" fill="#3465a4" '
+                               f'fill-opacity="{min(1.0, abs(float(row[first])) / (most or 1.0)):.3g}"/>')
+        return "\n".join([*out, "</svg>"])
+
+    def _repr_html_(self) -> str:
+        notes = "".join(f"<br>{escape(note)}" for note in self.notes)
+        return f"<figure>{self.svg}<figcaption>{escape(self.title)}{notes}</figcaption></figure>"
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Pictures(tuple[Any, ...]):
+    """Several pictures, which a notebook shows below each other."""
+
+    @property
+    def text(self) -> str:
+        """All of them for a terminal."""
+        return "\n".join(one.text for one in self)
+
+    def _repr_html_(self) -> str:
+        return "\n".join(one._repr_html_() for one in self)
+
+    def __str__(self) -> str:
+        return self.text
+
+    __repr__ = __str__
+
+
+def save(path: str, pictures: Sequence[Any]) -> None:
+    """Writes pictures, or a plan's graph, into a file of the ending's kind. EincError for any other ending, for several
+    in a file that takes one, and where a bitmap is asked for and its library is not installed.
+    """
+    ending = Path(path).suffix.lower()
+    if ending in (".html", ".htm"):
+        body = "\n".join(one._repr_html_() for one in pictures)
+        title = escape(pictures[0].title)
+        text = f'<!DOCTYPE html>\n<meta charset="utf-8">\n<title>{title}</title>\n{_STYLE}\n{body}\n'
+    elif ending == ".svg" and len(pictures) == 1:
+        text = f"{pictures[0].svg}\n"
+    elif ending == ".png":
+        return _bitmap(path, pictures)
+    elif ending == ".svg":
+        raise failure(f"there are {len(pictures)} pictures, and {path} takes one",
+                      "say which: --of NAME", "write them all on a page: -o out.html")
+    else:
+        raise failure(f"{path} has an ending for which there is no picture", "end it in .svg, .png or .html")
+    Path(path).write_text(text, encoding="utf-8", newline="\n")
+    return None
+
+
+def _bitmap(path: str, pictures: Sequence[Any]) -> None:
+    """Writes pictures beside each other into a bitmap."""
+    if not all(isinstance(one, Picture) for one in pictures):
+        raise failure("a graph is drawn with lines, not as a bitmap", "end the name in .svg or .html")
+    try:
+        figures = import_module("matplotlib.figure")
+    except ModuleNotFoundError:
+        raise failure("matplotlib is not installed, which writes bitmaps", "`pip install 'einc[draw]'`",
+                      "end the name in .svg or .html, for which nothing is needed") from None
+    figure = figures.Figure(figsize=(5 * len(pictures), 5))
+    for one, axes in zip(pictures, figure.subplots(1, len(pictures), squeeze=False)[0], strict=True):
+        height, width = one.cells.shape
+        axes.imshow(one.cells, cmap="Blues", interpolation="nearest", aspect="auto",
+                    extent=(0.5, width + 0.5, height + 0.5, 0.5))
+        axes.set_title(one.title, fontsize=8)
+        axes.set_xlabel(one.columns)
+        axes.set_ylabel(one.rows)
+    figure.savefig(path, dpi=150)

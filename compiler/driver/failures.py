@@ -1,0 +1,24 @@
+"""What goes wrong in a command and is told in a line."""
+
+from __future__ import annotations
+
+import errno
+
+from einc.errors.report import EincError, Problem
+
+
+def problems(error: Exception) -> list[Problem] | None:
+    """What is told of an error; None of one that is a fault of einc, or a broken pipe, which are raised."""
+    match error:
+        case EincError():
+            return list(error.problems)
+        case Problem():
+            return [error]
+        case OSError() if error.errno != errno.EPIPE:
+            return [Problem(f"{error.filename or 'input or output'}: {(error.strerror or str(error)).lower()}")]
+        case RecursionError():
+            return [Problem("an expression is nested too deeply to compile")]
+        case MemoryError():
+            return [Problem("there is not enough memory")]
+        case _:
+            return None
