@@ -10,7 +10,7 @@ from inspect import unwrap
 from pickle import PicklingError
 from typing import Any
 
-from einc.ir.plan import Gradient, Module, SegmentedModule
+from einc.ir.plan import Gradient, Module, PerRank, SegmentedModule
 from einc.ir.programs import TypedProgram
 
 
@@ -22,7 +22,7 @@ class Compiled:
     """
 
     program: TypedProgram
-    plan: Module | Gradient | SegmentedModule
+    plan: Module | Gradient | SegmentedModule | PerRank
     source: str
     function: Callable[..., Any]
     module: type[Any] | None = None  # the class that holds the weights, where it was asked for
