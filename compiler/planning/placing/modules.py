@@ -55,8 +55,10 @@ def per_rank_gradient(program: Program, mesh: tuple[Axis, ...], sizes: Mapping[s
     given, asked = between(found, one)
     two = placed(with_wide(normalise(below)), mesh, sizes, given, asked)
     backward = trusting(_Ranks(two, choices).module(), frozenset(key for _, key in found.saved))
-    body = Gradient(forward, backward, found.saved, found.cotangents, found.gradients)
     groups = tuple(dict.fromkeys((*_groups(one), *_groups(two))))
+    told = frozenset(map(group_of, groups))  # the first half hands on to the second what that is told
+    forward, backward = (replace(half, sizes=half.sizes | told) for half in (forward, backward))
+    body = Gradient(forward, backward, found.saved, found.cotangents, found.gradients)
     whole = PerRank(body, _axes(mesh), tuple(_cuts(one, forward)), groups)
     verify(whole)
     return whole, one, two
