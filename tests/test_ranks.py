@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import inspect
+import os
+import re
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
 import torch
 from helpers import Arrays, arrays, distance, tensors, typed, typed_of
-from placing_cases import BY_NAME
-from team import TeamError, Team
+from placing_cases import BY_NAME, cases, programs, refusal, sized
+from programs import FILES, Case
+from team import Team, TeamError
 
-from einc.driver import placing
+from einc.driver import back_ends, pipeline, placing
+from einc.driver.commands.sizes import names as asked
 from einc.driver.compiling import built
 from einc.driver.options import Options
+from einc.ir.choices import PLAIN
 from einc.ir.programs import TypedProgram
+from einc.planning.placing import Axis
+from einc.planning.placing.modules import per_rank, per_rank_gradient
 
 EXACT = 1e-10
 SIZES = {"B": 4, "N": 4, "T": 8, "H": 4, "d_k": 4, "d_model": 8, "d_ff": 8, "V": 8, "G": 2, "E": 4, "n": 2, "r": 4,
@@ -115,18 +126,48 @@ def alone(program: TypedProgram, given: Arrays, sizes: Mapping[str, int], grad: 
     return out
 
 
+@pytest.mark.whole
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in FILES
+                                  if not refusal(case) and typed_of(case).outputs])
+def test_a_letter_of_every_spec_is_cut(two: Team, case: Case) -> None:
+    """One that the name of the spec draws, with the gradient where there is one."""
+    program, grad = typed_of(case), programs(case)[1] is not None
+    letters = list(cases(case, grad))
+    for one in Random(case.name).sample(letters, len(letters)):
+        sizes = sized(case, [one])
+        if isinstance(sizes, str):
+            continue
+        mesh = (Axis("p", 2, (one,)),)
+        known = {name: n for name, n in sizes.items() if name in asked(program)}
+        plan = (per_rank_gradient(program, mesh, known, PLAIN)[0] if grad
+                else per_rank(pipeline.normal(program), mesh, known, PLAIN)[0])
+        source = back_ends.emit(plan)
+        if ": None,\n" in source:  # cut in a composite in a way that a DTensor cannot be
+            continue
+        given = arrays(program, sizes, case.ranges)
+        want = alone(program, given, sizes, grad)
+        same(two, program, source, given, want, sizes, grad=grad, plain=False)
+        return
+
+
+def same(team: Team, program: TypedProgram, source: str, given: Arrays, want: Arrays, sizes: Mapping[str, int], *,
+         grad: bool, plain: bool) -> list[dict[str, int]]:
+    """Checks that the ranks make what is wanted; the collectives of each half."""
+    names = [name for name, _ in program.outputs]
+    cotangents = {f"d/{name}": want[f"d/{name}"] for name in names if f"d/{name}" in want}
+    found, counts = team.run(source, program.name, {**given, **cotangents}, names, grad=grad, plain=plain, sizes=sizes)
+    wrong = {key: error for key, x in found.items() if not (error := distance(x, want[key], 1e-3)) < EXACT}
+    assert wrong == {} and found.keys() >= {*names}
+    return counts
+
+
 def check(team: Team, cut: Cut, grad: bool, plain: bool, backend: str = "torch") -> None:
     """Results and gradients are those of one process; and what was sent is what the plan says."""
     program = cut.program()
     given = inputs(program, cut.known, cut.spec)
     want = alone(typed_of(BY_NAME[cut.spec]), given, cut.known, grad)
     made = built(program, Options(backend, grad=grad, plan="it", own=True), cut.mesh)
-    names = [name for name, _ in program.outputs]
-    cotangents = {f"d/{name}": want[f"d/{name}"] for name in names if f"d/{name}" in want}
-    found, counts = team.run(made.source, program.name, {**given, **cotangents}, names, grad=grad, plain=plain,
-                             sizes=cut.known)
-    wrong = {key: error for key, x in found.items() if not (error := distance(x, want[key], 1e-3)) < EXACT}
-    assert wrong == {} and found.keys() >= {*names}
+    counts = same(team, program, made.source, given, want, cut.known, grad=grad, plain=plain)
     on_mesh = placing.on_mesh(program, ("it",), cut.mesh, {}, grad)
     halves = [half for half in (on_mesh.forward, on_mesh.backward) if half is not None]
     for half, sent in zip(halves, counts, strict=True):
@@ -192,3 +233,45 @@ def test_what_differs_between_ranks_is_told_on_each(two: Team) -> None:
 def test_what_does_not_fit_is_told(two: Team, differs: list[Arrays], said: str) -> None:
     found = refused(two, TWO["heads"], differs).splitlines()
     assert len(found) == 2 and all(said in line for line in found)
+
+
+PLACES = """index t : time(T)
+index v : vocab(V)
+index d : feature(D)
+input x_t
+input E_v^d
+output Y_t^d = E_{⌊x_t⌋}^d
+plan it:
+    shard v over p
+"""
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("place", [0.5, 9.0, float("nan"), float("-inf")])
+def test_a_place_that_is_none_is_told_by_a_rank(two: Team, place: float) -> None:
+    """As on one device: a row that no rank has is no row of zeros."""
+    program = typed(PLACES)
+    made = built(program, Options("torch", plan="it"), {"p": 2})
+    given = {"x": np.array([1.5, 8.0, 4.0, 5.0]), "E": np.random.default_rng(0).standard_normal((8, 3))}
+    found, _ = two.run(made.source, program.name, given, ["Y"], grad=False)
+    np.testing.assert_array_equal(found["Y"], given["E"][[0, 7, 3, 4]])
+    with pytest.raises(TeamError, match=r"IndexError: .* is read at"):
+        two.run(made.source, program.name, {**given, "x": np.array([1.0, place])}, ["Y"], grad=False)
+
+
+@pytest.mark.whole
+def test_the_example_of_the_page_runs(tmp_path: Path) -> None:
+    """A spec and a program as the page has them, run as it says."""
+    page = (Path(__file__).parent.parent / "backends/README.md").read_text(encoding="utf-8")
+    page = page[page.index("## Several devices"):]
+    spec, program = (re.search(rf"```{word}\n(.*?)```", page, re.S) for word in ("ein", "python"))
+    assert spec is not None and program is not None
+    (tmp_path / "heads.ein").write_text(spec[1], encoding="utf-8")
+    (tmp_path / "train.py").write_text(program[1], encoding="utf-8")
+    words = "compile heads.ein --plan tp --grad -o heads.py"
+    assert f"`einc {words}`" in page and "`torchrun --nproc-per-node 2 train.py`" in page
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    subprocess.run([sys.executable, "-m", "einc", *words.split()], cwd=tmp_path, env=env, check=True)
+    done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "train.py"],
+                          cwd=tmp_path, env=env, capture_output=True, text=True, check=True)
+    assert sorted(done.stdout.splitlines()) == [f"rank {n} has of the gradient of W_Q (2, 32, 8)" for n in range(2)]

@@ -16,6 +16,8 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, Placement, Replicate, Shard
 from torch.distributed.tensor.placement_types import _StridedShard
 
+from einc.backends.host.runtime.moves import _c10d
+
 _MESHES: dict[object, DeviceMesh] = {}  # of all ranks, by their group and kind of device
 _AGREED: set[object] = set()  # the meshes whose ranks were found to be given the same
 
@@ -117,10 +119,8 @@ def _from_all(x: torch.Tensor, mesh: DeviceMesh) -> torch.Tensor:
     """A row of each rank of a mesh, in their order."""
     rows = x.to(mesh.device_type)[None]
     for axis in reversed(range(mesh.ndim)):
-        ranks = mesh.size(axis)
-        found = rows.new_empty(ranks * len(rows), *rows.shape[1:])
-        dist.all_gather_into_tensor(found, rows, group=mesh.get_group(axis))
-        rows = found
+        group = mesh.get_group(axis).group_name
+        rows = _c10d("all_gather_into_tensor", rows, mesh.size(axis), group)
     return rows.cpu()
 
 

@@ -263,11 +263,13 @@ class Rewriting:
         own = Apply("sub", (self.value(sub), self.ranks.before(axis, into.extent)))
         if found.gathered is None or found.gathered[0].tensor != tensor:
             return own
-        guard.extend(self.within(self.value(sub), into, axis))
-        low, high = const(into.start), Size(axis.part(into.extent) + number(into.start - 1))
-        return Apply("max", (low, Apply("min", (high, own))))
+        # A place that is none of the whole is taken for the nearest that is one, and read on its rank, which says so.
+        low, high = const(into.start), Size(into.extent + number(into.start - 1))
+        place = Apply("max", (low, Apply("min", (high, self.value(sub)))))
+        guard.extend(Apply("not", (Apply("lt", tuple(reversed(one.args))),)) for one in self.within(place, into, axis))
+        return own
 
-    def within(self, place: Term, of: IndexSet, axis: Axis) -> tuple[Term, ...]:
+    def within(self, place: Term, of: IndexSet, axis: Axis) -> tuple[Apply, ...]:
         """The conditions that a place is in the rank's part of a set."""
         before, part = self.ranks.before(axis, of.extent), axis.part(of.extent)
         low = added((before, Size(number(of.start))))

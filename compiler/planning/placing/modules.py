@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from einc.ir.choices import Choices
 from einc.ir.indices import Extent, Index, IndexSet, number, size
@@ -20,6 +21,8 @@ from einc.ir.terms import TRUE, Apply, Position, Read, Size, Term, Where, both, 
 from einc.ir.verify import verify
 from einc.planning import halves
 from einc.planning.analysis.cost import volume
+from einc.planning.analysis.fills import surely_finite
+from einc.planning.analysis.signs import least
 from einc.planning.placing.levels import Arrival, Placed, placed, references
 from einc.planning.placing.local import Local
 from einc.planning.placing.refusals import Refused
@@ -29,6 +32,8 @@ from einc.planning.planner import plan
 from einc.planning.repeated import clamped, trusting, with_wide
 from einc.transforms.gradients.backward import Derived
 from einc.transforms.normal.normalise import normalise
+
+Sign = Literal["", "nonnegative", "positive"]
 
 
 def per_rank(program: NormalProgram, mesh: tuple[Axis, ...], sizes: Mapping[str, int],
@@ -146,11 +151,14 @@ class _Ranks:
     steps: list[Step] = field(default_factory=list)
     buffers: dict[str, Buffer] = field(default_factory=dict)
     parts: list[Module] = field(default_factory=list)
+    facts: dict[str, tuple[Sign, bool]] = field(default_factory=dict)
 
     def module(self) -> Module:
         """The module, whose inputs are what a rank is given."""
         self.local = Local(self.of)
         levels, program = self.local.programs, self.of.program
+        self.facts = {name: self.known(key, states) for (key, states), name in self.local.names.items()
+                      if key in program.by_target}
         asked = tuple(self.local.tensors[t.key] for t in program.inputs())
         self.buffers = {t.key: _buffer(t) for t in asked}
         for level in range(max([*levels, *(a.level for a in self.of.arrivals)], default=0) + 1):
@@ -169,10 +177,22 @@ class _Ranks:
         return Module(program.name, program.source or program.name, asked, outputs, self.buffers, tuple(self.steps),
                       dict(program.sizes), frozenset(sizes), tuple(sets), ())
 
+    def known(self, key: str, states: States) -> tuple[Sign, bool]:
+        """What is known of a value where it is read in another level than it is made in: its sign, and whether it may
+        be no finite number, as at points that no one reads.
+        """
+        by, shares = self.of.program.by_target, [s for s in states if isinstance(s, Share)]
+        infinite = not surely_finite(Read(key, ()), by) or any(s.fold != "sum" or s.reference for s in shares)
+        return "" if shares else least(self.of.program, [key])[key], infinite
+
     def planned(self, program: NormalProgram) -> None:
         """Adds the steps of a program. What other levels made has names that its own values do not take."""
         others = {key: Tensor(key, key, (), "local") for key in self.buffers if key not in program.tensors}
-        made = plan(program.but(tensors={**others, **program.tensors}), program.inputs(), self.choices)
+        made_here, tensors = program.by_target, dict(program.tensors)
+        for key, (sign, infinite) in self.facts.items():
+            if key not in made_here:
+                tensors[key] = replace(tensors[key], least=sign, infinite=infinite)
+        made = plan(program.but(tensors={**others, **tensors}), program.inputs(), self.choices)
         checked = {t.key for t in self.of.program.inputs()}
         self.steps += [clamped(step, {key for key, _ in made.keys} - checked) for step in made.steps]
         for key in sorted({key for step in made.steps for key in makes(step)}):
