@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from click.testing import CliRunner
 from helpers import arrays, distance, meaning
 from virtual import Ranks
 
 from einc.checking.edits import apply
-from einc.driver import front, pipeline, placing
+from einc.driver import back_ends, compiling, front, pipeline, placing
 from einc.driver.checking import typed
 from einc.driver.cli import main
+from einc.driver.options import Options
 from einc.errors.report import EincError, Report, Source, render
 from einc.planning.placing.states import WHOLE, Part
 from einc.transforms.gradients.backward import derive
@@ -118,10 +121,50 @@ def test_a_mesh_is_for_a_plan_alone(file: Path) -> None:
     assert done.exit_code == 1 and "--mesh is for the stage plan" in done.output
 
 
-def test_no_file_is_made_for_several_devices() -> None:
-    for plan in ("tp", "cp"):
-        with pytest.raises(EincError, match="no file is made for several devices yet"):
-            front.compile(HEADS, plan=plan)
+@pytest.mark.parametrize(("keywords", "said"), [
+    ({"plan": "tp", "module": True}, "a class of weights cannot be had on several devices"),
+    ({"plan": "tp", "tune": True}, "tiles that are tuned cannot be had on several devices"),
+    ({"plan": "serve", "mesh": {"tp": 2}}, "a plan that serves cannot be had on several devices"),
+    ({"mesh": {"dp": 2}}, "no `shard` says what is cut over `dp`"),
+    ({"plan": "cp"}, "nothing says how many ranks `cp` has"),
+])
+def test_what_is_not_written_for_a_mesh(keywords: dict[str, Any], said: str) -> None:
+    with pytest.raises(EincError, match=said):
+        front.compile(HEADS, **keywords)
+
+
+@pytest.mark.parametrize("backend", ["torch", "cpp", "triton"])
+def test_every_back_end_writes_a_file_for_ranks(backend: str) -> None:
+    """It has the placements at its head, imports torch and what it needs, and collectives between its kernels."""
+    source = front.compile(HEADS, backend, plan="tp", grad=True).source if backend != "triton" else back_ends.emit(
+        compiling.on_ranks(typed(HEADS), Options("triton", grad=True, plan="tp"), {}), "triton")
+    assert 'MESH = {"tp": 8}' in source and '"W_Q": (Shard(0),)' in source and '"X": (Replicate(),)' in source
+    assert "by h over tp: W_Q, W_K, W_V, W_O" in source and source.count("= _all_reduce(") == 2
+    assert "einc" not in {line.split()[1].partition(".")[0] for line in source.splitlines()
+                          if line.startswith(("import ", "from "))}
+
+
+def test_a_mesh_of_one_rank_is_one_device(tmp_path: Path) -> None:
+    file, out = tmp_path / "a.ein", tmp_path / "a.py"
+    file.write_text(HEADS, encoding="utf-8")
+    for words, said in ((["--mesh", "cp=1"], "all_reduce("), (["--plan", "tp"], "")):
+        done = CliRunner().invoke(main, ["compile", str(file), *words, "-o", str(out)])
+        assert done.exit_code == 0, done.output
+        assert ("_all_reduce(" in out.read_text(encoding="utf-8")) == (said == "")
+
+
+def test_a_file_for_ranks_says_how_to_start_them() -> None:
+    """It is loaded without a process group; a call says what is missing."""
+    made = front.compile(HEADS, "torch", mesh={"cp": 2})
+    x = torch.zeros(2, 2)
+    with pytest.raises(RuntimeError, match=r"for 2 processes, cp = 2, and none were started: run your program with "
+                                           r"`torchrun --nproc-per-node 2 PROGRAM\.py`"):
+        made(X=x, W_Q=x, W_K=x, W_V=x, W_O=x)
+
+
+def test_other_commands_say_that_a_plan_is_on_several_devices(file: Path) -> None:
+    done = CliRunner().invoke(main, ["show", str(file), "--stage", "source", "--plan", "tp"])
+    assert done.exit_code == 1 and "a plan on several devices is no plan of one" in done.output
 
 
 def test_blocks_that_are_not_chosen_change_nothing() -> None:

@@ -50,7 +50,7 @@ class Ranks:
     def level(self, program: NormalProgram) -> None:
         """One level on every rank."""
         for rank in self.ranks:
-            known = {**self.sizes, **{f"{a.name}.rank": n for a, n in zip(self.of.mesh, rank, strict=True)}}
+            known = {**self.sizes, **{a.place: n + 1 for a, n in zip(self.of.mesh, rank, strict=True)}}
             asked = {n: known[n] for n in names(program) if n in known}
             mine = {t.key: self.have[rank][t.key] for t in program.inputs()}
             self.have[rank].update(interpret(program, mine, asked))
@@ -77,7 +77,7 @@ class Ranks:
     def arrive(self, arrival: Arrival) -> None:
         """A tensor in other states on every rank."""
         now = self.of.states(arrival.tensor)
-        here = {rank: self.have[rank][arrival.tensor] for rank in self.ranks}
+        here = {rank: self.have[rank][self.local.made(arrival.tensor)] for rank in self.ranks}
         for move in arrival.moves:
             then = tuple(move.after if n in move.axes else state for n, state in enumerate(now))
             self.sent.append((move, here[self.ranks[0]].size))

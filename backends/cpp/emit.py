@@ -14,17 +14,31 @@ from einc.backends.host.gradient import write_gradient
 from einc.backends.host.legal import Unspelled, legal
 from einc.backends.host.loops import Page
 from einc.backends.host.module import write
+from einc.backends.host.per_rank import write_per_rank
 from einc.backends.host.source import Part, Source
 from einc.backends.host.spelled import spells
 from einc.backends.torch.emit import Torch
 from einc.backends.writer import identifier, sized
-from einc.ir.plan import Call, Gradient, Kernel, Leaf, Module, ModuleClass, Recurrence, SegmentedModule, StateScan
+from einc.ir.plan import (
+    Call,
+    Gradient,
+    Kernel,
+    Leaf,
+    Module,
+    ModuleClass,
+    PerRank,
+    Recurrence,
+    SegmentedModule,
+    StateScan,
+)
 
 LEAST_ROWS = 8  # with fewer, most lanes of a vector would be empty
 
 
-def emit(plan: Module | Gradient | SegmentedModule, shell: ModuleClass | None = None) -> str:
+def emit(plan: Module | Gradient | SegmentedModule | PerRank, shell: ModuleClass | None = None) -> str:
     """The whole file."""
+    if isinstance(plan, PerRank):
+        return write_per_rank(plan, Cpp())
     if isinstance(plan, Gradient | SegmentedModule):
         return write_gradient(plan, Cpp(), shell)
     return write(plan, Cpp(), shell)

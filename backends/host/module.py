@@ -15,6 +15,7 @@ from einc.backends.host.described import describe, parameters, told
 from einc.backends.host.inputs import read_sizes
 from einc.backends.host.loops import Dialect, Page, each, repeat
 from einc.backends.host.module_class import write_shell
+from einc.backends.host.moves import move
 from einc.backends.host.naming import Named, entry_name, named, tuple_name, with_names
 from einc.backends.host.recurrences import recur
 from einc.backends.host.scalars import scalar
@@ -35,6 +36,7 @@ from einc.ir.plan import (
     Loop,
     Module,
     ModuleClass,
+    Move,
     PerRequest,
     Recurrence,
     SegmentSum,
@@ -54,6 +56,8 @@ _FIRST = (
     Source(f"{_RUNTIME}.requests"),
     Source(f"{_RUNTIME}.groups"),
     Source(f"{_RUNTIME}.affine"),
+    Source(f"{_RUNTIME}.moves"),
+    Source(f"{_RUNTIME}.ranks"),
 )
 _LAST = (Source(f"{_RUNTIME}.operators"), Source(f"{_RUNTIME}.underived"))
 _IMPORTS = (Import("math"), Import("bisect", "bisect_left"), Import("bisect", "bisect_right"),
@@ -169,9 +173,9 @@ def result(module: Module) -> str:
     return keys[0] if len(keys) == 1 else f"{tuple_name(module.name)}({', '.join(keys)})"
 
 
-def signature(naming: Named, out: Writer, asked: list[str], decorator: str = "") -> None:
+def signature(naming: Named, out: Writer, asked: list[str], decorator: str = "", mesh: str = "") -> None:
     """Writes the head of the caller's function; where a declared name is not free inside, it hands its arguments to
-    another.
+    another. It is given a `mesh`, if that is a name: `mesh` inside.
     """
     module = naming.module
     entry = "step" if module.past else entry_name(module.name)
@@ -180,13 +184,15 @@ def signature(naming: Named, out: Writer, asked: list[str], decorator: str = "")
     sizes = [naming.size(name) for name in asked]
     returns, cache = returned(module), "cache: Cache | list[Cache], " if module.past else ""
     lengths = ", lengths: list[int] | None = None, latest: bool = False" if module.past else ""
-    apart = public + sizes != inside + asked
+    meshed = ": DeviceMesh | None = None"
+    apart = public + sizes != inside + asked or mesh not in ("", "mesh")
     if apart:
-        out.lines += folded(f"def {entry}({cache}{parameters(public, sizes, module.past)}{lengths}) -> {returns}:")
+        out.lines += folded(f"def {entry}({cache}{parameters(public, sizes, module.past)}{lengths}"
+                            f"{f', {mesh}{meshed}' * bool(mesh)}) -> {returns}:")
         out.depth += 1
         describe(naming, sizes, out)
         handed = zip(inside + asked, public + sizes, strict=True)
-        also = ", lengths=lengths, latest=latest" if module.past else ""
+        also = ", lengths=lengths, latest=latest" if module.past else f", mesh={mesh}" if mesh else ""
         out(f"return "
             f"_computed({'cache, ' if cache else ''}{', '.join(f'{name}={given}' for name, given in handed)}{also})")
         out.close()
@@ -195,7 +201,8 @@ def signature(naming: Named, out: Writer, asked: list[str], decorator: str = "")
     if decorator:
         out(decorator)
     name = "_computed" if apart else entry
-    out.lines += folded(f"def {name}({cache}{parameters(inside, asked, module.past)}{lengths}) -> {returns}:")
+    out.lines += folded(f"def {name}({cache}{parameters(inside, asked, module.past)}{lengths}"
+                        f"{f', mesh{meshed}' * bool(mesh)}) -> {returns}:")
     out.depth += 1
     if not apart:
         describe(naming, sizes, out)
@@ -257,6 +264,8 @@ def _step(step: Leaf, page: Page, dialect: Dialect) -> None:
             body(f"{step.out} = {made}" + ("" if page.laid is not None and step.out in page.laid.axes else ".whole()"))
         case Recurrence() | StateScan():
             recur(step, module, body, page.names.fresh, page.helpers, dialect.recurrence)
+        case Move():
+            move(step, module, body, page.helpers)
         case TopK():
             pick(step, body, page.helpers)
         case GroupedMatmul():

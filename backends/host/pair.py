@@ -3,7 +3,7 @@ and what makes both known to it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from einc.backends.host.inputs import given_sizes
 from einc.backends.host.loops import Dialect
@@ -19,11 +19,12 @@ _OWN = {"ctx", "inputs", "output", "cotangents", "wanted", "made", LIST}
 class Pair:
     """The two operators of a gradient. `stem` begins the names of both; without gradients there is no second one."""
 
-    def __init__(self, gradient: Gradient, stem: str, dialect: Dialect, helpers: set[str], taken: set[str]) -> None:
+    def __init__(self, gradient: Gradient, stem: str, dialect: Dialect, helpers: set[str], taken: set[str],
+                 also: Iterable[str] = ()) -> None:
         """Writes both operators; adds the helpers that they call to `helpers`, and the
-        names that they use to `taken`."""
+        names that they use to `taken`. No name of theirs is one of `also`."""
         self.gradient, self.stem = gradient, stem
-        forward, backward = named(gradient.forward, _OWN), named(gradient.backward, _OWN)
+        forward, backward = named(gradient.forward, {*_OWN, *also}), named(gradient.backward, {*_OWN, *also})
         made = [key for _, key in forward.module.outputs]
         seen, kept = made[: len(gradient.shown)], made[len(gradient.shown) :]
         told = f"{_listed(seen)}{f'; {_listed(kept)} for the gradients' if kept else ''}."
@@ -68,8 +69,12 @@ class Pair:
         """What makes results without elements, what is saved, and what becomes of cotangents."""
         lines = [*(self.plain.shapes() if self.plain is not None else []), *self.forward.shapes()]
         if self.backward is not None:
-            lines += [*self.backward.shapes(), *self._save(self.backward), *self._derive(self.backward)]
+            lines += [*self.backward.shapes(), *self.rules()]
         return lines
+
+    def rules(self) -> list[str]:
+        """What torch calls after the first half, and with the cotangents."""
+        return [] if self.backward is None else [*self._save(self.backward), *self._derive(self.backward)]
 
     def registered(self) -> list[str]:
         """The statements that make operators of the functions."""

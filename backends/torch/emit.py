@@ -8,6 +8,7 @@ from einc.backends.host.gradient import write_gradient
 from einc.backends.host.legal import legal
 from einc.backends.host.loops import Page
 from einc.backends.host.module import write
+from einc.backends.host.per_rank import write_per_rank
 from einc.backends.host.recurrences import by_torch
 from einc.backends.host.source import Source
 from einc.backends.host.spelled import spells
@@ -18,11 +19,13 @@ from einc.backends.torch.passing import in_tiles
 from einc.backends.torch.stores import merged, results
 from einc.backends.torch.tiles import write_kernel
 from einc.backends.writer import Names
-from einc.ir.plan import Call, Dot, Gradient, Kernel, Load, Module, ModuleClass, SegmentedModule, leaves
+from einc.ir.plan import Call, Dot, Gradient, Kernel, Load, Module, ModuleClass, PerRank, SegmentedModule, leaves
 
 
-def emit(plan: Module | Gradient | SegmentedModule, shell: ModuleClass | None = None) -> str:
+def emit(plan: Module | Gradient | SegmentedModule | PerRank, shell: ModuleClass | None = None) -> str:
     """The whole file."""
+    if isinstance(plan, PerRank):
+        return write_per_rank(plan, Torch())
     if isinstance(plan, Gradient | SegmentedModule):
         return write_gradient(plan, Torch(), shell)
     return write(plan, Torch(), shell)

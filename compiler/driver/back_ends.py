@@ -10,7 +10,7 @@ from typing import Any
 
 from einc.errors.report import EincError, failure
 from einc.ir.backend import BackEnd, Binder, Builder, Emitter, Function, Loader, Target, Tuner
-from einc.ir.plan import Gradient, Module, ModuleClass, SegmentedModule
+from einc.ir.plan import Gradient, Module, ModuleClass, PerRank, SegmentedModule
 from einc.syntax.spelling import nearest
 
 AUTO = "auto"  # no back end: which one computes is decided at the call
@@ -81,7 +81,8 @@ def chosen(names: str, backend: str | None = None) -> tuple[str, tuple[Target, .
     return found[0][0], tuple(row for _, row in found)
 
 
-def emit(module: Module | Gradient | SegmentedModule, backend: str = "torch", shell: ModuleClass | None = None) -> str:
+def emit(module: Module | Gradient | SegmentedModule | PerRank, backend: str = "torch",
+         shell: ModuleClass | None = None) -> str:
     """The text of the Python file that computes the plan; with a shell it has a class that holds the weights."""
     emitter: Emitter = _imported(backend, record(backend).emit)
     return emitter.emit(module, shell)

@@ -12,7 +12,7 @@ from pickle import PicklingError
 from typing import Any
 
 from einc.driver.restoring import Origin, restored, restored_class
-from einc.ir.plan import Gradient, Module, SegmentedModule
+from einc.ir.plan import Gradient, Module, PerRank, SegmentedModule
 from einc.ir.programs import TypedProgram
 
 DRAWN, COSTS = "einc.driver.drawing.drawn", "einc.driver.reports.costs"  # loaded where they are asked for
@@ -26,7 +26,7 @@ class Compiled:
     """
 
     program: TypedProgram
-    plan: Module | Gradient | SegmentedModule
+    plan: Module | Gradient | SegmentedModule | PerRank
     source: str
     function: Callable[..., Any]
     module: type[Any] | None = None  # the class that holds the weights, where it was asked for

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from importlib import import_module
 from inspect import unwrap
 from pathlib import Path
+from types import MappingProxyType
 
 from einc import planning
 from einc.checking.plans import chosen
@@ -19,10 +20,12 @@ from einc.driver.options import DEFAULTS, Options
 from einc.driver.restoring import Origin, origin
 from einc.errors.report import EincError, Help, Problem
 from einc.ir.choices import PLAIN, Choices
-from einc.ir.plan import Gradient, Module, ModuleClass, SegmentedModule
+from einc.ir.plan import Gradient, Module, ModuleClass, PerRank, SegmentedModule
 from einc.ir.programs import Program, Tensor, TypedProgram
 
 SERVING = "einc.driver.serving"  # loaded where a plan serves: other files need nothing of it
+PLACING = "einc.driver.placing"  # the same where a mesh is named
+NO_MESH: Mapping[str, int] = MappingProxyType({})
 GRADIENTS = "einc.driver.gradients"  # the same where a gradient is asked for
 
 
@@ -72,17 +75,38 @@ def planned(program: TypedProgram, options: Options) -> Module | Gradient | Segm
         return generation(program, choices(options), options.keep, options.plans)
     try:
         if chosen(program.plans, options.plans).meshed:
-            raise Problem("no file is made for several devices yet", helps=(
-                Help("`einc show --stage plan` with the same `--plan` prints what each device does"),))
+            raise Problem("a plan on several devices is no plan of one", helps=(
+                Help("`einc compile` writes a file for all of them, `einc show --stage plan` prints what each does"),))
     except Problem as problem:
         raise EincError([problem]) from None
     return cut(program, choices(options), options.grad)
 
 
+def on_ranks(program: TypedProgram, options: Options,
+             ranks: Mapping[str, int]) -> PerRank | Module | Gradient | SegmentedModule:
+    """What the options ask for of a program: where they or `ranks`, numbers of ranks by axis, name a mesh, the plan of
+    each of its ranks, if it has more than one. EincError where what is asked for cannot be had on a mesh.
+    """
+    try:
+        if not ranks and (options.serves or not chosen(program.plans, options.plans).meshed):
+            return planned(program, options)
+    except Problem as problem:
+        raise EincError([problem]) from None
+    lacks = {"a plan that serves": options.serves, "a class of weights": options.module, "tiles that are tuned":
+             options.tune}
+    for what, wanted in lacks.items():
+        if wanted:
+            raise EincError([Problem(f"{what} cannot be had on several devices yet", helps=(
+                Help("leave it out: write the function, with its gradient if you like"),))])
+    made: PerRank | None = import_module(PLACING).planned(program, options.plans, ranks, options.grad,
+                                                          choices(options))
+    return cut(program, choices(options), options.grad) if made is None else made
+
+
 def compile(path_or_text: str | Path, backend: str = "auto", *, strict: bool = False, narrow: bool = False,
             own: bool = False, tune: bool = False, module: bool = False, grad: bool = False, plan: str = "",
             keep: Iterable[str] = (), section: str = "", equation: str = "",
-            side: str | Path | None = None) -> Compiled:
+            side: str | Path | None = None, mesh: Mapping[str, int] | None = None) -> Compiled:
     """A spec (a path, the name of one that comes with einc, or the text itself) as a callable.
 
     The back end is torch, cpp or triton; `auto` decides at the call: Triton on a GPU, and on a CPU torch until, by
@@ -97,6 +121,8 @@ def compile(path_or_text: str | Path, backend: str = "auto", *, strict: bool = F
     the cache, the next ones; `keep` names what is kept of each position, else that is decided by cost. Further names,
     as in `plan="serve,long"`, choose `plan` blocks of the text.
     With `module` the result's `.module` is a `torch.nn.Module` class whose parameters are the weights.
+    With `mesh={"tp": 2}`, or a plan that says it, it is what each rank of a mesh of devices runs, which sends what the
+    others need: `shard` lines of plans say what is cut over an axis.
     Of a paper one `section` is compiled, or one `equation`, by its label, its number or tag, or the title of its
     section; `side` is a spec with the declarations that the paper lacks.
 
@@ -105,17 +131,22 @@ def compile(path_or_text: str | Path, backend: str = "auto", *, strict: bool = F
     options = Options(backend, strict, narrow, own, tune, module, grad, plan, tuple(keep), section, side, equation)
     with noting() as noted:
         program = typed(path_or_text, options)
-    return built(program, options, origin(path_or_text, options, noted))
+    return built(program, options, None if mesh else origin(path_or_text, options, noted), mesh or {})
 
 
-def built(program: TypedProgram, options: Options = DEFAULTS, of: Origin | None = None) -> Compiled:
+def built(program: TypedProgram, options: Options = DEFAULTS, of: Origin | None = None,
+          mesh: Mapping[str, int] = NO_MESH) -> Compiled:
     """The callable of a program that has been checked; `of` is what a pickle of it would have."""
     if options.serves and (options.module or options.grad or options.tune):
         raise EincError([Problem("what serves has no gradient, class or tuned tiles", helps=(
             Help('say `plan="serve"`, and none of the others'),))])
     if options.keep and not options.serves:
         raise EincError([Problem("what is kept is of a plan that serves", helps=(Help('say `plan="serve"`'),))])
-    made_of = planned(program, options)
+    made_of = on_ranks(program, options, mesh)
+    if isinstance(made_of, PerRank):
+        backend = "torch" if options.backend == back_ends.AUTO else options.backend
+        text = back_ends.emit(made_of, backend)
+        return Compiled(program, made_of, text, back_ends.load(text, program.name, backend))
     source = back_ends.emit(made_of, options.backend, shell(program) if options.module else None)
     entry = "step" if options.serves else program.name
     if options.backend == back_ends.AUTO:

@@ -4,21 +4,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from einc.checking.placements import letters_of
 from einc.checking.plans import chosen
 from einc.driver import pipeline
-from einc.driver.gradients import constant
+from einc.driver.gradients import constant, library_with_halves
 from einc.errors.report import EincError, Help, Problem, listed
+from einc.ir.choices import Choices
 from einc.ir.indices import IndexSet
+from einc.ir.plan import PerRank
 from einc.ir.programs import Program, TypedProgram
 from einc.ir.requested import WAYS, Cut, Wanted
 from einc.planning.placing import Axis, Meeting, Placed, Refused, Way, placed
-from einc.planning.placing.states import States
+from einc.planning.placing.modules import between, per_rank, per_rank_gradient
 from einc.planning.placing.together import together
 from einc.syntax.printing.show import show
-from einc.transforms.gradients.backward import Derived, derive
+from einc.transforms.gradients.backward import derive
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,23 @@ def on_mesh(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int
         raise EincError([Problem(refused.said, helps=(Help(refused.help),))]) from None
     except Problem as problem:
         raise EincError([problem]) from None
+
+
+def planned(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int], grad: bool,
+            choices: Choices) -> PerRank | None:
+    """The plan of one rank of the mesh, with `grad` that of the gradient, too; None where the mesh has one rank alone.
+    EincError as for `on_mesh`.
+    """
+    mesh = on_mesh(program, plans, ranks, {}, grad).mesh
+    if not mesh:
+        return None
+    try:
+        if grad:
+            inner = replace(choices, rows=library_with_halves()) if choices.rows else choices
+            return per_rank_gradient(program, mesh, {}, inner)[0]
+        return per_rank(pipeline.normal(program), mesh, {}, choices)[0]
+    except Refused as refused:
+        raise EincError([Problem(refused.said, helps=(Help(refused.help),))]) from None
 
 
 def on_all(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int], grad: bool = False) -> str:
@@ -122,12 +141,3 @@ def _with_gradient(program: TypedProgram, mesh: tuple[Axis, ...], sizes: Mapping
     forward = placed(first, mesh, sizes)
     known, asked = between(found, forward)
     return OnMesh(mesh, forward, placed(second, mesh, sizes, known, asked))
-
-
-def between(found: Derived, forward: Placed) -> tuple[dict[str, States], dict[str, States]]:
-    """The states in which the program of a gradient is given its inputs, and in which gradients are left."""
-    given = {key: forward.ends[made] for made, key in found.saved}
-    given |= {d: forward.ends[key] for key, d in found.cotangents}
-    inputs = {t.key for t in forward.program.inputs()}
-    given |= {key: forward.states(key) for key in inputs if key in found.backward.tensors and key not in given}
-    return given, {made: forward.states(key) for key, made in found.gradients if key in inputs}

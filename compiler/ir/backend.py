@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from einc.ir.elements import Kind
 from einc.ir.folds import FoldRow
-from einc.ir.plan import Gradient, Module, ModuleClass, Op, SegmentedModule, Step
+from einc.ir.plan import Gradient, Module, ModuleClass, Op, PerRank, SegmentedModule, Step
 from einc.ir.primitives import Primitive
 
 Writable = Primitive | FoldRow | type[Op] | type[Step]
@@ -66,7 +66,7 @@ class BackEnd:
 class Emitter(Protocol):
     """A module that writes files."""
 
-    def emit(self, plan: Module | Gradient | SegmentedModule, shell: ModuleClass | None = None) -> str:
+    def emit(self, plan: Module | Gradient | SegmentedModule | PerRank, shell: ModuleClass | None = None) -> str:
         """The text of a Python file that computes the plan; with a shell it has a class that holds the weights."""
         ...
 

@@ -7,8 +7,11 @@ under `python -O` too; it changes nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import reduce
+from operator import mul
 
 from einc.errors.report import EincError, Help, Problem, listed
+from einc.ir.indices import number
 from einc.ir.plan import (
     Append,
     BroadcastView,
@@ -26,7 +29,9 @@ from einc.ir.plan import (
     Load,
     Loop,
     Module,
+    Move,
     Operation,
+    PerRank,
     PerRequest,
     PreviousCarry,
     Recurrence,
@@ -48,7 +53,7 @@ def _require(holds: bool, rule: str) -> None:
         raise EincError([Problem(f"the plan breaks a rule that back ends rely on: {rule}", helps=helps)])
 
 
-def verify(plan: Module | Gradient | SegmentedModule) -> None:
+def verify(plan: Module | Gradient | SegmentedModule | PerRank) -> None:
     """Checks the rules of this file for a plan and for every module in it. EincError where one is broken."""
     match plan:
         case Module():
@@ -58,6 +63,11 @@ def verify(plan: Module | Gradient | SegmentedModule) -> None:
             verify(plan.backward)
             if plan.plain is not None:
                 verify(plan.plain)
+        case PerRank():
+            verify(plan.body)
+            known = {t.key for t in plan.forward.inputs} | {key for _, key in plan.forward.outputs}
+            _require(known >= {key for key, _ in plan.cuts}, "what is no input and no output lies on the ranks")
+            _require(all(len(cuts) == len(plan.axes) for _, cuts in plan.cuts), "a tensor with other axes of the mesh")
         case SegmentedModule():
             for piece in plan.pieces:
                 if not isinstance(piece, Recurrence | StateScan):
@@ -152,6 +162,8 @@ def _operation(step: Operation, module: Module) -> None:
             _require(len(step.writes) == len(step.made) == len(step.vectors.after) + 1, "a result without letters")
             for buffer, axes in zip((*step.reads[:count], *step.writes), (*step.letters, *step.made), strict=True):
                 _require(len(axes) == len(buffers[buffer].sets), f"`{buffer}` has other axes than its buffer")
+        case Move():
+            _move(step, buffers)
         case StateScan():
             _require(len(step.reads) - step.ragged == len(step.letters) == 3, "an operand without letters")
             _require(len(step.axes) == len(buffers[step.out].sets), f"`{step.out}` has other axes than its buffer")
@@ -170,6 +182,20 @@ def _operation(step: Operation, module: Module) -> None:
             _require({key for key, _ in step.made} <= {key for _, key in step.body.outputs},
                      "an output that the body lacks")
             _module(step.body)
+
+
+def _move(step: Move, buffers: Mapping[str, Buffer]) -> None:
+    """A move has one operand, a group with ranks, and the axes that its kind of collective joins and parts."""
+    _require(len(step.reads) == len(step.writes) == 1 and step.group.ranks > 1,
+             "a move of several tensors, or of one rank")
+    joins, parts = step.kind in ("all_gather", "all_to_all"), step.kind in ("slice", "all_to_all", "reduce_scatter")
+    _require((step.joined is not None) == joins and (step.parted is not None) == parts,
+             f"a move by {step.kind} joins or parts another axis")
+    _require(all(n is None or 0 <= n < len(step.shape) for n in (step.joined, step.parted)),
+             "a move along an axis that is none")
+    held = {reduce(mul, (s.extent for s in buffers[step.operand].sets), number(1)),
+            reduce(mul, step.shape, number(1))}
+    _require(len(held) == 1, f"`{step.operand}` is moved with another number of elements")
 
 
 def _kernel(kernel: Kernel, buffers: Mapping[str, Buffer]) -> None:

@@ -55,7 +55,7 @@ def repeated(program: NormalProgram, asked: tuple[Tensor, ...], plan: Plan) -> M
     for piece, repeat in zip_longest(stretches(program), program.repeats):
         if piece.equations:
             made = plan(piece, piece.inputs())
-            steps += [_clamped(step, {key for key, _ in made.keys} - checked) for step in made.steps]
+            steps += [clamped(step, {key for key, _ in made.keys} - checked) for step in made.steps]
             keys += made.keys
             buffers |= {k: v for k, v in made.buffers.items() if k not in buffers}
         if repeat is not None:
@@ -149,7 +149,7 @@ def _joined(piece: Gradient, asked: tuple[Tensor, ...]) -> Gradient:
 
 def _unchecked(module: Module, checked: Set[str]) -> Module:
     made = {key for key, _ in module.keys} - checked
-    steps = tuple(_clamped(step, made) for step in module.steps)
+    steps = tuple(clamped(step, made) for step in module.steps)
     return replace(module, steps=steps, keys=tuple(k for k in module.keys if k[0] in checked))
 
 
@@ -159,7 +159,7 @@ def _round(program: NormalProgram, repeat: Rounds, plan: Plan, checked: Set[str]
     one = round_of(program, repeat)
     body = plan(one.program, one.program.inputs())
     made = {key for key, _ in body.keys} - checked
-    body = replace(body, steps=tuple(_clamped(step, made) for step in body.steps))
+    body = replace(body, steps=tuple(clamped(step, made) for step in body.steps))
     asked = [t.key for t in body.inputs if t.key != one.counter]
     counter = one.counter if len(asked) < len(body.inputs) else ""
     return Loop(
@@ -180,11 +180,11 @@ def _buffer(tensor: Tensor) -> Buffer:
 def trusting(module: Module, made: Set[str]) -> Module:
     """A module some of whose inputs another one made: whole numbers among them are not a
     caller's, and may name nothing."""
-    steps = tuple(_clamped(step, {key for key, _ in module.keys} & made) for step in module.steps)
+    steps = tuple(clamped(step, {key for key, _ in module.keys} & made) for step in module.steps)
     return replace(module, steps=steps, keys=tuple(k for k in module.keys if k[0] not in made))
 
 
-def _clamped(step: Step, made: Set[str]) -> Step:
+def clamped(step: Step, made: Set[str]) -> Step:
     """The step where whole numbers that the program made itself stand in slots: unlike a
     caller's, nobody checks them."""
     return replaced(step, lambda kernel: _kernel(kernel, made))

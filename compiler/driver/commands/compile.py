@@ -19,6 +19,7 @@ from einc.driver.commands.common import (
     FILE,
     GRAD,
     KEEP,
+    MESH,
     NARROW,
     OWN,
     PLAN,
@@ -38,7 +39,7 @@ from einc.driver.options import Options, names_of
 from einc.driver.reports.growth import growth
 from einc.errors.report import failure
 from einc.ir.backend import Target
-from einc.ir.plan import Module
+from einc.ir.plan import Module, PerRank
 
 TUNED = "einc.driver.commands.tuned"  # loaded with --tuned: other files need no tensors
 
@@ -53,6 +54,7 @@ TUNED = "einc.driver.commands.tuned"  # loaded with --tuned: other files need no
 @OWN
 @GRAD
 @PLAN
+@MESH
 @KEEP
 @click.option("--module", is_flag=True, help="Add a torch.nn.Module class whose parameters are the weights.")
 @click.option("--tuned", is_flag=True,
@@ -64,8 +66,8 @@ TUNED = "einc.driver.commands.tuned"  # loaded with --tuned: other files need no
 @DATA
 @SEED
 def command(*, file: Chosen, output: str | None, backend: str, strict: bool, narrow: bool, own: bool, grad: bool,
-            module: bool, plan: str, keep: str | None, tuned: bool, target: str | None, kind: str | None,
-            sizes: dict[str, int], dtype: str | None, data_file: str | None, seed: int) -> None:
+            module: bool, plan: str, mesh: dict[str, int], keep: str | None, tuned: bool, target: str | None,
+            kind: str | None, sizes: dict[str, int], dtype: str | None, data_file: str | None, seed: int) -> None:
     """Write the Python file that computes the spec FILE; it needs no einc to run."""
     if output is not None and same(output, file.path):
         raise failure(f"{output} is the spec itself; it is not overwritten")
@@ -86,7 +88,9 @@ def command(*, file: Chosen, output: str | None, backend: str, strict: bool, nar
     program = typed(file, strict)
     if program.source == file.path:  # as the words of the head have it, whoever reads that on which machine
         program = replace(program, source=portable(file.path, output))
-    made = compiling.planned(program, options)
+    made = compiling.on_ranks(program, replace(options, tune=tuned), mesh)
+    if isinstance(made, PerRank) and rows:
+        raise failure("--target writes the kernels of one device", "leave out --target, or --mesh and the plan with it")
     noted(chosen(program.plans, options.plans))
     for line in growth(made) if isinstance(made, Module) else ():
         click.echo(f"warning: {line}", err=True)

@@ -7,7 +7,7 @@ Kernel  axes, lets, stores: a tile of every grid axis at a time, the other axes 
 Let     one value: its axes, its kind, the one operation that makes it, and the values that this reads
 """
 
-from einc.ir.plan.gradients import Gradient, GradientLoop, ModuleClass, SegmentedModule, Weight
+from einc.ir.plan.gradients import Gradient, GradientLoop, ModuleClass, PerRank, SegmentedModule, Weight
 from einc.ir.plan.kernels import FREE, Axis, Bound, Cost, Kernel, Role, Store, summed
 from einc.ir.plan.lets import (
     AxisRef,
@@ -42,7 +42,9 @@ from einc.ir.plan.operations import (
     GroupedMatmul,
     Leaf,
     LibraryCall,
+    Move,
     Operation,
+    RankGroup,
     Recurrence,
     SegmentSum,
     StateScan,
@@ -56,8 +58,8 @@ __all__ = [
     "FREE", "Append", "Axis", "AxisRef", "Bound", "BroadcastView", "Buffer", "Call", "Carry", "Choose", "Concat",
     "Contract", "Cost", "Dot", "Flatten", "Gather", "Generation", "Gradient", "GradientLoop", "GroupedMatmul",
     "Interval", "Iota", "Kernel", "Leaf", "Lengths", "Let", "LibraryCall", "Load", "Loop", "Map", "Module",
-    "ModuleClass", "Op", "Operation", "Option", "PerRequest", "PreviousCarry", "Recurrence", "Reduce", "Role",
-    "Scalar", "Scan", "ScatterAdd", "SegmentSum", "SegmentedModule", "Select", "Share", "Slice", "StateScan", "Step",
-    "Store", "Subscript", "TopK", "Vectors", "Weight", "axes_of", "end", "last_kernel", "leaves", "makes", "renamed",
-    "replaced", "summed", "takes", "takes_all", "within",
+    "ModuleClass", "Move", "Op", "Operation", "Option", "PerRank", "PerRequest", "PreviousCarry", "RankGroup",
+    "Recurrence", "Reduce", "Role", "Scalar", "Scan", "ScatterAdd", "SegmentSum", "SegmentedModule", "Select",
+    "Share", "Slice", "StateScan", "Step", "Store", "Subscript", "TopK", "Vectors", "Weight", "axes_of", "end",
+    "last_kernel", "leaves", "makes", "renamed", "replaced", "summed", "takes", "takes_all", "within",
 ]

@@ -89,3 +89,44 @@ class SegmentedModule:
     def name(self) -> str:
         """The name of the whole module."""
         return self.whole.name
+
+
+@dataclass(frozen=True, slots=True)
+class PerRank:
+    """What one rank of a mesh does: a module, or the two halves of a gradient, with moves among their steps.
+
+    `axes` are those of the mesh with their ranks. `cuts` say for each input and each output, by its key, what a rank
+    has of it on each axis: its part of a slot, with the extent of what stands before the part that is cut in a
+    composite, or, where it is None, all of it. On each axis a rank is told its place, a size, and the group of the
+    ranks that it sends to, for each set of axes in `groups`.
+    """
+
+    body: Module | Gradient
+    axes: tuple[tuple[str, int], ...]
+    cuts: tuple[tuple[str, tuple[tuple[int, Extent] | None, ...]], ...]
+    groups: tuple[tuple[str, ...], ...]
+
+    @property
+    def name(self) -> str:
+        """The name of the module."""
+        return self.body.name
+
+    @property
+    def forward(self) -> Module:
+        """What is computed first."""
+        return self.body.forward if isinstance(self.body, Gradient) else self.body
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """The sizes that are said of the rank itself."""
+        return (*(place_of(axis) for axis, _ in self.axes), *map(group_of, self.groups))
+
+
+def place_of(axis: str) -> str:
+    """The size that is the place of a rank on an axis, counted from 1. No name of the language has a dot."""
+    return f"{axis}.rank"
+
+
+def group_of(axes: tuple[str, ...]) -> str:
+    """The size that stands for the ranks with which a rank shares its places on all other axes."""
+    return f"{'_'.join(axes)}.group"

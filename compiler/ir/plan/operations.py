@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from einc.ir.indices import Extent, IndexSet
 from einc.ir.plan.kernels import FREE, Cost, Kernel
@@ -291,8 +291,42 @@ class SegmentSum(Operation):
         return tuple(zip(self.reads[len(self.named):], self.letters, strict=True))
 
 
+@dataclass(frozen=True, slots=True)
+class RankGroup:
+    """Ranks that send to each other: what a rank is told at the call that stands for them, a size, its own place among
+    them, counted from 1, and how many they are.
+    """
+
+    told: Extent
+    place: Extent
+    ranks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move(Operation):
+    """A tensor that the ranks of a mesh have in one state, in another one: one collective, or a `slice`, which is none.
+
+    `shape` is what the rank holds before it with composites apart; of its
+    axes one is `joined`, of which each rank has a part before, and one is `parted`, of which it has one after; None for
+    none. `fold` says how shares are put together.
+    """
+
+    does: ClassVar[str] = "move"
+    kind: Literal["slice", "all_gather", "all_to_all", "all_reduce", "reduce_scatter"]
+    group: RankGroup
+    shape: tuple[Extent, ...]
+    joined: int | None = None
+    parted: int | None = None
+    fold: str = "sum"
+
+    @property
+    def operand(self) -> str:
+        """The buffer of what the rank has before."""
+        return self.reads[0]
+
+
 Leaf = (Kernel | Contract | Concat | Append | BroadcastView | Call | TopK | GroupedMatmul | SegmentSum | Recurrence
-        | StateScan)
+        | StateScan | Move)
 
 
 def last_kernel(steps: tuple[Leaf, ...]) -> Kernel:

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Protocol
 
 from einc.ir.draft import unused
+from einc.ir.elements import REAL, WIDE
 from einc.ir.indices import Extent, Index, IndexSet, number
 from einc.ir.programs import Equation, NormalProgram, Tensor
 from einc.ir.sums import added
@@ -38,7 +39,7 @@ from einc.planning.analysis.cost import volume
 from einc.planning.placing.cuts import Cut, Letter
 from einc.planning.placing.levels import Placed
 from einc.planning.placing.linear import once
-from einc.planning.placing.states import Axis, Part, States, cut_slots
+from einc.planning.placing.states import Axis, Part, Share, States, cut_slots
 
 
 class Ranks(Protocol):
@@ -76,20 +77,31 @@ class Local:
     tensors: dict[str, Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Names every tensor as it is given or made, under its own name."""
+        """Names every tensor as it is given or made, or, of a result, as it is returned, under its own name."""
         for key in (*(t.key for t in self.of.program.inputs()), *self.of.levels):
-            self.name(key, self.of.states(key))
+            self.name(key, self.own(key))
+            self.made(key)
+
+    def own(self, key: str) -> States:
+        """The states in which a tensor has its own name."""
+        return self.of.ends.get(key) or self.of.states(key)
+
+    def made(self, key: str) -> str:
+        """The name of a tensor as it is given or made."""
+        return self.name(key, self.of.states(key))
 
     def name(self, key: str, states: States) -> str:
-        """The name of a tensor in some states; a new one where it is made in others."""
+        """The name of a tensor in some states. What is added to over the ranks keeps its digits until it is."""
         if (key, states) not in self.names:
-            tensor = self.of.program.tensors[key]
-            made = states == self.of.states(key)
-            name = key if made else unused(f"{key}_moved", {*self.of.program.tensors, *self.tensors})
+            tensor, own = self.of.program.tensors[key], states == self.own(key)
+            shared = any(isinstance(s, Share) for s in states)
+            name = key if own else unused(f"{key}_{'share' if shared else 'moved'}",
+                                          {*self.of.program.tensors, *self.tensors})
             self.names[key, states] = name
-            self.tensors[name] = replace(tensor, key=name, text=tensor.text if made else name,
+            element = WIDE if tensor.element == REAL and shared else tensor.element
+            self.tensors[name] = replace(tensor, key=name, text=tensor.text if own else name, element=element,
                                          slots=cut_slots(tensor.slots, states, self.of.mesh),
-                                         role=tensor.role if made else "local")
+                                         role=tensor.role if own else "local")
         return self.names[key, states]
 
     def lead(self, states: States) -> tuple[Term, ...]:
@@ -120,8 +132,8 @@ class Local:
             here = [made[e.target] for e in program.equations if self.of.levels[e.target] == level]
             targets = {e.target for e in here}
             later = {key for e in made.values() if e.target not in targets for key in e.reads}
-            later |= {a.tensor for a in self.of.arrivals} | {key for _, key in program.outputs}
-            later |= {key for a in self.of.arrivals for key in _beside(self.of, a.tensor)}
+            moved = {key for a in self.of.arrivals for key in (a.tensor, *_beside(self.of, a.tensor))}
+            later |= {self.made(key) for key in moved | {key for _, key in program.outputs}}
             tensors = {key: replace(t, role="input") if t.role == "local" and key not in targets else t
                        for key, t in self.tensors.items()}
             kept = [(e.target, e.target) for e in here if e.target in later]
@@ -251,11 +263,13 @@ class Rewriting:
         own = Apply("sub", (self.value(sub), self.ranks.before(axis, into.extent)))
         if found.gathered is None or found.gathered[0].tensor != tensor:
             return own
-        guard.extend(self.within(self.value(sub), into, axis))
-        low, high = const(into.start), Size(axis.part(into.extent) + number(into.start - 1))
-        return Apply("max", (low, Apply("min", (high, own))))
+        # A place that is none of the whole is taken for the nearest that is one, and read on its rank, which says so.
+        low, high = const(into.start), Size(into.extent + number(into.start - 1))
+        place = Apply("max", (low, Apply("min", (high, self.value(sub)))))
+        guard.extend(Apply("not", (Apply("lt", tuple(reversed(one.args))),)) for one in self.within(place, into, axis))
+        return own
 
-    def within(self, place: Term, of: IndexSet, axis: Axis) -> tuple[Term, ...]:
+    def within(self, place: Term, of: IndexSet, axis: Axis) -> tuple[Apply, ...]:
         """The conditions that a place is in the rank's part of a set."""
         before, part = self.ranks.before(axis, of.extent), axis.part(of.extent)
         low = added((before, Size(number(of.start))))

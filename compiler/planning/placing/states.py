@@ -13,6 +13,7 @@ from math import prod
 from typing import Literal, assert_never
 
 from einc.ir.indices import Extent, IndexSet, number, size
+from einc.ir.plan.gradients import place_of
 from einc.ir.programs import Slot
 from einc.ir.terms import Size
 
@@ -40,9 +41,14 @@ class Axis:
     meetings: tuple[Meeting, ...] = ()
 
     @property
+    def place(self) -> str:
+        """The size that numbers the ranks of this axis from 1, as every size is at least 1."""
+        return place_of(self.name)
+
+    @property
     def rank(self) -> Extent:
-        """The rank on this axis as a number from 0. No name of the language has a dot."""
-        return size(f"{self.name}.rank")
+        """The rank on this axis as a number from 0."""
+        return size(self.place) - number(1)
 
     def part(self, of: Extent) -> Extent:
         """The extent of one rank's part."""

@@ -1,0 +1,200 @@
+"""The plan of one rank of a mesh -> the text of a file that all ranks run.
+
+The caller's function takes DTensors, or of each tensor what the rank has, and says how its results lie. What it calls
+is a function of the rank's own tensors, and its gradient another one, so that nothing differentiates a collective.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from math import prod
+from textwrap import wrap
+
+from einc.backends.host.inputs import check_shapes
+from einc.backends.host.loops import Dialect
+from einc.backends.host.module import below, head, library, result, signature
+from einc.backends.host.naming import Named, entry_name, named
+from einc.backends.host.operators import Operator, operator
+from einc.backends.host.pair import Pair
+from einc.backends.writer import Writer, folded, sized
+from einc.errors.report import EincError, Help, Problem
+from einc.ir.indices import number
+from einc.ir.plan import Gradient, PerRank
+from einc.ir.plan.gradients import group_of
+
+_NAMES = ("mesh", "given", "spread", "MESH", "PLACEMENTS", "DeviceMesh", "DTensor", "Shard", "Replicate", "dist")
+
+
+def write_per_rank(plan: PerRank, dialect: Dialect) -> str:
+    """The whole file."""
+    helpers = {"_expect", "_mesh", "_agree", "_held", "_as_dtensor", "_ranks_of", "_place", "DTensor", "DeviceMesh",
+               "Shard", "Replicate"}
+    derived, body = isinstance(plan.body, Gradient), Writer(depth=1)
+    made = _Derived(plan, dialect, helpers) if derived else _Plain(plan, dialect, helpers)
+    file = _File(plan, made.shown, derived, helpers)
+    asked, tables = file.entry(body, made.call()), file.tables()
+    known = library(dialect)
+    needed = known.needed(helpers)
+    out = Writer()
+    head(made.shown, dialect, out, known.imports(needed), file.notes())
+    out.lines[-1:] = [*tables, "", ""]
+    signature(made.shown, out, asked, made.decorator, file.mesh)
+    out.lines += body.lines
+    out.lines += [*made.lines, *dialect.definitions()]
+    out.lines += below(known.texts(needed))
+    out.lines += made.last
+    digest = hashlib.sha256(out.text.encode()).hexdigest()[:16]
+    out.lines += ["", "", f'_FILE = "{digest}"']
+    return out.text
+
+
+class _Plain:
+    """One function without its gradient."""
+
+    decorator = "@torch.no_grad()"
+
+    def __init__(self, plan: PerRank, dialect: Dialect, helpers: set[str]) -> None:
+        """Writes the function; adds the helpers that it calls to `helpers`."""
+        helpers |= {"_underived"}
+        naming = named(plan.forward, _NAMES)
+        self.made = operator(naming, "_forward", "What a rank computes.", dialect, helpers, set())
+        self.shown = naming
+        self.lines = [*self.made.lines, *self.made.functions]
+        entry = entry_name(plan.name)
+        self.last = ["", "", f"{entry} = _underived({entry})"]
+        _checked(plan, self.made)
+
+    def call(self) -> list[str]:
+        """The statements that call it."""
+        given = ", ".join(self.made.parameters)
+        return folded(f"{', '.join(self.made.results)} = _forward({given})", 122)
+
+
+class _Derived:
+    """The two halves of a gradient, one the derivative of the other."""
+
+    decorator = ""
+
+    def __init__(self, plan: PerRank, dialect: Dialect, helpers: set[str]) -> None:
+        """Writes both halves; adds the helpers that they call to `helpers`."""
+        assert isinstance(plan.body, Gradient)
+        self.plan, self.pair = plan.body, Pair(plan.body, "", dialect, helpers, set(), _NAMES)
+        helpers -= {"_operator", "_free"}
+        helpers |= {"_function", "_cast"}
+        naming, count = self.pair.forward.naming, len(plan.body.shown)
+        self.shown = replace(naming, module=replace(naming.module, outputs=naming.module.outputs[:count]),
+                             outputs=naming.outputs[:count])
+        self.lines = self.pair.functions()
+        _checked(plan, self.pair.forward)
+        self.last = [*self.pair.rules(), "", "", "_backward_op = _backward",
+                     "_forward_op = _function(_forward, _save, _derive)"]
+
+    def call(self) -> list[str]:
+        """The statements that call the first half."""
+        targets = {key: inner for (_, key), (_, inner) in zip(self.plan.shown, self.shown.module.outputs, strict=True)}
+        sizes = {declared: inner for inner, declared in self.shown.declared.items()}
+        return self.pair.call(self.pair.forward.tensors, sizes, targets)
+
+
+def _checked(plan: PerRank, made: Operator) -> None:
+    """Refuses more tensors than a function may have."""
+    if made.listed:
+        raise EincError([Problem(f"`{plan.name}` has more tensors than a function on a mesh may have", helps=(
+            Help("cut the text in several specs"),))])
+
+
+class _File:
+    """The caller's function and the tables above it."""
+
+    def __init__(self, plan: PerRank, shown: Named, derived: bool, helpers: set[str]) -> None:
+        """Notes how each tensor lies, by its name in the file."""
+        self.plan, self.shown, self.derived, self.helpers = plan, shown, derived, helpers
+        module, cuts = shown.module, dict(plan.cuts)
+        self.inputs = [t.key for t in module.inputs]
+        self.outputs = [key for _, key in module.outputs]
+        old = [*(t.key for t in plan.forward.inputs), *(key for _, key in plan.forward.outputs)]
+        self.cuts = {new: tuple(None if cut is None else (cut[0], shown.inside(cut[1])) for cut in cuts[key])
+                     for key, new in zip(old, [*self.inputs, *self.outputs], strict=False)}
+        self.names = {**shown.public, **dict(zip(self.outputs, shown.outputs, strict=True))}
+
+    @property
+    def mesh(self) -> str:
+        """What a caller calls the mesh."""
+        return "device_mesh" if "mesh" in {*self.shown.public.values(), *self.shown.declared.values()} else "mesh"
+
+    def entry(self, body: Writer, call: list[str]) -> list[str]:
+        """Writes the caller's function; returns the sizes that it is given."""
+        tensors, told = self.inputs, {self.inside(name): name for name in self.plan.told}
+        checks = Writer(depth=1)
+        module = self.shown.module
+        naming = replace(self.shown, module=replace(module, sizes=module.sizes - told.keys()))
+        asked, _ = check_shapes(naming, checks, self.helpers, [])
+        given = [*(f'"{self.names[x]}": {x}' for x in tensors), *(f'"{self.shown.size(x)}": {x}' for x in asked)]
+        body.lines += folded(f"    given = {{{', '.join(given)}}}", 126)
+        body("mesh = _mesh(MESH, mesh, given)")
+        body("_agree(mesh, _FILE, given)")
+        body("spread = any(isinstance(x, DTensor) for x in given.values())")
+        for x in tensors:
+            body(f'{x} = _held("{self.names[x]}", {x}, mesh, PLACEMENTS["{self.names[x]}"])')
+        floats = ", ".join(t.key for t in module.inputs if not t.integer)
+        if self.derived and floats:
+            body.lines += folded(f"    {floats}{'' if ', ' in floats else ','} = _cast({floats})")
+        for inside, name in told.items():
+            group = next((axes for axes in self.plan.groups if name == group_of(axes)), ())
+            axes = ", ".join(f'"{axis}"' for axis in group or (name.rpartition(".")[0],))
+            body(f"{inside} = {'_ranks_of' if group else '_place'}(mesh, {axes})")
+        body.lines += [*checks.lines, *(f"    {line}" for line in call)]
+        body("if spread:")
+        for x in self.outputs:
+            body(f"    {x} = _as_dtensor({x}, mesh, {self.placed(x)})")
+        body(f"return {result(module)}")
+        return asked
+
+    def inside(self, name: str) -> str:
+        """What a size is called in the file."""
+        return next(inner for inner, declared in self.shown.declared.items() if declared == name)
+
+    def placed(self, key: str) -> str:
+        """The placements of a tensor, as an expression of the file."""
+        out = []
+        for cut in self.cuts[key]:
+            if cut is None:
+                out.append("Replicate()")
+            elif cut[1] == number(1):
+                out.append(f"Shard({cut[0]})")
+            else:
+                self.helpers.add("_StridedShard")
+                out.append(f"_StridedShard({cut[0]}, split_factor={sized(cut[1])})")
+        return f"({', '.join(out)}{',' * (len(out) == 1)})"
+
+    def tables(self) -> list[str]:
+        """The axes of the mesh, and how each tensor lies on it. What is cut in a composite behind a part of which the
+        extent is not known lies as no table says.
+        """
+        axes = ", ".join(f'"{name}": {ranks}' for name, ranks in self.plan.axes)
+        lines = [f"MESH = {{{axes}}}", "PLACEMENTS = {  # on each axis of the mesh"]
+        for key in (*self.inputs, *self.outputs):
+            known = all(cut is None or cut[1].constant is not None for cut in self.cuts[key])
+            lines.append(f'    "{self.names[key]}": {self.placed(key) if known else None},')
+        return [*lines, "}"]
+
+    def notes(self) -> list[str]:
+        """What the first lines say of the mesh."""
+        mesh = ", ".join(f"{name} = {ranks}" for name, ranks in self.plan.axes)
+        count = prod(ranks for _, ranks in self.plan.axes)
+        lines = ["", f"Each of {count} ranks, {mesh}, runs it: torchrun --nproc-per-node {count} PROGRAM.py. A DTensor "
+                 "is taken as it lies, or moved",
+                 "to where PLACEMENTS has it; a plain tensor is what the rank has, whose shape stands above:"]
+        by: dict[str, list[str]] = {}
+        for key in (*self.inputs, *self.outputs):
+            by.setdefault(self.said(key), []).append(self.names[key])
+        return [*lines, *(line for said, names in by.items() for line in wrap(
+            f"{said}: {', '.join(names)}", 116, initial_indent="  ", subsequent_indent="    "))]
+
+    def said(self, key: str) -> str:
+        """How a tensor lies, in words."""
+        letters = self.shown.module.buffers[key].axes
+        said = [f"by {letters[cut[0]]} over {axis}" for cut, (axis, _) in zip(self.cuts[key], self.plan.axes,
+                                                                              strict=True) if cut is not None]
+        return ", ".join(said) or "whole"

@@ -1,0 +1,272 @@
+"""A program on a mesh -> the plan of what one rank does: the steps of its levels, and between them the moves.
+
+Every level is planned by itself, as any program is: kernels know nothing of a mesh. What stands in a move beside the
+collective, the factor of a share that is relative to a maximum of its own, is an equation and so a kernel.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from einc.ir.choices import Choices
+from einc.ir.indices import Extent, Index, IndexSet, number, size
+from einc.ir.plan import Buffer, Gradient, Module, Move, PerRank, RankGroup, Step, makes
+from einc.ir.plan.gradients import group_of
+from einc.ir.programs import Equation, NormalProgram, Program, Tensor
+from einc.ir.sums import product
+from einc.ir.terms import TRUE, Apply, Position, Read, Size, Term, Where, both, const
+from einc.ir.verify import verify
+from einc.planning import halves
+from einc.planning.analysis.cost import volume
+from einc.planning.analysis.fills import surely_finite
+from einc.planning.analysis.signs import least
+from einc.planning.placing.levels import Arrival, Placed, placed, references
+from einc.planning.placing.local import Local
+from einc.planning.placing.refusals import Refused
+from einc.planning.placing.states import Axis, Owned, Part, Share, States
+from einc.planning.placing.states import Move as Moved
+from einc.planning.planner import plan
+from einc.planning.repeated import clamped, trusting, with_wide
+from einc.transforms.gradients.backward import Derived
+from einc.transforms.normal.normalise import normalise
+
+Sign = Literal["", "nonnegative", "positive"]
+
+
+def per_rank(program: NormalProgram, mesh: tuple[Axis, ...], sizes: Mapping[str, int],
+             choices: Choices) -> tuple[PerRank, Placed]:
+    """The plan of one rank, and the program on the mesh that it is of. Raises Refused."""
+    found = placed(with_wide(program), mesh, sizes)
+    made = _Ranks(found, choices).module()
+    made = replace(made, keys=plan(program, program.inputs(), choices).keys)
+    whole = PerRank(made, _axes(mesh), tuple(_cuts(found, made)), _groups(found))
+    verify(whole)
+    return whole, found
+
+
+def per_rank_gradient(program: Program, mesh: tuple[Axis, ...], sizes: Mapping[str, int],
+                      choices: Choices) -> tuple[PerRank, Placed, Placed]:
+    """The same of a program and of its gradient: what the first saved, and the cotangents of its results, come to the
+    second as they lie, and each gradient is left as its input is given. Raises Refused.
+    """
+    found, first = halves.derived(program)
+    normal = with_wide(normalise(first))
+    one = placed(normal, mesh, sizes)
+    forward = replace(_Ranks(one, choices).module(), keys=plan(normal, program.inputs(), choices).keys)
+    below = halves.second(found, forward)
+    given, asked = between(found, one)
+    two = placed(with_wide(normalise(below)), mesh, sizes, given, asked)
+    backward = trusting(_Ranks(two, choices).module(), frozenset(key for _, key in found.saved))
+    groups = tuple(dict.fromkeys((*_groups(one), *_groups(two))))
+    told = frozenset(map(group_of, groups))  # the first half hands on to the second what that is told
+    forward, backward = (replace(half, sizes=half.sizes | told) for half in (forward, backward))
+    body = Gradient(forward, backward, found.saved, found.cotangents, found.gradients)
+    whole = PerRank(body, _axes(mesh), tuple(_cuts(one, forward)), groups)
+    verify(whole)
+    return whole, one, two
+
+
+def between(found: Derived, forward: Placed) -> tuple[dict[str, States], dict[str, States]]:
+    """The states in which the program of a gradient is given its inputs, and in which gradients are left."""
+    given = {key: forward.ends[made] for made, key in found.saved}
+    given |= {d: forward.ends[key] for key, d in found.cotangents}
+    inputs = {t.key for t in forward.program.inputs()}
+    given |= {key: forward.states(key) for key in inputs if key in found.backward.tensors and key not in given}
+    return given, {made: forward.states(key) for key, made in found.gradients if key in inputs}
+
+
+def _axes(mesh: tuple[Axis, ...]) -> tuple[tuple[str, int], ...]:
+    return tuple((axis.name, axis.ranks) for axis in mesh)
+
+
+def _groups(found: Placed) -> tuple[tuple[str, ...], ...]:
+    """The sets of axes over which something is sent."""
+    return tuple(dict.fromkeys(tuple(found.mesh[n].name for n in move.axes) for _, move in found.moves))
+
+
+def _cuts(found: Placed, made: Module) -> Iterator[tuple[str, tuple[tuple[int, Extent] | None, ...]]]:
+    """What a rank has of each input and each output, which are called as in the module."""
+    program = found.program
+    given = [(t.key, t.key, found.states(t.key)) for t in program.inputs()]
+    left = [(name, key, found.ends[key]) for (_, key), (_, name) in zip(program.outputs, made.outputs, strict=True)]
+    for name, key, states in (*given, *left):
+        atoms = _Atoms(found, key)
+        yield name, tuple(None if not isinstance(s, Part) else (s.slot, atoms.before(s, states[:n]))
+                         for n, s in enumerate(states))
+
+
+@dataclass(frozen=True)
+class _Atoms:
+    """The slots of a tensor with composites apart."""
+
+    of: Placed
+    key: str
+
+    @property
+    def sets(self) -> list[tuple[IndexSet, ...]]:
+        """For each slot its components, the set itself where it has none."""
+        return [self.of.program.splits.get(s.set, ()) or (s.set,) for s in self.of.program.tensors[self.key].slots]
+
+    def held(self, now: States, every: States) -> tuple[Extent, ...]:
+        """The shape of what a rank holds, with those composites apart of which one of the states has a component."""
+        out = list[Extent]()
+        for n, parts in enumerate(self.sets):
+            cut = {s.component: axis for s, axis in zip(now, self.of.mesh, strict=True)
+                   if isinstance(s, Part) and s.slot == n}
+            some = parts if self.apart(n, every) else (self.of.program.tensors[self.key].slots[n].set,)
+            if -1 in cut and len(some) > 1:
+                raise Refused("meeting", f"`{self.key}` is cut by a composite and by a component of it",
+                              "cut it by components alone")
+            named = {0: cut[-1]} if -1 in cut else cut
+            out += [named[k].part(one.extent) if k in named else one.extent for k, one in enumerate(some)]
+        return tuple(out)
+
+    def apart(self, slot: int, states: States) -> bool:
+        """Whether the components of a slot are axes of their own: one of them is cut."""
+        return any(isinstance(s, Part) and s.slot == slot and s.component >= 0 for s in states)
+
+    def axis(self, state: Part, states: States) -> int:
+        """The axis of the shape that a state cuts."""
+        before = sum(len(parts) if self.apart(n, states) else 1 for n, parts in enumerate(self.sets[:state.slot]))
+        return before + max(0, state.component)
+
+    def before(self, state: Part, others: States) -> Extent:
+        """How many elements of its slot stand before the component that a state cuts, as far as the rank has them."""
+        parts = self.sets[state.slot][:max(0, state.component)]
+        cut = {s.component: axis for s, axis in zip(others, self.of.mesh, strict=False)
+               if isinstance(s, Part) and s.slot == state.slot}
+        return volume([replace(one, extent=cut[k].part(one.extent)) if k in cut else one
+                       for k, one in enumerate(parts)])
+
+
+@dataclass
+class _Ranks:
+    """The plan of one rank while it is made."""
+
+    of: Placed
+    choices: Choices
+    steps: list[Step] = field(default_factory=list)
+    buffers: dict[str, Buffer] = field(default_factory=dict)
+    parts: list[Module] = field(default_factory=list)
+    facts: dict[str, tuple[Sign, bool]] = field(default_factory=dict)
+
+    def module(self) -> Module:
+        """The module, whose inputs are what a rank is given."""
+        self.local = Local(self.of)
+        levels, program = self.local.programs, self.of.program
+        self.facts = {name: self.known(key, states) for (key, states), name in self.local.names.items()
+                      if key in program.by_target}
+        asked = tuple(self.local.tensors[t.key] for t in program.inputs())
+        self.buffers = {t.key: _buffer(t) for t in asked}
+        for level in range(max([*levels, *(a.level for a in self.of.arrivals)], default=0) + 1):
+            for arrival in self.of.arrivals:
+                if arrival.level == level:
+                    self.arrive(arrival)
+            if level in levels:
+                self.planned(levels[level])
+        outputs = tuple((name, self.local.name(key, self.of.ends[key])) for name, key in program.outputs)
+        for _, key in outputs:
+            self.buffers[key] = replace(self.buffers[key], role="output")
+        sizes = {n for t in asked for s in t.slots for n in s.set.extent.sizes}
+        sizes |= {n for part in self.parts for n in part.sizes} - program.sizes.keys()
+        sizes |= {axis.place for axis in self.of.mesh} | {group_of(axes) for axes in _groups(self.of)}
+        sets = dict.fromkeys([*(s.set for t in asked for s in t.slots), *(s for p in self.parts for s in p.sets)])
+        return Module(program.name, program.source or program.name, asked, outputs, self.buffers, tuple(self.steps),
+                      dict(program.sizes), frozenset(sizes), tuple(sets), ())
+
+    def known(self, key: str, states: States) -> tuple[Sign, bool]:
+        """What is known of a value where it is read in another level than it is made in: its sign, and whether it may
+        be no finite number, as at points that no one reads.
+        """
+        by, shares = self.of.program.by_target, [s for s in states if isinstance(s, Share)]
+        infinite = not surely_finite(Read(key, ()), by) or any(s.fold != "sum" or s.reference for s in shares)
+        return "" if shares else least(self.of.program, [key])[key], infinite
+
+    def planned(self, program: NormalProgram) -> None:
+        """Adds the steps of a program. What other levels made has names that its own values do not take."""
+        others = {key: Tensor(key, key, (), "local") for key in self.buffers if key not in program.tensors}
+        made_here, tensors = program.by_target, dict(program.tensors)
+        for key, (sign, infinite) in self.facts.items():
+            if key not in made_here:
+                tensors[key] = replace(tensors[key], least=sign, infinite=infinite)
+        made = plan(program.but(tensors={**others, **tensors}), program.inputs(), self.choices)
+        checked = {t.key for t in self.of.program.inputs()}
+        self.steps += [clamped(step, {key for key, _ in made.keys} - checked) for step in made.steps]
+        for key in sorted({key for step in made.steps for key in makes(step)}):
+            assert key not in self.buffers, key
+            self.buffers[key] = replace(made.buffers[key], role="local")
+        self.parts.append(made)
+
+    def one(self, target: Tensor, body: Term, subs: tuple[Term, ...]) -> None:
+        """Adds the steps of one equation."""
+        self.local.tensors[target.key] = target
+        tensors = {k: replace(t, role="input") if k in self.buffers and t.role == "local" else t
+                   for k, t in self.local.tensors.items()}
+        equation = Equation(target.key, subs, TRUE, body)
+        program = self.of.program.but(equations=(equation,), tensors=tensors, outputs=((target.key, target.key),),
+                                      loops=())
+        self.planned(replace(program, plans=(), idle=frozenset()))
+
+    # what is between two levels
+
+    def arrive(self, arrival: Arrival) -> None:
+        """Adds the steps by which a tensor comes into other states."""
+        now = self.of.states(arrival.tensor)
+        for move in arrival.moves:
+            then = tuple(move.after if n in move.axes else state for n, state in enumerate(now))
+            self.move(arrival.tensor, move, now, then)
+            now = then
+
+    def move(self, key: str, move: Moved, now: States, then: States) -> None:
+        """Adds the steps of one move."""
+        made = self.local.name(key, then)
+        if made in self.buffers:
+            return
+        source, axis, state = self.scaled(key, move, now), self.of.mesh[move.axes[0]], now[move.axes[0]]
+        after, atoms = then[move.axes[0]], _Atoms(self.of, key)
+        every = (*now, *then)
+        joined = atoms.axis(state, every) if isinstance(state, Part) else None
+        parted = atoms.axis(after, every) if isinstance(after, Part) else None
+        over = tuple(self.of.mesh[n].name for n in move.axes)
+        group = RankGroup(size(group_of(over)), size(axis.place), move.ranks)
+        fold = state.fold if isinstance(state, Share) else "sum"
+        self.buffers[made] = _buffer(self.local.tensors[made])
+        text = f"{key}: {move.kind} over {', '.join(over)}; {move.reason}"
+        self.steps.append(Move(reads=(source,), writes=(made,), texts=(text,), kind=move.kind, group=group,
+                               shape=atoms.held(now, every), joined=joined, parted=parted, fold=fold))
+
+    def scaled(self, key: str, move: Moved, now: States) -> str:
+        """The buffer of what a rank adds: of a share relative to the reference of all, of owned values its own."""
+        axis, state, name = move.axes[0], now[move.axes[0]], self.local.name(key, now)
+        needed = [self.local.name(*one) for one in references(now, axis)]
+        if not needed or not isinstance(state, Share | Owned):
+            return name
+        tensor = self.local.tensors[name]
+        names = [s.name for s in tensor.slots]
+        letters = tuple(Position(Index(s.name if names.count(s.name) == 1 else f"i_{n}", s.set))
+                        for n, s in enumerate(tensor.slots))
+        there = tuple(letters[n] for n in state.places)
+        read = Read(name, letters)
+        if isinstance(state, Share):
+            own, whole = (Read(one, there) for one in needed)
+            scale = Apply("exp", (product((const(state.power), Apply("sub", (own, whole)))),))
+            # A rank without a point has no maximum and adds nothing, and so where no rank has one.
+            body = Where(Apply("lt", (const(-math.inf), own)), product((read, scale)))
+        else:
+            (chosen,), over = (Read(one, there) for one in needed), self.of.mesh[axis]
+            low = Size(over.rank * over.part(state.base.extent) + number(state.base.start))
+            high = Size((over.rank + number(1)) * over.part(state.base.extent) + number(state.base.start - 1))
+            body = Where(both(Apply("le", (low, chosen)), Apply("le", (chosen, high))), read)
+        target = replace(tensor, key=f"{name}_scaled", text=f"{name}_scaled", role="local")
+        if target.key not in self.buffers:
+            self.one(target, body, letters)
+        return target.key
+
+
+def _buffer(tensor: Tensor) -> Buffer:
+    """The buffer of a tensor."""
+    return Buffer(tensor.key, tuple(s.name for s in tensor.slots), tuple(s.set for s in tensor.slots), tensor.element,
+                  tensor.role)
