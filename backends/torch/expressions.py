@@ -33,6 +33,7 @@ from einc.ir.plan import (
     ScatterAdd,
     Select,
 )
+from einc.ir.narrow import NARROW
 from einc.ir.primitives import HASHES
 from einc.ir.terms import Const, Size
 
@@ -194,6 +195,9 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, ScatterWriter):
                     else Code(f"torch.{op}({codes[0].text}).long()", ATOM, True))
         if op in EXTREMES:
             return self._extreme(op, codes, scalars)
+        if op in NARROW:
+            self.helpers.add("_rounded")
+            return Code(f"_rounded({', '.join(map(str, (codes[0].text, *NARROW[op].digits)))})", ATOM, True)
         return FORMS[op].of(codes, fresh=True) if op in FORMS else infix(op, codes)
 
     def _hashed(self, op: str, args: tuple[str, ...], axes: tuple[str, ...]) -> Code:

@@ -15,6 +15,7 @@ from einc.backends.host.spelled import spelled as known
 from einc.ir.backend import Writable
 from einc.ir.elements import Kind
 from einc.ir.folds import FOLDS
+from einc.ir.narrow import NARROW
 from einc.ir.plan import Let, Map, Scalar, Select
 from einc.ir.primitives import HASHES
 from einc.ir.terms import Const
@@ -29,7 +30,7 @@ FORMS: Mapping[str, Form] = {
 HELPED = {"tanh": "_tanh", "tangent": "_tangent", "floordiv": "_floordiv", "mod": "_mod",
           "pow": "_power"}  # functions that stand in the file
 PAIRED = {"max": "_larger", "min": "_smaller"}  # of any number of operands, in pairs; what is no number stays none
-_TENSORS = frozenset({*FORMS, *HELPED, *HASHES, *PAIRED, *INFIX, "exact"})  # primitives, on tensors
+_TENSORS = frozenset({*FORMS, *HELPED, *HASHES, *NARROW, *PAIRED, *INFIX, "exact"})  # primitives, on tensors
 
 STEPS = {"sum": "", "prod": "_times", **PAIRED}  # helpers that merge two values; of a sum: +
 _REDUCE = {"max": "tl.max({0}, {1})", "min": "tl.min({0}, {1})", "sum": "tl.sum({0}, {1})"}
@@ -47,6 +48,9 @@ def spelled(op: str, codes: list[Code], helpers: set[str]) -> Code:
     if op in HELPED:
         helpers.add(HELPED[op])
         return Code(f"{HELPED[op]}({', '.join(c.text for c in codes)})")
+    if op in NARROW:
+        helpers.add("_rounded")
+        return Code(f"_rounded({', '.join(map(str, (codes[0].text, *NARROW[op].digits)))})")
     if op in PAIRED:
         text = codes[0].text
         helpers.add(PAIRED[op])

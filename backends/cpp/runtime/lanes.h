@@ -166,6 +166,31 @@ INL D size(D x) { D y; for (int i = 0; i < W; i++) y[i] = __builtin_fabs(x[i]); 
 INL L size(L x) { return x < 0 ? -x : x; }
 INL I size(I x) { return x < 0 ? -x : x; }
 
+// The nearest number of so many binary digits after the leading one, the even one of two; the step does not shrink below
+// the exponent `least`. A sum with a number whose last digit is worth a step drops what is smaller.
+template <int bits, int least> INL V rounded(V x, float low, float high) {
+  V top = splat(high), bottom = splat(low), first = splat(__builtin_ldexpf(1.f, least));
+  x = x > top ? top : x;
+  x = x < bottom ? bottom : x;
+  V binade = (V)((I)x & splat(0x7f800000));
+  V anchor = (binade > first ? binade : first) * __builtin_ldexpf(1.5f, 23 - bits);
+  return x + anchor - anchor;
+}
+template <int bits, int least> INL D rounded(D x, double low, double high) {
+  D top = splat(high), bottom = splat(low), first = splat(__builtin_ldexp(1., least));
+  x = x > top ? top : x;
+  x = x < bottom ? bottom : x;
+  D binade = (D)((LL)x & 0x7ff0000000000000LL);
+  D anchor = (binade > first ? binade : first) * __builtin_ldexp(1.5, 52 - bits);
+  return x + anchor - anchor;
+}
+template <int bits, int least> INL float rounded(float x, float low, float high) {
+  return rounded<bits, least>(splat(x), low, high)[0];
+}
+template <int bits, int least> INL double rounded(double x, double low, double high) {
+  return rounded<bits, least>(splat(x), low, high)[0];
+}
+
 // 2^x within 2 ulp: 0 below 2^-125.5, infinite from 2^128 on, no number where x is none. The polynomial is 2 * 2^f on
 // -1/2 <= f <= 1/2; the low bits of t are the exponent of 2^(n - 1), which is 0 at its lower end.
 INL V exp2_(V x) {

@@ -187,3 +187,19 @@ def _counts(rising: tl.tensor, step: tl.tensor, n: tl.tensor, key: tl.tensor, in
         below = tl.load(rising + at * step, mask=low < high, other=key) < key
         low, high = tl.where(below, at + 1, low), tl.where(below, high, at)
     return low
+
+
+@triton.jit
+def _rounded(
+    x: tl.tensor, BITS: tl.constexpr, LEAST: tl.constexpr, LOW: tl.constexpr, HIGH: tl.constexpr
+) -> tl.tensor:
+    """The nearest number with so many binary digits after the leading one, the even one of two; the step does not
+    shrink below the exponent LEAST. A sum with a number whose last digit is worth a step drops what is smaller."""
+    x = tl.where(x > HIGH, HIGH, tl.where(x < LOW, LOW, x))
+    if x.dtype == tl.float64:
+        binade = (x.to(tl.int64, bitcast=True) & 0x7FF0000000000000).to(tl.float64, bitcast=True)
+        anchor = tl.maximum(binade, 2.0**LEAST) * (1.5 * 2.0 ** (52 - BITS))
+    else:
+        binade = (x.to(tl.int32, bitcast=True) & 0x7F800000).to(tl.float32, bitcast=True)
+        anchor = tl.maximum(binade, 2.0**LEAST) * (1.5 * 2.0 ** (23 - BITS))
+    return x + anchor - anchor
