@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from click.testing import CliRunner
 from helpers import Array, called, typed
 from rows import applied, computed
 from triton_modes import interpreted
 
+import einc
 from einc.driver import front
+from einc.driver.cli import main
+from einc.errors.report import EincError
 from einc.ir.narrow import NARROW, Narrow
 from einc.ir.primitives import PRIMITIVES
 
@@ -121,3 +126,30 @@ def test_the_slope_is_one_inside_and_zero_beyond(row: Narrow) -> None:
     x.requires_grad_()
     called(front.built(program, grad=True), program, {"x": x}, {"T": len(x)})["y"].sum().backward()
     assert x.grad is not None and x.grad.tolist() == [0, 1, 1, 1, 1, 1, 0]
+
+
+SMALL = f"{HEAD}y_t = e4m3(x_t)\noutput z_t = y_t x_t\n"
+
+
+def test_a_file_says_where_its_gradient_is_declared() -> None:
+    assert "The slope of e4m3 is declared" in einc.compile(SMALL, grad=True).source
+    assert "declared" not in einc.compile(f"{HEAD}output z_t = exp(x_t)", grad=True).source
+    assert "is declared" not in einc.compile(SMALL).source
+
+
+def test_an_exact_gradient_passes_no_declared_slope() -> None:
+    with pytest.raises(EincError, match="passes `e4m3`, whose slope is declared"):
+        einc.compile(SMALL, grad="exact")
+    einc.compile(f"{HEAD}output z_t = exp(x_t)", grad="exact")
+    with pytest.raises(EincError, match="`exat` is no kind of gradient"):
+        einc.compile(SMALL, grad="exat")  # type: ignore[arg-type]
+
+
+def test_the_command_takes_the_word_after_grad_where_it_is_one(tmp_path: Path) -> None:
+    (tmp_path / "a.ein").write_text(SMALL)
+    file, out = str(tmp_path / "a.ein"), str(tmp_path / "a.py")
+    runner = CliRunner()
+    assert runner.invoke(main, ["compile", "--grad", file, "-o", out]).exit_code == 0
+    assert "backward" in Path(out).read_text()
+    refused = runner.invoke(main, ["compile", "--grad", "exact", file])
+    assert refused.exit_code == 1 and "slope is declared" in refused.output

@@ -141,7 +141,8 @@ def lines(rows: list[Primitive]) -> str:
     text = HEAD
     for n, row in enumerate(rows):
         inner = "exp(x_t^i)" if row.domain[0] > 0 else "x_t^i x_t^i" if row.domain[0] > -math.inf else "x_t^i"
-        text += f"output {'ABCEFGHJKLMNOPQRSUVWYZabcefghjklm'[n]}_t^i = {row.name}({inner}{', x_t^i + 1' * (row.arity != 1)})\n"
+        letter = "ABCEFGHJKLMNOPQRSUVWYZabcefghjklm"[n]
+        text += f"output {letter}_t^i = {row.name}({inner}{', x_t^i + 1' * (row.arity != 1)})\n"
     return text
 
 

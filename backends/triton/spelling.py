@@ -12,6 +12,7 @@ from einc.backends.host.legal import straight
 from einc.backends.host.scalars import number_text
 from einc.backends.host.source import Generated
 from einc.backends.host.spelled import spelled as known
+from einc.backends.host.spelling import rounding
 from einc.ir.backend import Writable
 from einc.ir.elements import Kind
 from einc.ir.folds import FOLDS
@@ -49,8 +50,7 @@ def spelled(op: str, codes: list[Code], helpers: set[str]) -> Code:
         helpers.add(HELPED[op])
         return Code(f"{HELPED[op]}({', '.join(c.text for c in codes)})")
     if op in NARROW:
-        helpers.add("_rounded")
-        return Code(f"_rounded({', '.join(map(str, (codes[0].text, *NARROW[op].digits)))})")
+        return Code(rounding(op, codes[0].text, helpers))
     if op in PAIRED:
         text = codes[0].text
         helpers.add(PAIRED[op])

@@ -14,7 +14,7 @@ from einc.driver import automatic, back_ends, pipeline
 from einc.driver.checking import typed
 from einc.driver.compiled import Compiled, Loaded
 from einc.driver.library import library
-from einc.driver.options import DEFAULTS, Options
+from einc.driver.options import DEFAULTS, Grad, Options
 from einc.errors.report import EincError, Help, Problem
 from einc.ir.choices import PLAIN, Choices
 from einc.ir.plan import Gradient, Module, ModuleClass, SegmentedModule
@@ -39,9 +39,9 @@ def plan(program: Program, choices: Choices = PLAIN, asked: tuple[Tensor, ...] |
     return planning.plan(pipeline.normal(program), program.inputs() if asked is None else asked, choices)
 
 
-def gradient(program: TypedProgram, choices: Choices = PLAIN) -> Gradient | SegmentedModule:
+def gradient(program: TypedProgram, choices: Choices = PLAIN, exact: bool = False) -> Gradient | SegmentedModule:
     """The plans of a program and of its gradient; see `gradients.gradient`."""
-    made: Gradient | SegmentedModule = import_module(GRADIENTS).gradient(program, choices)
+    made: Gradient | SegmentedModule = import_module(GRADIENTS).gradient(program, choices, exact)
     return made
 
 
@@ -57,9 +57,12 @@ def shell(program: Program) -> ModuleClass:
     return planning.shell(program)
 
 
-def cut(program: TypedProgram, choices: Choices = PLAIN, grad: bool = False) -> Module | Gradient | SegmentedModule:
-    """What a file is written from; with `grad` it has the gradient, too."""
-    return gradient(program, choices) if grad else plan(program, choices)
+def cut(program: TypedProgram, choices: Choices = PLAIN, grad: Grad = False) -> Module | Gradient | SegmentedModule:
+    """What a file is written from; with `grad` it has the gradient, too. EincError where `grad` says nothing."""
+    if grad not in (False, True, "exact"):
+        raise EincError([Problem(f"`{grad}` is no kind of gradient", helps=(
+            Help('say `grad=True`, or `grad="exact"` where no slope may be declared'),))])
+    return gradient(program, choices, grad == "exact") if grad else plan(program, choices)
 
 
 def planned(program: TypedProgram, options: Options) -> Module | Gradient | SegmentedModule:
@@ -78,7 +81,7 @@ def planned(program: TypedProgram, options: Options) -> Module | Gradient | Segm
 
 
 def compile(path_or_text: str | Path, backend: str = "auto", *, strict: bool = False, narrow: bool = False,
-            own: bool = False, tune: bool = False, module: bool = False, grad: bool = False, plan: str = "",
+            own: bool = False, tune: bool = False, module: bool = False, grad: Grad = False, plan: str = "",
             keep: Iterable[str] = (), section: str = "", equation: str = "",
             side: str | Path | None = None) -> Compiled:
     """A spec (a path, the name of one that comes with einc, or the text itself) as a callable.
@@ -90,7 +93,8 @@ def compile(path_or_text: str | Path, backend: str = "auto", *, strict: bool = F
     With `own` no kernel of a library is called for what a plan's own kernel computes.
     With `tune` the first call for tensors of other shapes times the kernels on a GPU, where the cache on disk does not
     know the fastest tiles; without it tiles are chosen by sizes alone, the same ones in every run.
-    With `grad` its results can be differentiated with respect to every input of real numbers.
+    With `grad` its results can be differentiated with respect to every input of real numbers; with `grad="exact"` it is
+    an error where a gradient passes a rounding, whose slope is declared.
     With `plan="serve"` it generates: `.prefill` gives the first positions and a cache, the result itself, called with
     the cache, the next ones; `keep` names what is kept of each position, else that is decided by cost. Further names,
     as in `plan="serve,long"`, choose `plan` blocks of the text.

@@ -336,7 +336,8 @@ class Writer:
     def _outside(self, label: str) -> bool:
         """Whether a label needs no quotes below a name: `d_model`. Letters that are all
         indices would be read as those."""
-        return len(label) > 1 and label.isalpha() and readable(label) and label not in ACCENTS and not set(label) <= self.names.letters
+        return (len(label) > 1 and label.isalpha() and readable(label) and label not in ACCENTS
+                and not set(label) <= self.names.letters)
 
 
 def quoted(text: str) -> str:
