@@ -43,10 +43,11 @@ class Primitive:
     interval that holds every value. `domain`: the closed interval of an argument on which the value of a unary
     primitive is a finite number (overflow is not counted). `at_zero`: the value of a unary primitive at 0. `cost`:
     CHEAP is one instruction, COSTLY is worth an equation of its own, LONG also needs registers of its own on the way.
-    `expansion`: the same value by other primitives, in a form that neither overflows nor cancels where this can be avoided; None where every back end has
-    to spell the primitive. For n-ary primitives it combines two arguments. `traits`: "exact" gives integers for
-    integers and may stand in an index expression; "callable" may be applied by name in a spec; "whole" takes whole
-    numbers alone, and any index for its number; "declared" has a slope that is not that of its meaning.
+    `expansion`: the same value by other primitives, in a form that neither overflows nor cancels where this can be
+    avoided; None where every back end has to spell the primitive. For n-ary primitives it combines two arguments.
+    `traits`: "exact" gives integers for integers and may stand in an index expression; "callable" may be applied by
+    name in a spec; "whole" takes whole numbers alone, and any index for its number; "declared" has a slope that is not
+    that of its meaning.
     """
 
     name: str
