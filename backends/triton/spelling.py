@@ -30,6 +30,7 @@ FORMS: Mapping[str, Form] = {
 }
 HELPED = {"tanh": "_tanh", "tangent": "_tangent", "floordiv": "_floordiv", "mod": "_mod",
           "pow": "_power"}  # functions that stand in the file
+_TYPED = {"tangent": ("DTYPE",)}  # what some of them are given after their operands
 PAIRED = {"max": "_larger", "min": "_smaller"}  # of any number of operands, in pairs; what is no number stays none
 _TENSORS = frozenset({*FORMS, *HELPED, *HASHES, *NARROW, *PAIRED, *INFIX, "exact"})  # primitives, on tensors
 
@@ -48,7 +49,7 @@ def spelled(op: str, codes: list[Code], helpers: set[str]) -> Code:
     """A spelled primitive of real numbers, or of whole ones; adds the helpers that it needs to `helpers`."""
     if op in HELPED:
         helpers.add(HELPED[op])
-        return Code(f"{HELPED[op]}({', '.join(c.text for c in codes)})")
+        return Code(f"{HELPED[op]}({', '.join([*(c.text for c in codes), *_TYPED.get(op, ())])})")
     if op in NARROW:
         return Code(rounding(op, codes[0].text, helpers))
     if op in PAIRED:

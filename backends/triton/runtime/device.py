@@ -139,11 +139,14 @@ def _tanh(x: tl.tensor) -> tl.tensor:
 
 
 @triton.jit
-def _tangent(x: tl.tensor) -> tl.tensor:
-    """The hyperbolic tangent of x / (2 log2 e), right to the last digit of a 1: 1 - 2 / (1 + e), the quotient by the
-    reciprocal of a root, which asks for no range."""
-    root = tl.rsqrt(1.0 + tl.exp2(x))
-    return 1.0 - 2.0 * (root * root)
+def _tangent(x: tl.tensor, DTYPE: tl.constexpr) -> tl.tensor:
+    """The hyperbolic tangent of x / (2 log2 e). For data of fewer bits than float32 it is right to the last digit of a 1
+    in float32: 1 - 2 / (1 + e), the quotient by the reciprocal of a root, which asks for no range."""
+    if DTYPE.primitive_bitwidth < 32:
+        root = tl.rsqrt(1.0 + tl.exp2(x))
+        return 1.0 - 2.0 * (root * root)
+    else:
+        return _tanh(x * 0.34657359027997264)
 
 
 @triton.jit
