@@ -62,7 +62,7 @@ def write_gradient(plan: Gradient | SegmentedModule, dialect: Dialect, shell: Mo
 
 def _entry(shown: Named, body: Writer, helpers: set[str]) -> list[str]:
     """The statements of the caller's function before anything is computed; the sizes that the caller gives."""
-    floats = ", ".join(t.key for t in shown.module.inputs if not t.integer)
+    floats = ", ".join(t.key for t in shown.module.inputs if not t.constant)
     if floats:
         helpers.add("_cast")
         body.lines += folded(f"    {floats}{'' if ', ' in floats else ','} = _cast({floats})")

@@ -15,7 +15,7 @@ from einc.ir.programs import Tensor
 
 
 def _device(module: Module, out: Writer, types: list[str]) -> None:
-    floats = sorted((t for t in module.given if not t.integer), key=lambda t: t.element != REAL)
+    floats = sorted((t for t in module.given if not t.constant), key=lambda t: t.element != REAL)
     first = (floats or list(module.inputs))[0].key if module.inputs else None
     device = f"{first}.device" if first else "torch.get_default_device()"
     dtype = f"{floats[0].key}.dtype" if floats else "torch.get_default_dtype()"
@@ -138,8 +138,9 @@ def _checks(names: Named, body: Writer, helpers: set[str]) -> None:
         shape = _shape([s.set.extent for s in tensor.slots])
         said = _shape([names.said(s.set.extent) for s in tensor.slots])
         kind = "None" if tensor.integer else element(tensor)
-        helpers.add("_expect")
-        body(f'_expect("{names.public[tensor.key]}", {tensor.key}, {shape}, "{said}", {kind}, device)')
+        check = "_expect" if tensor.element.narrow is None else "_stored"
+        helpers.add(check)
+        body(f'{check}("{names.public[tensor.key]}", {tensor.key}, {shape}, "{said}", {kind}, device)')
 
 
 def read_values(names: Named, body: Writer, helpers: set[str], checked: bool = True) -> None:

@@ -22,7 +22,7 @@ def gradient(of: TypedProgram, choices: Choices = PLAIN, exact: bool = False) ->
     """The plans of a program and of its gradient with respect to every input of real numbers. EincError where it has
     none, or where it is to be `exact` and passes a function whose slope is declared.
     """
-    if not of.outputs or all(t.integer for t in of.inputs()):
+    if not of.outputs or all(t.constant for t in of.inputs()):
         raise constant(of)
     inner = replace(choices, rows=library_with_halves()) if choices.rows else choices
     passed = dict(declared(of))

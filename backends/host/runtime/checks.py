@@ -34,6 +34,17 @@ def _expect(
         raise ValueError(f"{name} is on {x.device}, the others are on {device}")
 
 
+def _stored(
+    name: str, x: object, shape: tuple[int, ...], axes: str, dtype: torch.dtype, device: torch.device
+) -> None:
+    """Equal extents, the type in which a tensor is declared to be stored, one device."""
+    if not isinstance(x, torch.Tensor):
+        raise TypeError(f"{name} is a {type(x).__name__}, a tensor is expected")
+    if x.dtype != dtype:
+        raise TypeError(f"{name} holds {x.dtype}, {dtype} is expected: round to it before")
+    _expect(name, x, shape, axes, None if dtype == torch.int8 else dtype, device)
+
+
 def _whole(name: str, value: object, least: int) -> None:
     """A size that no tensor fixes."""
     if isinstance(value, bool) or not isinstance(value, (int, torch.SymInt)) or value < least:

@@ -15,5 +15,5 @@ def declared(program: Program) -> Iterator[tuple[str, Equation]]:
     for equation in program.equations:
         for term in walk(equation.body):
             if isinstance(term, Apply) and PRIMITIVES[term.op].declared and any(
-                    not program.tensors[read.tensor].integer for read in read_values(term)):
+                    not program.tensors[read.tensor].constant for read in read_values(term)):
                 yield term.op, equation
