@@ -11,12 +11,13 @@ def _read(
     pointers: tl.tensor, near: tl.tensor, inside: tl.tensor, NEAR: tl.constexpr, INSIDE: tl.constexpr
 ) -> tl.tensor:
     """Elements where the masks hold, 0 elsewhere; a mask that surely holds is not asked."""
+    NOTHING: tl.constexpr = 0.0 if pointers.dtype.scalar.element_ty.is_floating() else 0
     if NEAR and INSIDE:
-        return tl.load(pointers, mask=near & inside, other=0)
+        return tl.load(pointers, mask=near & inside, other=NOTHING)
     elif NEAR:
-        return tl.load(pointers, mask=near, other=0)
+        return tl.load(pointers, mask=near, other=NOTHING)
     elif INSIDE:
-        return tl.load(pointers, mask=inside, other=0)
+        return tl.load(pointers, mask=inside, other=NOTHING)
     else:
         return tl.load(pointers)
 
@@ -43,6 +44,20 @@ def _deep(
         y = tl.load(b + tl.cast(start, tl.int64) * b_step, mask=b_in & inside, other=0)
         out = tl.dot(x, tl.trans(y), out, input_precision=PRECISION, out_dtype=WIDE)
     return out
+
+
+@triton.jit
+def _few_bits(
+    a: tl.tensor, b: tl.tensor, DTYPE: tl.constexpr, PRECISION: tl.constexpr, WIDE: tl.constexpr
+) -> tl.tensor:
+    """The product of two matrices that are stored in one type of few bits, by the instruction for this type: sums of
+    whole numbers are exact. For data of float64, and where a row is too short for it, by that for the data's type."""
+    if WIDE == tl.float64 or a.shape[1] < 32:
+        return tl.dot(a.to(DTYPE), b.to(DTYPE), input_precision=PRECISION, out_dtype=WIDE)
+    elif a.dtype == tl.int8:
+        return tl.dot(a, b, out_dtype=tl.int32).to(WIDE)
+    else:
+        return tl.dot(a, b, out_dtype=WIDE)
 
 
 @triton.jit
