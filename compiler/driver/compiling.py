@@ -15,6 +15,7 @@ from einc.driver.checking import typed
 from einc.driver.compiled import Compiled, Loaded
 from einc.driver.library import library
 from einc.driver.options import DEFAULTS, Grad, Options
+from einc.driver.storing import stored
 from einc.errors.report import EincError, Help, Problem
 from einc.ir.choices import PLAIN, Choices
 from einc.ir.plan import Gradient, Module, ModuleClass, SegmentedModule
@@ -69,10 +70,12 @@ def planned(program: TypedProgram, options: Options) -> Module | Gradient | Segm
     """What the options ask for of a program: a step, the program, or the program with its gradient. EincError where
     the text has no plan of a name that is chosen, or where the chosen ones contradict each other.
     """
-    if options.serves:
-        return generation(program, choices(options), options.keep, options.plans)
     try:
-        if chosen(program.plans, options.plans).meshed:
+        wanted = chosen(program.plans, options.plans)
+        program = stored(program, wanted)
+        if options.serves:
+            return generation(program, choices(options), options.keep, options.plans)
+        if wanted.meshed:
             raise Problem("no file is made for several devices yet", helps=(
                 Help("`einc show --stage plan` with the same `--plan` prints what each device does"),))
     except Problem as problem:

@@ -92,7 +92,23 @@ class Shard:
         return Shard(tuple(found.values()))
 
 
-Record = Cache | Mesh | Noted | Shard
+@dataclass(frozen=True, slots=True)
+class Store:
+    """`store q, p as int8`: tensors, by their keys, each with the type of few bits in which it is stored."""
+
+    kinds: tuple[tuple[str, str], ...]
+
+    def joined(self, other: Record) -> Store | None:
+        """What both lines store; None where one tensor has two types."""
+        if not isinstance(other, Store):
+            return None
+        found = dict(self.kinds)
+        if any(found.setdefault(key, word) != word for key, word in other.kinds):
+            return None
+        return Store(tuple(found.items()))
+
+
+Record = Cache | Mesh | Noted | Shard | Store
 
 
 @dataclass(frozen=True, slots=True)
