@@ -185,7 +185,8 @@ class Folder(Scribe):
         text = f"tl.dot({operands[0].text}, {operands[1].text}, {inner}input_precision=PRECISION, out_dtype=WIDE)"
         if len(kinds) == 1 and kinds != {REAL}:
             self.helpers.add("_few_bits")
-            text = f"{merged}{' + ' * bool(merged)}_few_bits({operands[0].raw}, {operands[1].raw}, DTYPE, PRECISION, WIDE)"
+            before = f"{merged} + " if merged else ""
+            text = f"{before}_few_bits({operands[0].raw}, {operands[1].raw}, DTYPE, PRECISION, WIDE)"
         if not beside:
             return self._times(Code(text), factors)
         extra = [self.aligned(a, result, "real").at(PRODUCT + 1) for a in beside]

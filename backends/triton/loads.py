@@ -84,8 +84,8 @@ class Reader:
     # addresses
 
     def load(self, let: Let) -> Code:
-        """Writes the tile of a load under a name, in the type of its tensor; what is stored in few bits becomes a number
-        of the data's type where it is read, and `raw` is the tile as it is stored.
+        """Writes the tile of a load under a name, in the type of its tensor; what is stored in few bits becomes a
+        number of the data's type where it is read, and `raw` is the tile as it is stored.
         """
         assert isinstance(let.op, Load)
         shape = self.layout.shape(let.axes)
@@ -109,8 +109,8 @@ class Reader:
         return self.place.inside[next(over, dim.name)]
 
     def _read(self, pointer: str, shape: Shape, outside: str) -> str:
-        """The text that loads a tile; `outside` it is 0, as a number of its type. In a pass, where a mask may be left out, it calls the helper
-        `_read` with the condition on which each mask is needed, and adds it to the helpers.
+        """The text that loads a tile; `outside` it is 0, as a number of its type. In a pass, where a mask may be left
+        out, it calls the helper `_read` with the condition on which each mask is needed, and adds it to the helpers.
         """
         moving = any(d.role == "passed" for d in shape)
         near = [d for d in shape if d.role in ("rows", "passed")]

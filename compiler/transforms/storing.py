@@ -42,8 +42,8 @@ class _Known:
                 return self.held(then, row)
             case Apply("max" | "min", args) | Apply("nonpositive" | "exact", args):
                 return all(self.held(a, row) for a in args)
-            case Fold("max" | "min"):
-                return self.held(term.body, row)
+            case Fold():
+                return False  # what a fold makes keeps all bits of the data
             case Read(tensor) if (found := self.program.tensors[tensor].element.narrow) is not None:
                 return _within(found, row)
             case Read(tensor) if tensor in self.equations and tensor not in self.passing:
@@ -65,8 +65,6 @@ class _Known:
                 return True
             case Where(_, then):
                 return self.whole(then)
-            case Fold("max" | "min"):
-                return self.whole(term.body)
             case Read(tensor):
                 found = self.program.tensors[tensor]
                 if found.integer or (found.element.narrow is not None and found.element.narrow.whole):

@@ -41,6 +41,27 @@ struct bf16 { unsigned short bits; };
 #if defined(FLOAT16)
 struct f16 { FLOAT16 value; };
 #endif
+// Numbers of few bits: what is stored so is a number of the type, or none.
+typedef signed char int8;
+struct e4m3 { unsigned char bits; };
+struct e5m2 { unsigned char bits; };
+INL float few(unsigned bits, int digits, float scale, unsigned none) {  // the exponent of a float is moved, which is exact
+  u32 size = bits & 0x7f, sign = (bits & 0x80) << 24;
+  float y = __builtin_bit_cast(float, size << (23 - digits)) * scale;
+  y = size >= none ? size == none && digits == 2 ? __builtin_inff() : __builtin_nanf("") : y;
+  return __builtin_bit_cast(float, __builtin_bit_cast(u32, y) | sign);
+}
+INL unsigned char code(float x, int digits, float scale) {
+  u32 b = __builtin_bit_cast(u32, x), sign = b >> 24 & 0x80;
+  float size = __builtin_fabsf(x) * scale;
+  return (unsigned char)(x != x ? 0x7f : (__builtin_bit_cast(u32, size) >> (23 - digits)) | sign);
+}
+INL float num(int8 x) { return (float)x; }
+INL float num(e4m3 x) { return few(x.bits, 3, 0x1p120f, 0x7f); }
+INL float num(e5m2 x) { return few(x.bits, 2, 0x1p112f, 0x7c); }
+INL void put(int8* p, float x) { *p = x != x ? 0 : (int8)x; }
+INL void put(e4m3* p, float x) { p->bits = code(x, 3, 0x1p-120f); }
+INL void put(e5m2* p, float x) { p->bits = code(x, 2, 0x1p-112f); }
 INL float num(float x) { return x; }
 INL double num(double x) { return x; }
 INL L num(L x) { return x; }
@@ -479,6 +500,10 @@ INL V near(const bf16* p) {
   return (V)(__builtin_convertvector(*(const H*)p, U4) << 16);
 }
 #if defined(FLOAT16)
+typedef int8 B __attribute__((vector_size(W), may_alias, aligned(1)));
+INL V near(const int8* p) { return __builtin_convertvector(*(const B*)p, V); }
+INL V near(const e4m3* p) { V y; for (int i = 0; i < W; i++) y[i] = num(p[i]); return y; }
+INL V near(const e5m2* p) { V y; for (int i = 0; i < W; i++) y[i] = num(p[i]); return y; }
 INL V near(const f16* p) { V y; for (int i = 0; i < W; i++) y[i] = num(p[i]); return y; }
 #endif
 template <class T> INL V part(const T* p, L n) {  // the first n numbers, 0 behind them

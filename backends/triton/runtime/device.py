@@ -52,7 +52,7 @@ def _few_bits(
 ) -> tl.tensor:
     """The product of two matrices that are stored in one type of few bits, by the instruction for this type: sums of
     whole numbers are exact. For data of float64, and where a row is too short for it, by that for the data's type."""
-    if WIDE == tl.float64 or a.shape[1] < 32:
+    if tl.float64 == WIDE or a.shape[1] < 32:
         return tl.dot(a.to(DTYPE), b.to(DTYPE), input_precision=PRECISION, out_dtype=WIDE)
     elif a.dtype == tl.int8:
         return tl.dot(a, b, out_dtype=tl.int32).to(WIDE)
@@ -155,8 +155,8 @@ def _tanh(x: tl.tensor) -> tl.tensor:
 
 @triton.jit
 def _tangent(x: tl.tensor, DTYPE: tl.constexpr) -> tl.tensor:
-    """The hyperbolic tangent of x / (2 log2 e). For data of fewer bits than float32 it is right to the last digit of a 1
-    in float32: 1 - 2 / (1 + e), the quotient by the reciprocal of a root, which asks for no range."""
+    """The hyperbolic tangent of x / (2 log2 e). For data of fewer bits than float32 it is right to the last digit of a
+    1 in float32: 1 - 2 / (1 + e), the quotient by the reciprocal of a root, which asks for no range."""
     if DTYPE.primitive_bitwidth < 32:
         root = tl.rsqrt(1.0 + tl.exp2(x))
         return 1.0 - 2.0 * (root * root)
