@@ -92,7 +92,7 @@ ROWS = {row.word: row for row in (
         "name letters in the order in which they are tried, and the axis; where two letters of one set meet, what is "
         "done: `shard t over cp, pass s by gather`"),
     Row("store", 'NAME ("," NAME)* "as" NAME', Store, _store, frozenset(KINDS), "stored in few bits",
-        "name tensors and the type in which they are stored: `store q, p as int8`"),
+        "name tensors and the type in which they are stored: `store K, V as int8`"),
     Row("dtype", 'NAME ("," "accumulate" NAME)?', Noted, _noted, frozenset({"serve"}), "rounded",
         "name the type of numbers, and that of sums if you wish: `dtype bf16, accumulate fp32`"),
 )}

@@ -51,5 +51,5 @@ def _refused(program: TypedProgram, line: Asked, key: str, word: str) -> Problem
     left, equals, right = made[key].source.partition("=")
     shown = f"{left.strip()} = {word}({right.strip()})" if equals else f"{tensor.text} = {word}(…)"
     return PlanLine(f"`{key}` may hold numbers that `{word}` does not, and to store is not to round", line.span,
-                    notes=("a rounding in its equation, or a range of whole numbers, has to tell that nothing changes",),
+                    notes=("a rounding in its equation, or a range of whole numbers, has to tell that none changes",),
                     helps=(Help(f"round it in its equation: `{shown}`"),))
