@@ -12,11 +12,11 @@ from helpers import called, meaning, typed
 from triton_modes import interpreted
 
 import einc
-from einc.driver import compiling, front
+from einc.driver import compiling, front, pipeline
 from einc.driver.checking import typed as checked
 from einc.driver.commands import data
 from einc.driver.options import Options
-from einc.errors.report import EincError
+from einc.errors.report import EincError, Report, Source
 from einc.ir.elements import DECLARED
 from einc.ir.narrow import NARROW
 from einc.ir.plan import Kernel, Module
@@ -196,6 +196,13 @@ def test_what_cannot_be_stored_is_told(lines: str) -> None:
     with pytest.raises(EincError, match=WRONG[lines]):
         einc.compile(f"{HEAD}input x_t^d\ny_t^d = x_t^d / 3\noutput w_t^d = 2 y_t^d x_t^d\nplan few:\n    {lines}",
                      plan="few")
+
+
+def test_check_tells_it() -> None:
+    report = Report()
+    text = f"{HEAD}input x_t\noutput y_t = x_t / 3\nplan few:\n    store y as int8"
+    assert pipeline.check(Source("a.ein", text), report) is None
+    assert [problem.code for problem in report.problems] == ["E0119"]
 
 
 def test_the_way_out_is_one() -> None:

@@ -152,6 +152,11 @@ class Wanted:
         """Whether its lines speak of a mesh of devices."""
         return any(isinstance(line.record, Mesh | Shard) for line in self.lines)
 
+    @property
+    def stores(self) -> bool:
+        """Whether its lines store something in few bits."""
+        return any(isinstance(line.record, Store) for line in self.lines)
+
     def cuts(self) -> Iterator[tuple[Cut, Span]]:
         """What its lines cut over axes of a mesh, each with the line that says it."""
         return ((cut, line.span) for line in self.lines if isinstance(line.record, Shard) for cut in line.record.cuts)
