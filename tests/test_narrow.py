@@ -106,7 +106,9 @@ def test_every_back_end_gives_these_bits(row: Narrow, backend: str, dtype: str) 
     if backend == "triton" and dtype == "bfloat16":
         pytest.skip("Triton's interpreter computes wrongly in bfloat16")
     program = typed(f"{HEAD}output y_t = {row.name}(x_t)")
-    x = torch.tensor(hard(row)).to(getattr(torch, dtype))
+    some = hard(row)
+    near = [some * (1 + side) for side in (-1e-13, 1e-13)] if dtype == "float64" else []  # the same number in float32
+    x = torch.tensor(np.concatenate([some, *near])).to(getattr(torch, dtype))
     got = called(front.built(program, backend=backend), program, {"x": x}, {"T": len(x)})["y"]
     want = torch.tensor(nearest(row, x.double().numpy())).to(x.dtype)  # some are no numbers of bfloat16
     assert got.dtype == x.dtype and same(got.double().numpy(), want.double().numpy())

@@ -95,7 +95,7 @@ class Reader:
         name = self.arguments.names.fresh(f"{identifier(let.op.buffer)}_tile")
         usual = dict(self.place.inside)
         self.place.inside |= {dim.name: self.within(let, dim) for dim in shape if dim.name in self.place.inside}
-        outside = "0.0" if self.module.buffers[let.op.buffer].element.storage.startswith("float") else "0"
+        outside = "0.0" if self.module.buffers[let.op.buffer].element.storage.startswith("float8") else "0"
         self.body(f"{name} = {self._read(pointer, shape, outside)}")
         self.place.inside = usual
         few = self.module.buffers[let.op.buffer].element.narrow
