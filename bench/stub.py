@@ -4,6 +4,7 @@ to the call of the launcher in C, which is noted. Nothing is compiled."""
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from triton.runtime.jit import JITFunction
 
 from einc.backends.triton.offline import TARGETS, Gpu
 
+_KERNEL = re.compile(r"_(kernel|join)\d*$")  # several of one value are numbered
 PROCESSORS = 132  # of an H200
 _OF_A_DEVICE = ("_ready", "_room", "_numbers", "_parts", "_precision")  # helpers that ask for the device
 
@@ -96,7 +98,7 @@ def space(function: Callable[..., Any]) -> dict[str, Any]:
 def kernels(function: Callable[..., Any]) -> dict[str, JITFunction[Any]]:
     """The kernels of the file that a loaded function stands in."""
     return {name: one for name, one in space(function).items()
-            if isinstance(one, JITFunction) and name.endswith(("_kernel", "_join"))}
+            if isinstance(one, JITFunction) and _KERNEL.search(name)}
 
 
 @contextmanager

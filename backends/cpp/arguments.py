@@ -16,10 +16,12 @@ from einc.backends.host.scalars import scalar, scalar_map
 from einc.backends.writer import identifier, sized
 from einc.ir.elements import Element
 from einc.ir.indices import Extent
+from einc.ir.narrow import NARROW
 from einc.ir.plan import Let, Map, Module, Scalar
 from einc.ir.terms import Term
 
-STORED = {"data": "DATA", "wide": "float", "float64": "double", "int64": "L", "bool": "bool"}
+STORED = {"data": "DATA", "wide": "float", "float64": "double", "int64": "L", "bool": "bool",
+          **{row.storage: row.name for row in NARROW.values() if row.storage}}
 
 
 def stored(element: Element) -> str:

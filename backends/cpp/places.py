@@ -16,6 +16,7 @@ from einc.backends.cpp.values import At, Reference, Value, begun, converted, fol
 from einc.backends.host.scalars import scalar
 from einc.backends.writer import Writer
 from einc.ir.elements import Kind
+from einc.ir.narrow import NARROW
 from einc.ir.plan import (
     Dot,
     Iota,
@@ -28,7 +29,8 @@ from einc.ir.plan import (
 )
 from einc.ir.terms import Const
 
-_KINDS: dict[str, Kind] = {"DATA": "real", "float": "real", "double": "exact", "L": "integer", "bool": "truth"}
+_KINDS: dict[str, Kind] = {"DATA": "real", "float": "real", "double": "exact", "L": "integer", "bool": "truth",
+                           **dict.fromkeys(NARROW, "real")}
 
 
 @dataclass

@@ -10,6 +10,7 @@ from fractions import Fraction
 from einc.backends.cpp.schedule import Unwritten
 from einc.backends.cpp.spelling import COMPARED, FUNCTIONS, INFIX
 from einc.ir.elements import Kind
+from einc.ir.narrow import NARROW
 from einc.ir.plan import Dot, Let, Reduce
 
 SCALARS = {"real": "float", "exact": "double", "integer": "L", "truth": "bool", "scalar": "double"}
@@ -88,6 +89,9 @@ def mapped(op: str, kind: Kind, args: Sequence[Value]) -> Value:
         return Value(f"quotient_by({given[0]}, {args[1].text})", kind, lanes)
     if op in INFIX:
         return Value(f"({f' {INFIX[op]} '.join(given)})", kind, lanes)
+    if op in NARROW:
+        bits, least, low, high = NARROW[op].digits
+        return Value(f"rounded<{bits}, {least}>({given[0]}, {number(low, kind)}, {number(high, kind)})", kind, lanes)
     if op not in FUNCTIONS:
         raise Unwritten(f"it computes `{op}`")
     text = given[0] if len(given) > 1 else f"{FUNCTIONS[op]}({given[0]})"

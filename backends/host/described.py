@@ -17,7 +17,7 @@ def told(naming: Named) -> list[str]:
         name = serving.label(naming, tensor.key) if tensor.role == "cache" else naming.public[tensor.key]
         out(
             f"{tensor.role:6} {name}  ({shape}{',' * (len(tensor.slots) == 1)})"
-            + ("  integers" if tensor.integer else "")
+            + ("  integers" if tensor.integer else f"  {tensor.element.word}" if tensor.element.word else "")
         )
     for name, (_, key) in zip(naming.outputs, module.outputs, strict=True):
         shape = ", ".join(sized(naming.said(s.extent)) for s in module.buffers[key].sets)

@@ -28,6 +28,12 @@ _NOTES = (
 )
 
 
+def _notes(plan: Gradient | SegmentedModule) -> tuple[str, ...]:
+    """What the head of a file says of its gradient: where a slope is declared, too."""
+    declared = [f"The slope of {', '.join(plan.declared)} is declared: 1 between the ends of the type, 0 beyond them."]
+    return (*_NOTES, *(declared if plan.declared else ()))
+
+
 def write_gradient(plan: Gradient | SegmentedModule, dialect: Dialect, shell: ModuleClass | None = None) -> str:
     """The whole file; with a shell, a class around the function too."""
     helpers, body, statements = {"_expect"}, Writer(depth=1), Writer(depth=1)
@@ -39,7 +45,7 @@ def write_gradient(plan: Gradient | SegmentedModule, dialect: Dialect, shell: Mo
     known = library(dialect)
     needed = known.needed(helpers)
     out = Writer()
-    head(shown, dialect, out, known.imports(needed), _NOTES)
+    head(shown, dialect, out, known.imports(needed), _notes(plan))
     signature(shown, out, asked)
     out.lines += body.lines
     if shell is not None:
@@ -56,7 +62,7 @@ def write_gradient(plan: Gradient | SegmentedModule, dialect: Dialect, shell: Mo
 
 def _entry(shown: Named, body: Writer, helpers: set[str]) -> list[str]:
     """The statements of the caller's function before anything is computed; the sizes that the caller gives."""
-    floats = ", ".join(t.key for t in shown.module.inputs if not t.integer)
+    floats = ", ".join(t.key for t in shown.module.inputs if not t.constant)
     if floats:
         helpers.add("_cast")
         body.lines += folded(f"    {floats}{'' if ', ' in floats else ','} = _cast({floats})")

@@ -15,7 +15,7 @@ from einc.ir.programs import Tensor
 
 
 def _device(module: Module, out: Writer, types: list[str]) -> None:
-    floats = sorted((t for t in module.given if not t.integer), key=lambda t: t.element != REAL)
+    floats = sorted((t for t in module.given if not t.constant), key=lambda t: t.element != REAL)
     first = (floats or list(module.inputs))[0].key if module.inputs else None
     device = f"{first}.device" if first else "torch.get_default_device()"
     dtype = f"{floats[0].key}.dtype" if floats else "torch.get_default_dtype()"
@@ -125,7 +125,7 @@ def _divisors(module: Module) -> set[str]:
 
 def _checks(names: Named, body: Writer, helpers: set[str]) -> None:
     """Writes the checks that sizes are multiples of what divides them, and that every given tensor has its shape, type
-    and device; adds `_expect` to the helpers.
+    and device; adds the helpers that check.
     """
     module = names.module
     for set_ in module.sets:
@@ -135,16 +135,20 @@ def _checks(names: Named, body: Writer, helpers: set[str]) -> None:
                 above, said = sized(extent), sized(names.said(extent))
                 body(f"if {above if above.isidentifier() else f'({above})'} % {coefficient.denominator}:")
                 body(f'    raise ValueError(f"{said} = {{{above}}} is not a multiple of {coefficient.denominator}")')
-    if not module.given:
-        return
-    helpers.add("_expect")
-    body("_expect(device, (")
+    rows: dict[str, list[str]] = {"_expect": [], "_stored": []}
     for tensor in module.given:
         shape = _shape([s.set.extent for s in tensor.slots])
         said = _shape([names.said(s.set.extent) for s in tensor.slots])
         kind = "None" if tensor.integer else element(tensor)
-        body(f'    ("{names.public[tensor.key]}", {tensor.key}, "{said}", {shape}, {kind}),')
-    body("))")
+        row = f'    ("{names.public[tensor.key]}", {tensor.key}, "{said}", {shape}, {kind}),'
+        rows["_expect" if tensor.element.narrow is None else "_stored"].append(row)
+    for check, lines in rows.items():
+        if lines:
+            helpers.add(check)
+            body(f"{check}(device, (")
+            for line in lines:
+                body(line)
+            body("))")
 
 
 def _tuple(parts: list[str]) -> str:

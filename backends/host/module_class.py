@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from einc.backends.host.contractions import element
 from einc.backends.host.naming import Named, class_name, entry_name, tuple_name
 from einc.backends.writer import Names, Writer, folded, sized
 from einc.ir.indices import Extent
@@ -116,8 +117,9 @@ class _Class:
         """A parameter, or a buffer of whole numbers, before anything is learned."""
         shape = "".join(f"{sized(s.set.extent)}, " for s in tensor.slots)
         shape = f"({shape.removesuffix(', ') if len(tensor.slots) > 1 else shape.rstrip()})"
-        if tensor.integer:
-            return f"torch.nn.Buffer(torch.zeros({shape}, dtype=torch.int64, device=device))"
+        if tensor.constant:
+            kind = "torch.int64" if tensor.integer else element(tensor)
+            return f"torch.nn.Buffer(torch.zeros({shape}, dtype={kind}, device=device))"
         start = self.starts.get(self.public(tensor), Weight("", "normal", Extent(())))
         made = f"torch.{'randn' if start.start == 'normal' else start.start}({shape}, **made)"
         over = sized(self.naming.inside(start.over))
@@ -152,7 +154,7 @@ class _Class:
         if kind == "seed":
             out(f"if {name} is None:  # as torch's own generator has it, in training")
             out(f"    {name} = int(torch.randint(2**31, ())) if self.training else 0")
-        like = next((self.on_self(t) for t in self.weights if not t.integer),
+        like = next((self.on_self(t) for t in self.weights if not t.constant),
                     next((self.public(t) for t in self.given), ""))
         if tensor.integer:
             device = f", device={like}.device" if like else ""

@@ -12,10 +12,12 @@ from einc.backends.host.spelling import FUNCTIONS
 from einc.ir.backend import Writable
 from einc.ir.elements import Kind
 from einc.ir.folds import FoldRow
+from einc.ir.narrow import NARROW
 from einc.ir.plan import Op, Step
 from einc.ir.primitives import HASHES, Primitive
 
-TORCH = frozenset({*FUNCTIONS, *INFIX, *HASHES, "max", "min", "neg", "not", "pow", "exact"})  # primitives, on tensors
+# primitives, on tensors
+TORCH = frozenset({*FUNCTIONS, *INFIX, *HASHES, *NARROW, "max", "min", "neg", "not", "pow", "exact"})
 _NUMBERS = frozenset({"real", "exact", "integer"})
 # `host` writes every step around the kernels, and each back end every let
 _KINDS = frozenset((*get_args(Op), *get_args(Step)))

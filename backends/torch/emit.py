@@ -37,7 +37,8 @@ class Torch:
     needs = "torch alone"
     imports: tuple[str, ...] = ("import torch",)
     runtime = (
-        *(Source(f"einc.backends.torch.runtime.{name}") for name in ("products", "folds", "chance", "powers")),
+        *(Source(f"einc.backends.torch.runtime.{name}")
+          for name in ("products", "folds", "chance", "powers", "rounding")),
         *folding.RUNTIME,
     )
 

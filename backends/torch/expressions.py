@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from einc.backends.host.code import ATOM, INFIX, POSITIVE, SUM, UNARY, Code, infix
 from einc.backends.host.folding import start, step
 from einc.backends.host.scalars import quotient, scalar, scalar_map
-from einc.backends.host.spelling import FUNCTIONS
+from einc.backends.host.spelling import FUNCTIONS, rounding
 from einc.backends.torch.bounds import Numbers
 from einc.backends.torch.overwriting import Overwriter
 from einc.backends.torch.products import Multiplier
@@ -18,6 +18,7 @@ from einc.backends.torch.stacked import Stacker
 from einc.backends.writer import Writer, sized
 from einc.ir.elements import Kind
 from einc.ir.folds import FOLDS
+from einc.ir.narrow import NARROW
 from einc.ir.plan import (
     Axis,
     Dot,
@@ -37,8 +38,6 @@ from einc.ir.primitives import HASHES
 from einc.ir.terms import Const, Size
 
 _OPPOSITE = {"le": ">", "lt": ">=", "eq": "!=", "ne": "=="}
-
-
 _IN_PLACE = frozenset({"add", "sub", "mul", "div", "neg", *FUNCTIONS}) - {"floor", "ceil"}
 
 
@@ -47,8 +46,6 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, ScatterWriter):
     """Lets as expressions, by what is known while one kernel is written."""
 
     numbers: Numbers | None = None
-
-    # values
 
     def value(self, name: str) -> Code:
         """A let as an operand: its variable, or its expression where it is used once."""
@@ -194,6 +191,8 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, ScatterWriter):
                     else Code(f"torch.{op}({codes[0].text}).long()", ATOM, True))
         if op in EXTREMES:
             return self._extreme(op, codes, scalars)
+        if op in NARROW:
+            return Code(rounding(op, codes[0].text, self.helpers), ATOM, True)
         return FORMS[op].of(codes, fresh=True) if op in FORMS else infix(op, codes)
 
     def _hashed(self, op: str, args: tuple[str, ...], axes: tuple[str, ...]) -> Code:

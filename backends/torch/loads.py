@@ -125,7 +125,10 @@ class Reader:
 
     def _widened(self, code: Code, load: Load) -> Code:
         """Elements as the kernel computes with them; what was widened before the tiles stays as it is."""
-        wide = load.buffer in self.stored.casts or self.module.buffers[load.buffer].element != REAL
+        found = self.module.buffers[load.buffer].element
+        if found.narrow is not None:
+            return Code(f"{code.at(ATOM)}.to({'wide' if self.tile.widened else 'dtype'})", ATOM, True)
+        wide = load.buffer in self.stored.casts or found != REAL
         if not self.tile.widened or wide:
             return code
         return Code(f"{code.at(ATOM)}.to(wide)", raw=code.at(ATOM))

@@ -1,7 +1,8 @@
 """A hyperbolic tangent from which only exponents are made, by one exponential and one reciprocal.
 
 tanh x = 1 - 2 / (1 + exp 2x) loses digits near 0, where it is right to the last digit of a 1 only. Under an exponent
-that is what counts: what is added to it, not how many times larger it is than it should be. Numbers that the tangent
+that is what counts: what is added to it, not how many times larger it is than it should be. For data of float32 those
+digits are of use, and the function that is called keeps them. Numbers that the tangent
 and its argument are multiplied with are one number each then.
 """
 

@@ -12,7 +12,7 @@ from einc.backends.triton import spelling
 from einc.backends.triton.layout import Dim
 from einc.backends.triton.loads import Shape
 from einc.backends.triton.tile import TYPES, Scribe
-from einc.ir.elements import REAL
+from einc.ir.elements import REAL, Element
 from einc.ir.folds import FOLDS
 from einc.ir.plan import AxisRef, Dot, Let, Load, Map, Reduce, Scan, ScatterAdd, Subscript
 
@@ -166,7 +166,8 @@ class Folder(Scribe):
         left, right, beside = groups
         may_round = op.may_round
         raw = all(len(g) == 1 and self.stored(g[0]) is not None and g[0] not in neutral for g in (left, right))
-        if raw and not beside and self._may_be_deep(depth, result) and not merged:
+        kinds = {self._element(g[0]) for g in (left, right)} if raw else set()
+        if kinds == {REAL} and not beside and self._may_be_deep(depth, result) and not merged:
             return self._deep(let, left[0], right[0], depth)
         factors: list[Code] = []
         operands = []
@@ -182,6 +183,10 @@ class Folder(Scribe):
             merged = ""
         inner = f"{merged}, " if merged else ""
         text = f"tl.dot({operands[0].text}, {operands[1].text}, {inner}input_precision=PRECISION, out_dtype=WIDE)"
+        if len(kinds) == 1 and kinds != {REAL}:
+            self.helpers.add("_few_bits")
+            before = f"{merged} + " if merged else ""
+            text = f"{before}_few_bits({operands[0].raw}, {operands[1].raw}, DTYPE, PRECISION, WIDE)"
         if not beside:
             return self._times(Code(text), factors)
         extra = [self.aligned(a, result, "real").at(PRODUCT + 1) for a in beside]
@@ -260,13 +265,20 @@ class Folder(Scribe):
     def stored(self, name: str) -> str | None:
         """The load that an operand is, up to numbers that can scale the result as well."""
         let = self.lets[name]
-        if isinstance(let.op, Load) and self.module.buffers[let.op.buffer].element == REAL:
+        if isinstance(let.op, Load) and ((element := self.module.buffers[let.op.buffer].element) == REAL
+                                         or element.narrow is not None):
             return name
         if isinstance(let.op, Map) and let.op.op == "mul" and name not in self.variables:
             loads = [a for a in let.args if not self.arguments.is_number(a)]
             if len(loads) == 1 and len(let.args) > 1 and self.lets[loads[0]].axes == let.axes:
                 return self.stored(loads[0])
         return None
+
+    def _element(self, name: str) -> Element:
+        """What is stored where an operand is loaded."""
+        load = self.lets[self.stored(name) or name].op
+        assert isinstance(load, Load)
+        return self.module.buffers[load.buffer].element
 
     def _factors(self, name: str) -> list[Code]:
         let = self.lets[name]
@@ -290,7 +302,8 @@ class Folder(Scribe):
     def _oriented(self, code: Code, wanted: Shape) -> Code:
         """A value with these two dimensions, in this order."""
         order = tuple(d for d in self.layout.dims if d in wanted)
-        return code if order == wanted else Code(f"tl.trans({code.text})")
+        raw = f"tl.trans({code.raw})" if code.raw else ""
+        return code if order == wanted else Code(f"tl.trans({code.text})", raw=raw)
 
     # running folds
 

@@ -84,7 +84,9 @@ class Reader:
     # addresses
 
     def load(self, let: Let) -> Code:
-        """Writes the tile of a load in the type of its tensor, under a name."""
+        """Writes the tile of a load under a name, in the type of its tensor; what is stored in few bits becomes a
+        number of the data's type where it is read, and `raw` is the tile as it is stored.
+        """
         assert isinstance(let.op, Load)
         shape = self.layout.shape(let.axes)
         pointer = self._pointer(let.op.buffer, let.op.subs, shape, args=let.args)
@@ -93,9 +95,11 @@ class Reader:
         name = self.arguments.names.fresh(f"{identifier(let.op.buffer)}_tile")
         usual = dict(self.place.inside)
         self.place.inside |= {dim.name: self.within(let, dim) for dim in shape if dim.name in self.place.inside}
-        self.body(f"{name} = {self._read(pointer, shape)}")
+        outside = "0.0" if self.module.buffers[let.op.buffer].element.storage.startswith("float8") else "0"
+        self.body(f"{name} = {self._read(pointer, shape, outside)}")
         self.place.inside = usual
-        self.loaded[pointer] = Code(name)
+        few = self.module.buffers[let.op.buffer].element.narrow
+        self.loaded[pointer] = Code(name) if few is None else Code(f"{name}.to(DTYPE)", ATOM, raw=name)
         return self.loaded[pointer]
 
     def within(self, let: Let, dim: Dim) -> str:
@@ -104,9 +108,9 @@ class Reader:
         over = (a for a in self.place.shift if a in let.axes and a in self.place.inside and self.layout.dim(a) == dim)
         return self.place.inside[next(over, dim.name)]
 
-    def _read(self, pointer: str, shape: Shape) -> str:
-        """The text that loads a tile, with 0 outside. In a pass, where a mask may be left out, it calls the helper
-        `_read` with the condition on which each mask is needed, and adds it to the helpers.
+    def _read(self, pointer: str, shape: Shape, outside: str) -> str:
+        """The text that loads a tile; `outside` it is 0, as a number of its type. In a pass, where a mask may be left
+        out, it calls the helper `_read` with the condition on which each mask is needed, and adds it to the helpers.
         """
         moving = any(d.role == "passed" for d in shape)
         near = [d for d in shape if d.role in ("rows", "passed")]
@@ -115,7 +119,7 @@ class Reader:
             return f"tl.load({pointer})"
         sure = self.passed.when == "True"
         if not moving or (sure and not known):
-            return f"tl.load({pointer}, mask={self.mask(shape, shape)}, other=0)"
+            return f"tl.load({pointer}, mask={self.mask(shape, shape)}, other={outside})"
         self.helpers.add("_read")
         cut = (f"{self.extent(d)} % {self.arguments.block(d.name)} != 0 or {self.extent(d)} == 0" for d in known)
         padded = " or ".join(cut) or "False"

@@ -12,9 +12,11 @@ from einc.backends.host.legal import straight
 from einc.backends.host.scalars import number_text
 from einc.backends.host.source import Generated
 from einc.backends.host.spelled import spelled as known
+from einc.backends.host.spelling import rounding
 from einc.ir.backend import Writable
 from einc.ir.elements import Kind
 from einc.ir.folds import FOLDS
+from einc.ir.narrow import NARROW
 from einc.ir.plan import Let, Map, Scalar, Select
 from einc.ir.primitives import HASHES
 from einc.ir.terms import Const
@@ -28,8 +30,9 @@ FORMS: Mapping[str, Form] = {
 }
 HELPED = {"tanh": "_tanh", "tangent": "_tangent", "floordiv": "_floordiv", "mod": "_mod",
           "pow": "_power"}  # functions that stand in the file
+_TYPED = {"tangent": ("DTYPE",)}  # what some of them are given after their operands
 PAIRED = {"max": "_larger", "min": "_smaller"}  # of any number of operands, in pairs; what is no number stays none
-_TENSORS = frozenset({*FORMS, *HELPED, *HASHES, *PAIRED, *INFIX, "exact"})  # primitives, on tensors
+_TENSORS = frozenset({*FORMS, *HELPED, *HASHES, *NARROW, *PAIRED, *INFIX, "exact"})  # primitives, on tensors
 
 STEPS = {"sum": "", "prod": "_times", **PAIRED}  # helpers that merge two values; of a sum: +
 _REDUCE = {"max": "tl.max({0}, {1})", "min": "tl.min({0}, {1})", "sum": "tl.sum({0}, {1})"}
@@ -46,7 +49,9 @@ def spelled(op: str, codes: list[Code], helpers: set[str]) -> Code:
     """A spelled primitive of real numbers, or of whole ones; adds the helpers that it needs to `helpers`."""
     if op in HELPED:
         helpers.add(HELPED[op])
-        return Code(f"{HELPED[op]}({', '.join(c.text for c in codes)})")
+        return Code(f"{HELPED[op]}({', '.join([*(c.text for c in codes), *_TYPED.get(op, ())])})")
+    if op in NARROW:
+        return Code(rounding(op, codes[0].text, helpers))
     if op in PAIRED:
         text = codes[0].text
         helpers.add(PAIRED[op])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -118,7 +119,7 @@ class Carried:
         where the compiler tells them."""
         found: dict[str, dict[str, int]] = {}
         kernels = {name: value for name, value in vars(self.module).items()
-                   if name.endswith("_kernel") and hasattr(value, "run")}
+                   if re.search(r"_kernel\d*$", name) and hasattr(value, "run")}
         before = {name: kernel.__dict__.get("run") for name, kernel in kernels.items()}
         for name, kernel in kernels.items():
             kernel.run = _telling(kernel.run, found, name.removeprefix("_").removesuffix("_kernel"))

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from einc.checking.placements import read_mesh, read_shard
 from einc.errors.problems import PlanLine, PlansDisagree
 from einc.errors.report import Help, Label, Problem, Report, Span
+from einc.ir.elements import DECLARED
 from einc.ir.programs import Program
-from einc.ir.requested import Asked, Cache, Mesh, Noted, Record, Shard, Wanted
+from einc.ir.requested import Asked, Cache, Mesh, Noted, Record, Shard, Store, Wanted
 from einc.syntax import tree as s
 from einc.syntax.plan_lines import plan_words
 from einc.syntax.spelling import nearest
@@ -60,6 +61,21 @@ def _cache(line: s.PlanLine, words: list[s.PlanWord], program: Of, report: Repor
     return Cache(tuple(name.text for name in names), page)
 
 
+def _store(line: s.PlanLine, words: list[s.PlanWord], program: Of, report: Report) -> Store:
+    """The tensors that are stored in few bits, and the type. Problems go to the report."""
+    *names, word = words
+    few = [name for name, element in DECLARED.items() if element.narrow is not None]
+    if word.text not in few:
+        listed = ", ".join(f"`{name}`" for name in few)
+        report.add(PlanLine(f"`{word.text}` is no type of few bits", word.span, helps=(
+            Help(f"those that numbers are stored in are {listed}"),)))
+    for name in names:
+        if program is not None and name.text not in program.tensors:
+            report.add(PlanLine(f"`{name.text}` is no tensor of this spec", name.span, helps=(
+                Help("`einc show` prints those there are, each with its name"),)))
+    return Store(tuple((name.text, word.text) for name in names))
+
+
 def _noted(line: s.PlanLine, words: list[s.PlanWord], program: Of, report: Report) -> Noted:
     """The line as it is written, with one space for several."""
     return Noted(" ".join(line.span.text.split()))
@@ -75,6 +91,8 @@ ROWS = {row.word: row for row in (
         frozenset({"call"}), "cut over a mesh",
         "name letters in the order in which they are tried, and the axis; where two letters of one set meet, what is "
         "done: `shard t over cp, pass s by gather`"),
+    Row("store", 'NAME ("," NAME)* "as" NAME', Store, _store, frozenset(KINDS), "stored in few bits",
+        "name tensors and the type in which they are stored: `store K, V as int8`"),
     Row("dtype", 'NAME ("," "accumulate" NAME)?', Noted, _noted, frozenset({"serve"}), "rounded",
         "name the type of numbers, and that of sums if you wish: `dtype bf16, accumulate fp32`"),
 )}

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -55,6 +56,16 @@ class _LazyGroup(click.Group):
             f"einc.driver.commands.{FILES.get(cmd_name, cmd_name)}").command
         return command
 
+    def resolve_command(self, ctx: click.Context,
+                        args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """The subcommand, and its arguments. An option whose value may be left out takes the next word where that is
+        one of its values, and nothing else."""
+        name, command, given = super().resolve_command(ctx, args)
+        for option in command.params if command is not None else ():
+            if isinstance(option, click.Option) and isinstance(option.type, click.Choice) and option.flag_value:
+                given = _joined(given, option.opts, option.type.choices, str(option.flag_value))
+        return name, command, given
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the list of subcommands, without importing one."""
         with formatter.section("Commands"):
@@ -77,6 +88,17 @@ class _LazyGroup(click.Group):
         if near is not None and not args[0].startswith("-"):
             raise click.UsageError(f"No such command '{args[0]}'. Did you mean '{near}'?", ctx)
         return super().resolve_command(ctx, args)
+
+
+def _joined(args: list[str], names: Sequence[str], values: Sequence[str], plain: str) -> list[str]:
+    """The arguments with the value of an option joined to its name: `plain` where the next word is no value."""
+    out: list[str] = []
+    for word in args:
+        if out and out[-1] in names and word in values:
+            out[-1] = f"{out[-1]}={word}"
+        else:
+            out.append(word)
+    return [f"{word}={plain}" if word in names else word for word in out]
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -16,8 +16,9 @@ from einc.driver.checking import typed
 from einc.driver.compiled import Compiled, Loaded
 from einc.driver.files import noting
 from einc.driver.library import library
-from einc.driver.options import DEFAULTS, Options
+from einc.driver.options import DEFAULTS, Grad, Options
 from einc.driver.restoring import Origin, origin
+from einc.driver.storing import stored
 from einc.errors.report import EincError, Help, Problem
 from einc.ir.choices import PLAIN, Choices
 from einc.ir.plan import Gradient, Module, ModuleClass, PerRank, SegmentedModule
@@ -44,9 +45,9 @@ def plan(program: Program, choices: Choices = PLAIN, asked: tuple[Tensor, ...] |
     return planning.plan(pipeline.normal(program), program.inputs() if asked is None else asked, choices)
 
 
-def gradient(program: TypedProgram, choices: Choices = PLAIN) -> Gradient | SegmentedModule:
+def gradient(program: TypedProgram, choices: Choices = PLAIN, exact: bool = False) -> Gradient | SegmentedModule:
     """The plans of a program and of its gradient; see `gradients.gradient`."""
-    made: Gradient | SegmentedModule = import_module(GRADIENTS).gradient(program, choices)
+    made: Gradient | SegmentedModule = import_module(GRADIENTS).gradient(program, choices, exact)
     return made
 
 
@@ -62,19 +63,24 @@ def shell(program: Program) -> ModuleClass:
     return planning.shell(program)
 
 
-def cut(program: TypedProgram, choices: Choices = PLAIN, grad: bool = False) -> Module | Gradient | SegmentedModule:
-    """What a file is written from; with `grad` it has the gradient, too."""
-    return gradient(program, choices) if grad else plan(program, choices)
+def cut(program: TypedProgram, choices: Choices = PLAIN, grad: Grad = False) -> Module | Gradient | SegmentedModule:
+    """What a file is written from; with `grad` it has the gradient, too. EincError where `grad` says nothing."""
+    if grad not in (False, True, "exact"):
+        raise EincError([Problem(f"`{grad}` is no kind of gradient", helps=(
+            Help('say `grad=True`, or `grad="exact"` where no slope may be declared'),))])
+    return gradient(program, choices, grad == "exact") if grad else plan(program, choices)
 
 
 def planned(program: TypedProgram, options: Options) -> Module | Gradient | SegmentedModule:
     """What the options ask for of a program: a step, the program, or the program with its gradient. EincError where
     the text has no plan of a name that is chosen, or where the chosen ones contradict each other.
     """
-    if options.serves:
-        return generation(program, choices(options), options.keep, options.plans)
     try:
-        if chosen(program.plans, options.plans).meshed:
+        wanted = chosen(program.plans, options.plans)
+        program = stored(program, wanted)
+        if options.serves:
+            return generation(program, choices(options), options.keep, options.plans)
+        if wanted.meshed:
             raise Problem("a plan on several devices is no plan of one", helps=(
                 Help("`einc compile` writes a file for all of them, `einc show --stage plan` prints what each does"),))
     except Problem as problem:
@@ -88,23 +94,25 @@ def on_ranks(program: TypedProgram, options: Options,
     each of its ranks, if it has more than one. EincError where what is asked for cannot be had on a mesh.
     """
     try:
-        if not ranks and (options.serves or not chosen(program.plans, options.plans).meshed):
+        wanted = chosen(program.plans, options.plans)
+        if not ranks and (options.serves or not wanted.meshed):
             return planned(program, options)
     except Problem as problem:
         raise EincError([problem]) from None
     lacks = {"a plan that serves": options.serves, "a class of weights": options.module, "tiles that are tuned":
-             options.tune}
-    for what, wanted in lacks.items():
-        if wanted:
+             options.tune, "a gradient without declared slopes": options.grad == "exact",
+             "what is stored in few bits": wanted.stores}
+    for what, asked in lacks.items():
+        if asked:
             raise EincError([Problem(f"{what} cannot be had on several devices yet", helps=(
                 Help("leave it out: write the function, with its gradient if you like"),))])
-    made: PerRank | None = import_module(PLACING).planned(program, options.plans, ranks, options.grad,
+    made: PerRank | None = import_module(PLACING).planned(program, options.plans, ranks, bool(options.grad),
                                                           choices(options))
     return cut(program, choices(options), options.grad) if made is None else made
 
 
 def compile(path_or_text: str | Path, backend: str = "auto", *, strict: bool = False, narrow: bool = False,
-            own: bool = False, tune: bool = False, module: bool = False, grad: bool = False, plan: str = "",
+            own: bool = False, tune: bool = False, module: bool = False, grad: Grad = False, plan: str = "",
             keep: Iterable[str] = (), section: str = "", equation: str = "",
             side: str | Path | None = None, mesh: Mapping[str, int] | None = None) -> Compiled:
     """A spec (a path, the name of one that comes with einc, or the text itself) as a callable.
@@ -116,7 +124,8 @@ def compile(path_or_text: str | Path, backend: str = "auto", *, strict: bool = F
     With `own` no kernel of a library is called for what a plan's own kernel computes.
     With `tune` the first call for tensors of other shapes times the kernels on a GPU, where the cache on disk does not
     know the fastest tiles; without it tiles are chosen by sizes alone, the same ones in every run.
-    With `grad` its results can be differentiated with respect to every input of real numbers.
+    With `grad` its results can be differentiated with respect to every input of real numbers; with `grad="exact"` it is
+    an error where a gradient passes a rounding, whose slope is declared.
     With `plan="serve"` it generates: `.prefill` gives the first positions and a cache, the result itself, called with
     the cache, the next ones; `keep` names what is kept of each position, else that is decided by cost. Further names,
     as in `plan="serve,long"`, choose `plan` blocks of the text.

@@ -12,19 +12,33 @@ from einc.driver.library import made_row, plain_row, program, rows_as_written
 from einc.errors.report import EincError, Help, Problem
 from einc.ir.choices import PLAIN, Choices, LibraryKernel
 from einc.ir.plan import Gradient, SegmentedModule
-from einc.ir.programs import Program, TypedProgram
+from einc.ir.programs import Equation, Program, TypedProgram
 from einc.planning import halves, plan
 from einc.transforms.gradients.backward import Derived
+from einc.transforms.gradients.declared import declared
 
 
-def gradient(of: TypedProgram, choices: Choices = PLAIN) -> Gradient | SegmentedModule:
+def gradient(of: TypedProgram, choices: Choices = PLAIN, exact: bool = False) -> Gradient | SegmentedModule:
     """The plans of a program and of its gradient with respect to every input of real numbers. EincError where it has
-    none.
+    none, or where it is to be `exact` and passes a function whose slope is declared.
     """
-    if not of.outputs or all(t.integer for t in of.inputs()):
+    if not of.outputs or all(t.constant for t in of.inputs()):
         raise constant(of)
     inner = replace(choices, rows=library_with_halves()) if choices.rows else choices
-    return halves.gradient(of, choices, inner)
+    passed = dict(declared(of))
+    if exact and passed:
+        raise EincError([_inexact(of, op, equation) for op, equation in passed.items()])
+    return replace(halves.gradient(of, choices, inner), declared=tuple(passed))
+
+
+def _inexact(of: Program, op: str, equation: Equation) -> Problem:
+    """What is said of a function whose slope is declared, where gradients are to be exact."""
+    return Problem(f"the gradient of `{of.name}` passes `{op}`, whose slope is declared: 1 between the ends of the "
+                   f"type, 0 beyond them",
+                   notes=(f"it stands in the equation of `{equation.target}`"
+                          + (f": {equation.source}" if equation.source else ""),
+                          "the slope of the rounding itself is 0 wherever it has one, so that no gradient would pass"),
+                   helps=(Help("ask for the gradient without `exact`: the head of the file says what is declared"),))
 
 
 def constant(of: Program) -> EincError:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
+
+Grad = bool | Literal["exact"]  # "exact": only where no slope is declared
 
 
 @dataclass(frozen=True)
@@ -18,7 +21,7 @@ class Options:
     own: bool = False
     tune: bool = False
     module: bool = False
-    grad: bool = False
+    grad: Grad = False
     plan: str = ""
     keep: tuple[str, ...] = ()
     section: str = ""

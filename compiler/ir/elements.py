@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
+from einc.ir.narrow import NARROW, Narrow
+
 Kind = Literal["real", "exact", "integer", "truth", "scalar"]
 
 
@@ -26,6 +28,13 @@ class Element:
     bytes: int
     word: str = ""
 
+    @property
+    def narrow(self) -> Narrow | None:
+        """The type of few bits in which the elements are stored; None for every other element. Such numbers are real
+        ones, and as constant as whole ones: no gradient reaches them.
+        """
+        return NARROW.get(self.word)
+
     def size(self, data: int) -> int:
         """The bytes of one element, where an element of the data has so many."""
         match self.storage:
@@ -43,7 +52,8 @@ EXACT = Element("exact", "float64", 8)  # made of sizes alone, or a running sum
 INTEGER = Element("integer", "int64", 8, "int")
 TRUTH = Element("truth", "bool", 1)
 SCALAR = Element("scalar", "", 0)  # a number of the host
-ELEMENTS = (REAL, WIDE, EXACT, INTEGER, TRUTH, SCALAR)
+_NARROW = tuple(Element("real", row.storage, 1, row.name) for row in NARROW.values() if row.storage)
+ELEMENTS = (REAL, WIDE, EXACT, INTEGER, TRUTH, SCALAR, *_NARROW)
 
 # The element of values of a kind that a kernel holds, and what a declaration says by its word.
 OF_KIND: Mapping[Kind, Element] = MappingProxyType({element.kind: element for element in reversed(ELEMENTS)})

@@ -13,15 +13,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
+from einc.ir.narrow import NARROW, Narrow
 from einc.ir.terms import ONE, ZERO, Apply, Const, Read, Term, Where, const, transform
 
 POSITIVE, NONNEGATIVE, UNKNOWN = 2, 1, 0
 X, Y, VALUE, REST = (Read(name, ()) for name in ("x", "y", "value", "rest"))
 
 Kind = Literal["value", "relation", "logic"]
-Trait = Literal["exact", "callable", "whole"]
+Trait = Literal["exact", "callable", "whole", "declared"]
 Slope = tuple[Term, ...] | Literal["taken"] | None
-Sign = Literal["", "positive", "nonnegative", "argument", "largest", "smallest"]
+Sign = Literal["", "positive", "nonnegative", "argument", "rounded", "largest", "smallest"]
 Interval = tuple[float, float]
 
 REALS: Interval = (-math.inf, math.inf)
@@ -38,14 +39,15 @@ class Primitive:
     derivatives, one term for each argument (one term for all arguments where the arity is 0); "taken" is declared: the
     derivative is 1 for the one argument that is taken, the first of equal ones; None where the value is constant
     between jumps, so that no gradient passes. `sign`: what is known of the value: its sign, or that it has the sign of
-    its argument, of its largest, of its smallest one. `range`: the closed interval that holds every value. `domain`:
-    the closed interval of an argument on which the value of a unary primitive is a finite number (overflow is not
-    counted). `at_zero`: the value of a unary primitive at 0. `cost`: CHEAP is one instruction, COSTLY is worth an
-    equation of its own, LONG also needs registers of its own on the way. `expansion`: the same value by other
-    primitives, in a form that neither overflows nor cancels where this can be avoided; None where every back end has
-    to spell the primitive. For n-ary primitives it combines two arguments. `traits`: "exact" gives integers for
-    integers and may stand in an index expression; "callable" may be applied by name in a spec; "whole" takes whole
-    numbers alone, and any index for its number.
+    its argument, of its largest, of its smallest one; "rounded" is that of its argument, or 0. `range`: the closed
+    interval that holds every value. `domain`: the closed interval of an argument on which the value of a unary
+    primitive is a finite number (overflow is not counted). `at_zero`: the value of a unary primitive at 0. `cost`:
+    CHEAP is one instruction, COSTLY is worth an equation of its own, LONG also needs registers of its own on the way.
+    `expansion`: the same value by other primitives, in a form that neither overflows nor cancels where this can be
+    avoided; None where every back end has to spell the primitive. For n-ary primitives it combines two arguments.
+    `traits`: "exact" gives integers for integers and may stand in an index expression; "callable" may be applied by
+    name in a spec; "whole" takes whole numbers alone, and any index for its number; "declared" has a slope that is not
+    that of its meaning.
     """
 
     name: str
@@ -77,10 +79,15 @@ class Primitive:
         return "whole" in self.traits
 
     @property
+    def declared(self) -> bool:
+        """Whether its slope is declared: not what differences of its values tell."""
+        return "declared" in self.traits
+
+    @property
     def tangent(self) -> Fraction | None:
         """The number that a unary primitive multiplies small arguments by; None unless it
         is 0 at 0 and has a slope there."""
-        if self.arity != 1 or not isinstance(self.slope, tuple) or self.at_zero != 0:
+        if self.arity != 1 or not isinstance(self.slope, tuple) or self.at_zero != 0 or self.declared:
             return None
         return _rational(filled(self.slope[0], {"x": ZERO, "value": ZERO}))
 
@@ -105,6 +112,8 @@ def sign_of(op: str, signs: Sequence[int]) -> int:
             return signs[0]
     known = {"positive": POSITIVE, "nonnegative": NONNEGATIVE, "": UNKNOWN}
     sign = PRIMITIVES[op].sign
+    if sign == "rounded":
+        return min(*signs, NONNEGATIVE)
     return known[sign] if sign in known else min(signs) if sign == "smallest" else max(signs)
 
 
@@ -148,10 +157,40 @@ def _traits(*traits: Trait) -> frozenset[Trait]:
 _EXACT, _CALLABLE, _BOTH = _traits("exact"), _traits("callable"), _traits("exact", "callable")
 _STEP = _("sub", Where(_("lt", ZERO, X), ONE), Where(_("lt", X, ZERO), ONE))
 _BELL = _("exp", _("neg", _("mul", X, X)))
-_NEAR = _("add", ONE, X)
+_NEAR, _HALF = _("add", ONE, X), const(Fraction(1, 2))
 # Of one value in the logarithm of a sum of exponentials.
 SHARE = Where(_("lt", Const(-math.inf), X), _("exp", _("sub", X, VALUE)))
 _DISTANCE = Where(_("ne", X, Y), _("abs", _("sub", X, Y)))  # the difference of equal infinite numbers would be none
+
+
+def _half_to_even(x: Term) -> Term:
+    """The nearest whole number; of two that are equally near, the even one."""
+    above = _("add", x, _HALF)
+    return _("sub", _("floor", above), Where(_("eq", _("mod", above, const(2)), ONE), ONE))
+
+
+def _nearest(row: Narrow) -> Term:
+    """The number of a narrow type that is nearest to X, as `ir.narrow` says it.
+
+    The step is a power of two. A logarithm that is a little off chooses the wrong one of two steps only beside a power
+    of two, which is a multiple of both, and to which both round.
+    """
+    inside = _("min", _("max", X, const(row.low)), const(row.high))
+    size = _("max", _("abs", inside), _("exp2", const(row.least)))
+    binade = _("max", _("floor", _("div", _("log", size), _real(math.log(2)))), const(row.least))
+    step = _("exp2", _("sub", binade, const(row.bits)))
+    return _half_to_even(inside) if row.whole else _("mul", step, _half_to_even(_("div", inside, step)))
+
+
+def _rounding(row: Narrow) -> Primitive:
+    """Rounding to a narrow type. Its slope is declared, since that of its meaning is 0 wherever it has one: it is 1
+    between the ends of the type, and 0 beyond them.
+    """
+    within = _("and", _("le", const(row.low), X), _("le", X, const(row.high)))
+    return Primitive(
+        row.name, 1, "value", row.name, (Where(within, ONE),), _traits("callable", "declared"), sign="rounded",
+        range=(row.low, row.high), at_zero=0.0, cost=LONG, expansion=_nearest(row))
+
 
 _ROWS = (
     Primitive("add", 0, "value", "add", (ONE,), _EXACT),
@@ -212,6 +251,7 @@ _ROWS = (
     # x, of which it is known that x ≤ 0
     Primitive("nonpositive", 1, "value", "positive", (ONE,), _CALLABLE, at_zero=0.0),
     Primitive("exact", 1, "value", "positive", (ONE,), sign="argument", at_zero=0.0),  # x itself, computed in float64
+    *(_rounding(row) for row in NARROW.values()),
     Primitive("le", 2, "relation", "less_equal", None),
     Primitive("lt", 2, "relation", "less", None),
     Primitive("eq", 2, "relation", "equal", None),

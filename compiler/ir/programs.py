@@ -56,6 +56,11 @@ class Tensor:
         """Whether it holds whole numbers."""
         return self.element.kind == "integer"
 
+    @property
+    def constant(self) -> bool:
+        """Whether no gradient reaches it: whole numbers, and numbers that are stored in few bits."""
+        return self.integer or self.element.narrow is not None
+
     def count(self, along: IndexSet) -> int:
         """How many slots run over a set."""
         return sum(slot.set == along for slot in self.slots)

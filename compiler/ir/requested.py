@@ -92,7 +92,23 @@ class Shard:
         return Shard(tuple(found.values()))
 
 
-Record = Cache | Mesh | Noted | Shard
+@dataclass(frozen=True, slots=True)
+class Store:
+    """`store q, p as int8`: tensors, by their keys, each with the type of few bits in which it is stored."""
+
+    kinds: tuple[tuple[str, str], ...]
+
+    def joined(self, other: Record) -> Store | None:
+        """What both lines store; None where one tensor has two types."""
+        if not isinstance(other, Store):
+            return None
+        found = dict(self.kinds)
+        if any(found.setdefault(key, word) != word for key, word in other.kinds):
+            return None
+        return Store(tuple(found.items()))
+
+
+Record = Cache | Mesh | Noted | Shard | Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +151,11 @@ class Wanted:
     def meshed(self) -> bool:
         """Whether its lines speak of a mesh of devices."""
         return any(isinstance(line.record, Mesh | Shard) for line in self.lines)
+
+    @property
+    def stores(self) -> bool:
+        """Whether its lines store something in few bits."""
+        return any(isinstance(line.record, Store) for line in self.lines)
 
     def cuts(self) -> Iterator[tuple[Cut, Span]]:
         """What its lines cut over axes of a mesh, each with the line that says it."""

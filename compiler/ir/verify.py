@@ -35,6 +35,9 @@ from einc.ir.plan import (
     PerRequest,
     PreviousCarry,
     Recurrence,
+    Reduce,
+    Scan,
+    ScatterAdd,
     SegmentedModule,
     SegmentSum,
     StateScan,
@@ -44,6 +47,10 @@ from einc.ir.plan import (
     makes,
     takes,
 )
+
+# What sums or folds: what it makes keeps all bits of the data.
+_SUMS = (Contract, GroupedMatmul, SegmentSum, Recurrence, StateScan)
+_FOLDS = (Dot, Reduce, Scan, ScatterAdd, PreviousCarry)
 
 
 def _require(holds: bool, rule: str) -> None:
@@ -112,6 +119,8 @@ def _step(step: Step, module: Module, known: frozenset[str]) -> frozenset[str]:
         _kernel(step, module.buffers)
     else:
         _operation(step, module)
+    _require(not isinstance(step, _SUMS) or all(module.buffers[x].element.narrow is None for x in made),
+             f"the step that makes `{name}` sums, and what it makes is stored in few bits")
     return made
 
 
@@ -218,6 +227,9 @@ def _kernel(kernel: Kernel, buffers: Mapping[str, Buffer]) -> None:
         _require(len(store.axes) == len(buffers[store.buffer].sets),
                  f"`{store.buffer}` is stored with {len(store.axes)} slots")
         stored = {a for slot in store.axes for a in slot}
+        let, few = lets[store.value], buffers[store.buffer].element.narrow is not None
+        _require(not few or not (store.merge or let.carry or isinstance(let.op, _FOLDS)),
+                 f"`{store.buffer}` is a fold or is carried, and it is stored in few bits")
         _require(stored >= set(lets[store.value].axes), f"`{store.buffer}` is stored without an axis of its value")
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 
 from einc.ir.folds import FOLDS
 from einc.ir.mixing import chance, hashed
+from einc.ir.narrow import NARROW, Narrow
 from einc.ir.primitives import PRIMITIVES
 from einc.meaning.blocks import Array
 
@@ -25,9 +26,20 @@ def _power(a: Array, b: Array) -> Array:
     return np.power(a, b, dtype=np.float64)
 
 
+def rounded(x: Array, to: Narrow) -> Array:
+    """The nearest numbers of a narrow type: see `ir.narrow`."""
+    inside = np.clip(x, to.low, to.high)
+    _, exponents = np.frexp(inside)  # of a significand in [1/2, 1)
+    step = np.ldexp(1.0, np.maximum(exponents - 1, to.least) - to.bits)
+    nearest: Array = np.rint(inside / step) * step
+    return nearest
+
+
 # Where the language differs from numpy, or numpy has no such function.
 _OWN: dict[str, Function] = {"divide": _divide, "power": _power, "hashed": hashed, "chance": chance}
 _OWN |= {name: np.vectorize(getattr(math, name), otypes=[np.float64]) for name in ("erf", "erfc")}
+
+_OWN |= {row.name: partial(rounded, to=row) for row in NARROW.values()}
 
 
 @cache

@@ -16,6 +16,7 @@ from einc.ir.indices import Extent, IndexSet, number, size
 from einc.ir.programs import Program, Slot, Tensor, sets_of
 from einc.ir.terms import Join, Pack, Part, Size
 from einc.meaning.blocks import Array
+from einc.meaning.functions import function
 
 
 def solve_sizes(program: Program, shapes: Mapping[str, tuple[int, ...]], sizes: Mapping[str, int]) -> dict[str, int]:
@@ -167,4 +168,5 @@ def typed(tensor: Tensor, array: Array) -> Array:
     if array.dtype.kind not in ("iu" if tensor.integer else "iuf"):
         kind = "integers" if tensor.integer else "real numbers"
         raise WrongType(f"`{tensor.key}` holds {kind}, but the array given for it is {array.dtype}", tensor.span)
-    return array.astype(np.int64 if tensor.integer else np.float64, copy=False)
+    plain = array.astype(np.int64 if tensor.integer else np.float64, copy=False)
+    return plain if (row := tensor.element.narrow) is None else function(row.name)(plain)

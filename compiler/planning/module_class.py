@@ -31,7 +31,7 @@ def shell(program: Program) -> ModuleClass:
     compared = set(_compared(program))
     mixed = {r.tensor for t in _terms(program) if isinstance(t, Apply) and t.op in HASHES for r in reads(t)}
     return ModuleClass(
-        tuple(_weight(program, t) for t in program.inputs() if t.role == "weight" and not t.integer),
+        tuple(_weight(program, t) for t in program.inputs() if t.role == "weight" and not t.constant),
         frozenset(t.key for t in scalars if not t.integer and t.key in compared),
         frozenset(t.key for t in scalars if t.integer and t.key in mixed),
     )

@@ -138,7 +138,7 @@ def chained(program: Program, asked: tuple[Tensor, ...], derive: Derive) -> Segm
 def _joined(piece: Gradient, asked: tuple[Tensor, ...]) -> Gradient:
     """The piece in a whole: whole numbers that another piece made are not checked, and
     some input tells the type of the data."""
-    like = tuple(t for t in asked if not t.integer)[:1] if all(t.integer for t in piece.forward.inputs) else ()
+    like = tuple(t for t in asked if not t.constant)[:1] if all(t.constant for t in piece.forward.inputs) else ()
     checked = {t.key for t in asked}
     forward, backward = _unchecked(piece.forward, checked), _unchecked(piece.backward, checked)
     plain = None if piece.plain is None else _unchecked(piece.plain, checked)

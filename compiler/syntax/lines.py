@@ -72,7 +72,7 @@ def formula(source: Source, report: Report, functions: frozenset[str], within: t
     before = len(report.problems)
     # `\text{and}` between equations is a comma.
     found = (replace(w, type="COMMA") if w.type == "TEXT" and w.value in ("and", "where") else w
-             for w in words(source, report, functions, skip, within, macros))
+             for w in words(source, report, functions, skip, within, macros, digits=False))
     pieces = _pieces(_spaced(source, _ranged(list(found))))
     broken = len(report.problems) > before
     return [Line(tuple(piece), 0, broken, not _balanced(source, piece, report)) for piece in pieces]

@@ -353,7 +353,7 @@ def parse_formula(source: Source, report: Report, functions: frozenset[str], wit
     return [statement for statement in found if isinstance(statement, s.Statement)]
 
 
-_DEFINED = re.compile(r"^[ \t]*def[ \t]+([A-Za-z]+)", re.M)
+_DEFINED = re.compile(r"^[ \t]*def[ \t]+([A-Za-z][A-Za-z0-9]*)", re.M)
 
 
 def _names(line: Line) -> list[str]:

@@ -34,6 +34,7 @@ _MASTER = re.compile(
     re.X | re.S,
 )
 _SUBSCRIPT = re.compile(r"([A-Za-z]+)_([A-Za-z0-9])\Z")  # in a font of mathematics: `\\mathrm{head_i}`
+_RUN = re.compile(r"[A-Za-z][A-Za-z0-9]*")  # a word whose name may have digits
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLAN_WORD = re.compile(r"(?P<NAME>[^\W\d]\w*)|(?P<DIGITS>[0-9]+(?:\.[0-9]+)?)")
 _END_OF_LINE = re.compile(r"(?:\\[,;:! ]|\\q?quad\b|[^\S\n]|\{\})*(?:#[^\n]*)?(?:\n|$|\$\$|\\\\)")
@@ -45,13 +46,14 @@ MAX_EXPANSIONS, MAX_EXPANDED = 20, 100_000
 
 def words(source: Source, report: Report, functions: frozenset[str] = frozenset(),
           skip: tuple[tuple[int, int], ...] = (), within: tuple[int, int] | None = None,
-          macros: Macros = NONE) -> list[Word]:
+          macros: Macros = NONE, digits: bool = True) -> list[Word]:
     """Every word of the text, or of a part of it. Problems go to the report.
 
     `functions` are names that a macro may spell, `skip` ranges that are no equations, `macros` the author's own.
+    `digits`: whether a word may have digits after its first letter, as nowhere in a formula of a paper.
     """
     at, end = within or (0, len(source.text))
-    lexer, skips = _Lexer(source, report, functions, end, macros), dict(skip)
+    lexer, skips = _Lexer(source, report, functions, end, macros, digits), dict(skip)
     while at < end:
         if at in skips:
             lexer.put("NEWLINE", "\n", at, at)
@@ -77,6 +79,7 @@ class _Lexer:
     functions: frozenset[str]
     end: int
     macros: Macros
+    digits: bool
     depth: int = 0  # how many of the author's macros stand around this text
     used: tuple[str, int] | None = None  # the outermost of them, and where in the text that is used
     room: list[int] = field(default_factory=lambda: [MAX_EXPANDED])  # how many characters they may still come to
@@ -116,6 +119,8 @@ class _Lexer:
             case "low" | "up":
                 self._label(match[kind], kind, start, end)
             case "word":
+                run = _RUN.match(self.source.text, at, self.end) if self.digits else None
+                text, end = (run[0], run.end()) if run is not None else (text, end)
                 self._letters(text, start, end)
             case "prime":
                 self._prime("'" * {"″": 2, "‴": 3}.get(text, len(text)), start, end)
@@ -291,7 +296,7 @@ class _Lexer:
     def _number(self, text: str, start: int, end: int) -> None:
         """Puts a number; one directly after a name, or out of range, is reported, the latter then read as 1."""
         before = self.out[-1] if self.out else None
-        if before is not None and before.end == start and before.type in _NAMES:
+        if before is not None and before.end == start and before.type in (*_NAMES, "LABEL_LOW", "LABEL_UP"):
             name = before.value
             self.report.add(BadScript(f"a digit directly after `{name}` is neither a script nor a factor",
                                       Span(self.source, start, end),

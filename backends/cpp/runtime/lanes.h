@@ -41,6 +41,27 @@ struct bf16 { unsigned short bits; };
 #if defined(FLOAT16)
 struct f16 { FLOAT16 value; };
 #endif
+// Numbers of few bits: what is stored so is a number of the type, or none.
+typedef signed char int8;
+struct e4m3 { unsigned char bits; };
+struct e5m2 { unsigned char bits; };
+INL float few(unsigned bits, int digits, float scale, unsigned none) {  // the exponent of a float is moved, which is exact
+  u32 size = bits & 0x7f, sign = (bits & 0x80) << 24;
+  float y = __builtin_bit_cast(float, size << (23 - digits)) * scale;
+  y = size >= none ? size == none && digits == 2 ? __builtin_inff() : __builtin_nanf("") : y;
+  return __builtin_bit_cast(float, __builtin_bit_cast(u32, y) | sign);
+}
+INL unsigned char code(float x, int digits, float scale) {
+  u32 b = __builtin_bit_cast(u32, x), sign = b >> 24 & 0x80;
+  float size = __builtin_fabsf(x) * scale;
+  return (unsigned char)(x != x ? 0x7f : (__builtin_bit_cast(u32, size) >> (23 - digits)) | sign);
+}
+INL float num(int8 x) { return (float)x; }
+INL float num(e4m3 x) { return few(x.bits, 3, 0x1p120f, 0x7f); }
+INL float num(e5m2 x) { return few(x.bits, 2, 0x1p112f, 0x7c); }
+INL void put(int8* p, float x) { *p = x != x ? 0 : (int8)x; }
+INL void put(e4m3* p, float x) { p->bits = code(x, 3, 0x1p-120f); }
+INL void put(e5m2* p, float x) { p->bits = code(x, 2, 0x1p-112f); }
 INL float num(float x) { return x; }
 INL double num(double x) { return x; }
 INL L num(L x) { return x; }
@@ -165,6 +186,31 @@ INL V size(V x) { return (V)((I)x & splat(0x7fffffff)); }
 INL D size(D x) { D y; for (int i = 0; i < W; i++) y[i] = __builtin_fabs(x[i]); return y; }
 INL L size(L x) { return x < 0 ? -x : x; }
 INL I size(I x) { return x < 0 ? -x : x; }
+
+// The nearest number of so many binary digits after the leading one, the even one of two; the step does not shrink below
+// the exponent `least`. A sum with a number whose last digit is worth a step drops what is smaller.
+template <int bits, int least> INL V rounded(V x, float low, float high) {
+  V top = splat(high), bottom = splat(low), first = splat(__builtin_ldexpf(1.f, least));
+  x = x > top ? top : x;
+  x = x < bottom ? bottom : x;
+  V binade = (V)((I)x & splat(0x7f800000));
+  V anchor = (binade > first ? binade : first) * __builtin_ldexpf(1.5f, 23 - bits);
+  return x + anchor - anchor;
+}
+template <int bits, int least> INL D rounded(D x, double low, double high) {
+  D top = splat(high), bottom = splat(low), first = splat(__builtin_ldexp(1., least));
+  x = x > top ? top : x;
+  x = x < bottom ? bottom : x;
+  D binade = (D)((LL)x & 0x7ff0000000000000LL);
+  D anchor = (binade > first ? binade : first) * __builtin_ldexp(1.5, 52 - bits);
+  return x + anchor - anchor;
+}
+template <int bits, int least> INL float rounded(float x, float low, float high) {
+  return rounded<bits, least>(splat(x), low, high)[0];
+}
+template <int bits, int least> INL double rounded(double x, double low, double high) {
+  return rounded<bits, least>(splat(x), low, high)[0];
+}
 
 // 2^x within 2 ulp: 0 below 2^-125.5, infinite from 2^128 on, no number where x is none. The polynomial is 2 * 2^f on
 // -1/2 <= f <= 1/2; the low bits of t are the exponent of 2^(n - 1), which is 0 at its lower end.
@@ -454,6 +500,10 @@ INL V near(const bf16* p) {
   return (V)(__builtin_convertvector(*(const H*)p, U4) << 16);
 }
 #if defined(FLOAT16)
+typedef int8 B __attribute__((vector_size(W), may_alias, aligned(1)));
+INL V near(const int8* p) { return __builtin_convertvector(*(const B*)p, V); }
+INL V near(const e4m3* p) { V y; for (int i = 0; i < W; i++) y[i] = num(p[i]); return y; }
+INL V near(const e5m2* p) { V y; for (int i = 0; i < W; i++) y[i] = num(p[i]); return y; }
 INL V near(const f16* p) { V y; for (int i = 0; i < W; i++) y[i] = num(p[i]); return y; }
 #endif
 template <class T> INL V part(const T* p, L n) {  // the first n numbers, 0 behind them

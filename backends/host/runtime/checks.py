@@ -77,6 +77,21 @@ def _agree(given: list[tuple[str, torch.Tensor, str]]) -> None:
                              f"{' and '.join(dict.fromkeys(have[usual]))} have it")
 
 
+def _stored(
+    device: torch.device, rows: tuple[tuple[str, Any, str, tuple[int, ...], torch.dtype], ...]
+) -> None:
+    """Equal extents, the types of few bits in which tensors are declared to be stored, one device; a row is as in
+    `_expect`.
+    """
+    for name, x, axes, shape, dtype in rows:
+        if not isinstance(x, torch.Tensor):
+            raise TypeError(f"{name} is a {type(x).__name__}, a tensor is expected")
+        if x.dtype != dtype:
+            raise TypeError(f"{name} holds {x.dtype}, {dtype} is expected: round to it before")
+        if x.shape != shape or x.device != device:
+            _one(name, x, shape, axes, None if dtype == torch.int8 else dtype, device)
+
+
 def _whole(name: str, value: object, least: int) -> None:
     """A size that no tensor fixes."""
     if isinstance(value, bool) or not isinstance(value, (int, torch.SymInt)) or value < least:

@@ -11,12 +11,13 @@ def _read(
     pointers: tl.tensor, near: tl.tensor, inside: tl.tensor, NEAR: tl.constexpr, INSIDE: tl.constexpr
 ) -> tl.tensor:
     """Elements where the masks hold, 0 elsewhere; a mask that surely holds is not asked."""
+    NOTHING: tl.constexpr = 0.0 if pointers.dtype.scalar.element_ty.is_floating() else 0
     if NEAR and INSIDE:
-        return tl.load(pointers, mask=near & inside, other=0)
+        return tl.load(pointers, mask=near & inside, other=NOTHING)
     elif NEAR:
-        return tl.load(pointers, mask=near, other=0)
+        return tl.load(pointers, mask=near, other=NOTHING)
     elif INSIDE:
-        return tl.load(pointers, mask=inside, other=0)
+        return tl.load(pointers, mask=inside, other=NOTHING)
     else:
         return tl.load(pointers)
 
@@ -43,6 +44,20 @@ def _deep(
         y = tl.load(b + tl.cast(start, tl.int64) * b_step, mask=b_in & inside, other=0)
         out = tl.dot(x, tl.trans(y), out, input_precision=PRECISION, out_dtype=WIDE)
     return out
+
+
+@triton.jit
+def _few_bits(
+    a: tl.tensor, b: tl.tensor, DTYPE: tl.constexpr, PRECISION: tl.constexpr, WIDE: tl.constexpr
+) -> tl.tensor:
+    """The product of two matrices that are stored in one type of few bits, by the instruction for this type: sums of
+    whole numbers are exact. For data of float64, and where a row is too short for it, by that for the data's type."""
+    if tl.float64 == WIDE or a.shape[1] < 32:
+        return tl.dot(a.to(DTYPE), b.to(DTYPE), input_precision=PRECISION, out_dtype=WIDE)
+    elif a.dtype == tl.int8:
+        return tl.dot(a, b, out_dtype=tl.int32).to(WIDE)
+    else:
+        return tl.dot(a, b, out_dtype=WIDE)
 
 
 @triton.jit
@@ -139,11 +154,14 @@ def _tanh(x: tl.tensor) -> tl.tensor:
 
 
 @triton.jit
-def _tangent(x: tl.tensor) -> tl.tensor:
-    """The hyperbolic tangent of x / (2 log2 e), right to the last digit of a 1: 1 - 2 / (1 + e), the quotient by the
-    reciprocal of a root, which asks for no range."""
-    root = tl.rsqrt(1.0 + tl.exp2(x))
-    return 1.0 - 2.0 * (root * root)
+def _tangent(x: tl.tensor, DTYPE: tl.constexpr) -> tl.tensor:
+    """The hyperbolic tangent of x / (2 log2 e). For data of fewer bits than float32 it is right to the last digit of a
+    1 in float32: 1 - 2 / (1 + e), the quotient by the reciprocal of a root, which asks for no range."""
+    if DTYPE.primitive_bitwidth < 32:
+        root = tl.rsqrt(1.0 + tl.exp2(x))
+        return 1.0 - 2.0 * (root * root)
+    else:
+        return _tanh(x * 0.34657359027997264)
 
 
 @triton.jit
@@ -187,3 +205,19 @@ def _counts(rising: tl.tensor, step: tl.tensor, n: tl.tensor, key: tl.tensor, in
         below = tl.load(rising + at * step, mask=low < high, other=key) < key
         low, high = tl.where(below, at + 1, low), tl.where(below, high, at)
     return low
+
+
+@triton.jit
+def _rounded(
+    x: tl.tensor, BITS: tl.constexpr, LEAST: tl.constexpr, LOW: tl.constexpr, HIGH: tl.constexpr
+) -> tl.tensor:
+    """The nearest number with so many binary digits after the leading one, the even one of two; the step does not
+    shrink below the exponent LEAST. A sum with a number whose last digit is worth a step drops what is smaller."""
+    x = tl.where(x > HIGH, HIGH, tl.where(x < LOW, LOW, x))
+    if x.dtype == tl.float64:
+        binade = (x.to(tl.int64, bitcast=True) & 0x7FF0000000000000).to(tl.float64, bitcast=True)
+        anchor = tl.maximum(binade, 2.0**LEAST) * (1.5 * 2.0 ** (52 - BITS))
+    else:
+        binade = (x.to(tl.int32, bitcast=True) & 0x7F800000).to(tl.float32, bitcast=True)
+        anchor = tl.maximum(binade, 2.0**LEAST) * (1.5 * 2.0 ** (23 - BITS))
+    return x + anchor - anchor

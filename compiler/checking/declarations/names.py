@@ -49,12 +49,17 @@ class Name:
     def written(self, indices: Iterable[str]) -> str:
         """The text, each label such that it cannot be read as some of the indices."""
         accents = "".join(f"_{a}" for a in self.accents if a != "cal")
-        base = self.base if _plain(self.base) else f"\\text{{{self.base}}}"
+        base = self.base if _plain(self.base) or numbered(self.base) else f"\\text{{{self.base}}}"
         if "cal" in self.accents:
             base = "ℒ" if self.base == "L" else f"\\mathcal{{{self.base}}}"
         letters = frozenset(indices)
         lower = "".join(_label(x, letters) for x in self.lower)
         return base + "'" * self.primes + accents + lower + "".join(f"^{{\\text{{{x}}}}}" for x in self.upper)
+
+
+def numbered(word: str) -> bool:
+    """Whether a name has digits after its first letter, as one word."""
+    return word.isascii() and word[:1].isalpha() and word.isalnum() and not word.isalpha()
 
 
 def _plain(word: str) -> bool:

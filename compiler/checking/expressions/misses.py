@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from einc.checking.declarations.names import Name
 from einc.checking.declarations.raised import computed, transposes
 from einc.checking.declarations.scope import Signature
@@ -22,6 +24,7 @@ from einc.errors.report import Help, Label, Problem, Silent, Span, listed
 from einc.syntax import tree as s
 from einc.syntax.spelling import nearest
 
+_NUMBERED = re.compile(r"([A-Za-z]+)([0-9]+)")
 _SHOWN = 3  # declarations of one name that a message points at
 _MANY = 300  # names among which a similar one is looked for
 
@@ -143,6 +146,9 @@ def _undeclared(context: Context, stem: Name, scripts: tuple[s.Script, ...], nod
     helps: tuple[Help, ...] = (Help(f"there is a name that is similar: `{near}`", word if plain else None, near
                                     if plain else None,
                                     False),) if near else ()
+    if (run := _NUMBERED.fullmatch(stem.base)) is not None:
+        helps += (Help(f"one name may have digits; write `{run[1]}_{run[2]}` for a label, or `{run[2]} {run[1]}` for a "
+                       f"product"),)
     if context.inside.letters is None:
         if _powered(scripts) and isinstance(node, s.Scripted):
             power = f"({text[: scripts[-1].span.start - node.span.start]}){scripts[-1].span.text}"

@@ -191,7 +191,9 @@ WHERE = click.option("--backend", type=click.Choice((back_ends.AUTO, *back_ends.
                      help="What computes; auto decides by the device of the tensors and what compiling would pay.")
 NARROW = click.option("--narrow", is_flag=True,
                       help="Round every product of half inputs to their type: faster on some machines, less exact.")
-GRAD = click.option("--grad", is_flag=True, help="With the gradient: what the file returns can be differentiated.")
+GRAD = click.option("--grad", type=click.Choice(["yes", "exact"]), is_flag=False, flag_value="yes", default=None,
+                    metavar="[exact]", callback=lambda _, __, value: value if value == "exact" else bool(value), help=(
+    "With the gradient: what the file returns can be differentiated. `--grad exact` refuses a declared slope."))
 PLAN = click.option("--plan", "plan", default="call", metavar="NAME,…", help=(
     "call, or serve: prefill and step, which add positions to a cache; and names of `plan` blocks of the text, "
     "which are joined."))

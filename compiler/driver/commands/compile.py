@@ -35,7 +35,7 @@ from einc.driver.commands.sizes import default, names
 from einc.driver.files import same
 from einc.driver.kept import headed, portable
 from einc.driver.layout import laid_out
-from einc.driver.options import Options, names_of
+from einc.driver.options import Grad, Options, names_of
 from einc.driver.reports.growth import growth
 from einc.errors.report import failure
 from einc.ir.backend import Target
@@ -65,7 +65,7 @@ TUNED = "einc.driver.commands.tuned"  # loaded with --tuned: other files need no
 @DTYPE
 @DATA
 @SEED
-def command(*, file: Chosen, output: str | None, backend: str, strict: bool, narrow: bool, own: bool, grad: bool,
+def command(*, file: Chosen, output: str | None, backend: str, strict: bool, narrow: bool, own: bool, grad: Grad,
             module: bool, plan: str, mesh: dict[str, int], keep: str | None, tuned: bool, target: str | None,
             kind: str | None, sizes: dict[str, int], dtype: str | None, data_file: str | None, seed: int) -> None:
     """Write the Python file that computes the spec FILE; it needs no einc to run."""

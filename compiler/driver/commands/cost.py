@@ -10,7 +10,7 @@ import click
 from einc.driver import compiling
 from einc.driver.commands.common import BACKEND, FILE, GRAD, PLAN, SIZES, Chosen, known_sizes, typed
 from einc.driver.commands.sizes import names
-from einc.driver.options import Options
+from einc.driver.options import Grad, Options
 from einc.driver.reports.costing import BYTES, Account, account, modules
 from einc.driver.reports.priced import Told
 from einc.errors.report import failure
@@ -30,7 +30,7 @@ from einc.ir.programs import TypedProgram
               help="Elements of the data.")
 @click.option("--format", "style", type=click.Choice(["text", "json", "tex"]), default="text", show_default=True,
               help="How it is printed.")
-def command(*, file: Chosen, against: str | None, sizes: dict[str, int], grad: bool, plan: str, backend: str,
+def command(*, file: Chosen, against: str | None, sizes: dict[str, int], grad: Grad, plan: str, backend: str,
             dtype: str,
             style: str) -> None:
     """Print what each step of the spec FILE costs, and the whole: flops, bytes read and written, memory and flops per

@@ -23,6 +23,7 @@ from einc.errors.report import EincError, Problem, failure
 from einc.ir.indices import WIDTHS, Extent
 from einc.ir.programs import Program, Tensor
 from einc.ir.terms import Apply, Position, Read, Term, walk
+from einc.meaning.functions import function
 
 SUFFIXES = (".npz", ".safetensors")
 FEW = 4
@@ -66,7 +67,9 @@ def randoms(program: Program, sizes: Mapping[str, int], dtype: str, seed: int) -
         else:
             fading, rate = fades(program, tensor), tensor.key in some
             values = generator.uniform(0.5, 1, shape) if fading else _normal(generator, tensor, shape, rate)
-            out[tensor.key] = torch.from_numpy(np.asarray(values)).to(getattr(torch, dtype))
+            if (row := tensor.element.narrow) is not None:  # a quarter of its range, rounded
+                values = function(row.name)(np.asarray(generator.standard_normal(shape) * row.high / 4))
+            out[tensor.key] = torch.from_numpy(np.asarray(values)).to(_kind(tensor, getattr(torch, dtype)))
     return out
 
 
@@ -150,9 +153,16 @@ def load(path: str, program: Program, dtype: str | None) -> dict[str, Array]:
     if problems:
         raise EincError(problems)
     torch = framework()
-    kinds = {t.key: torch.int64 if t.integer else getattr(torch, dtype) if dtype else found[t.key].dtype
-             for t in program.inputs()}
+    kinds = {t.key: _kind(t, getattr(torch, dtype) if dtype else found[t.key].dtype) for t in program.inputs()}
     return {key: found[key].to(kind) for key, kind in kinds.items()}
+
+
+def _kind(tensor: Tensor, real: Any) -> Any:
+    """The element type of an input, a type of torch; `real` is that of the data."""
+    torch = framework()
+    if tensor.element.narrow is not None:
+        return getattr(torch, tensor.element.storage)
+    return torch.int64 if tensor.integer else real
 
 
 def everything(path: str) -> dict[str, Array]:
@@ -221,8 +231,10 @@ def _misfits(path: str, program: Program, found: Mapping[str, Array]) -> Iterato
                           f"({axes})")
         kind = ("float" if array.is_floating_point() else "other" if array.is_complex() or dtype_of(array) == "bool"
                 else "int")
-        if kind != ("int" if tensor.integer else "float"):
-            declared = "declared `: int`" if tensor.integer else "not declared `: int`"
+        if (tensor.element.narrow is not None and dtype_of(array) != tensor.element.storage) or (
+                tensor.element.narrow is None and kind != ("int" if tensor.integer else "float")):
+            word = tensor.element.word
+            declared = f"declared `: {word}`" if word else "not declared `: int`"
             yield Problem(f"`{key}` in {path} has elements of type {dtype_of(array)}, and `{tensor.text}` is "
                           f"{declared}")
     extra = sorted(found.keys() - wanted.keys())

@@ -14,7 +14,7 @@ from einc.driver.commands.cache import wide_console
 from einc.driver.commands.common import DATA, DTYPE, FILE, GRAD, NARROW, OWN, SEED, SIZES, Chosen, known_sizes, typed
 from einc.driver.commands.run import gather
 from einc.driver.commands.sizes import names
-from einc.driver.options import Options
+from einc.driver.options import Grad, Options
 from einc.errors.report import failure
 from einc.ir.programs import TypedProgram
 
@@ -33,7 +33,7 @@ NOTES = 8  # printed at most
 @OWN
 @GRAD
 def command(*, file: Chosen, sizes: dict[str, int], dtype: str | None, data_file: str | None, seed: int, backend: str,
-            narrow: bool, own: bool, grad: bool) -> None:
+            narrow: bool, own: bool, grad: Grad) -> None:
     """Time the kernels of the spec FILE with several tiles on the GPU and keep the
     fastest; what is kept is not timed again."""
     program = typed(file)

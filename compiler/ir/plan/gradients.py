@@ -37,7 +37,8 @@ class Gradient:
 
     `saved` are (output of `forward`, input of `backward`), `cotangents` (output, input of `backward`), `gradients`
     (input of `forward`, output of `backward`), all by their keys; inputs that both halves have, have one key in both.
-    `plain` is `forward` with nothing saved, where that is faster: it has the same inputs.
+    `plain` is `forward` with nothing saved, where that is faster: it has the same inputs. `declared` are the
+    functions that a gradient passes by a slope that is not that of their meaning.
     """
 
     forward: Module
@@ -46,6 +47,7 @@ class Gradient:
     cotangents: tuple[tuple[str, str], ...]
     gradients: tuple[tuple[str, str], ...]
     plain: Module | None = None
+    declared: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -80,10 +82,12 @@ class SegmentedModule:
     """A program with rounds, in pieces that have gradients. `whole` has what the caller gives and gets,
     and no steps: the pieces read inputs and buffers of it by their keys, and what one of them gives
     that is not merely saved is a buffer of it. Steps among the pieces are differentiated by torch.
+    `declared` is that of `Gradient`.
     """
 
     whole: Module
     pieces: tuple[Gradient | GradientLoop | Recurrence | StateScan, ...]
+    declared: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

@@ -73,7 +73,7 @@ def is_statistic(tensor: Tensor) -> bool:
     """Whether a tensor has one number for each row of the data, of which a pair of positions is none: kept in more
     digits than the data it takes next to no room."""
     classes = [s.set.cls for s in tensor.slots]
-    return (not tensor.integer and not {*classes} & {"feature", "latent", "expert", "vocab"}
+    return (not tensor.constant and not {*classes} & {"feature", "latent", "expert", "vocab"}
             and classes.count("time") < 2)
 
 
@@ -95,7 +95,7 @@ def buffers_of(program: Program) -> dict[str, Buffer]:
         inner = {EXACT if r.tensor in counted else found[r.tensor] for r in reads(equation.body)}
         tensor = program.tensors[equation.target]
         found[equation.target] = tensor.element
-        if not tensor.integer and equation.target not in outputs:
+        if not tensor.constant and equation.target not in outputs:
             exact = inner <= {EXACT} or running_sum(equation)
             copied = isinstance(equation.body, Read) and inner == {REAL}
             wide = tensor.element == WIDE or (is_statistic(tensor) and not copied)

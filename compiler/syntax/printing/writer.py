@@ -336,7 +336,8 @@ class Writer:
     def _outside(self, label: str) -> bool:
         """Whether a label needs no quotes below a name: `d_model`. Letters that are all
         indices would be read as those."""
-        return len(label) > 1 and readable(label) and label not in ACCENTS and not set(label) <= self.names.letters
+        return (len(label) > 1 and label.isalpha() and readable(label) and label not in ACCENTS
+                and not set(label) <= self.names.letters)
 
 
 def quoted(text: str) -> str:
@@ -346,7 +347,7 @@ def quoted(text: str) -> str:
 
 def readable(text: str) -> bool:
     """Whether a quoted word is the same word without its quotes."""
-    return (text.isascii() and text.isalpha() and text not in GREEK and text not in KEYWORDS
+    return (text.isascii() and text[:1].isalpha() and text.isalnum() and text not in GREEK and text not in KEYWORDS
             and text not in ("inf", "ln", "all"))
 
 

@@ -232,7 +232,7 @@ class Sweep:
 
 def _moving(program: NormalProgram, still: frozenset[str]) -> frozenset[str]:
     """The inputs of real numbers, and what is moved by them."""
-    found = {t.key for t in program.inputs() if not t.integer}
+    found = {t.key for t in program.inputs() if not t.constant}
     for equation in program.equations:
         if equation.target not in still and not program.tensors[equation.target].integer and any(
                 r.tensor in found for r in _values_of(equation.body)):

@@ -1,0 +1,66 @@
+"""What the lines `store … as …` of a plan do to a program: tensors that are stored in few bits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from einc.errors.problems import PlanLine
+from einc.errors.report import EincError, Help, Problem
+from einc.ir.elements import DECLARED
+from einc.ir.programs import TypedProgram
+from einc.ir.requested import Asked, Store, Wanted
+from einc.transforms.storing import holds
+
+
+def stored(program: TypedProgram, wanted: Wanted) -> TypedProgram:
+    """The program with the elements that the lines of the plan ask for. EincError where one would change a value."""
+    tensors = dict(program.tensors)
+    problems = list[Problem]()
+    for line, key, word in _asked(wanted):
+        now = replace(program, tensors=tensors)
+        problem = _refused(now, line, key, word)
+        if problem is None:
+            tensors[key] = replace(tensors[key], element=DECLARED[word])
+        else:
+            problems.append(problem)
+    if problems:
+        raise EincError(problems)
+    return replace(program, tensors=tensors)
+
+
+def unstorable(program: TypedProgram) -> tuple[Problem, ...]:
+    """What is wrong with the lines of all plans of a program that store in few bits."""
+    found: list[Problem] = []
+    for plan in program.plans:
+        try:
+            stored(program, plan)
+        except EincError as error:
+            found += error.problems
+    return tuple(found)
+
+
+def _asked(wanted: Wanted) -> Iterator[tuple[Asked, str, str]]:
+    """Each tensor that a line stores in a type, with the line."""
+    for line in wanted.lines:
+        if isinstance(line.record, Store):
+            yield from ((line, key, word) for key, word in line.record.kinds)
+
+
+def _refused(program: TypedProgram, line: Asked, key: str, word: str) -> Problem | None:
+    """Why a tensor cannot be stored in a type of few bits; None where it can."""
+    tensor = program.tensors[key]
+    made = {e.target: e for e in program.equations}
+    if tensor.role != "local":
+        return PlanLine(f"`{key}` is given by the caller, who says how it is stored", line.span, helps=(
+            Help(f"declare it so: `{tensor.role} {tensor.text} : {word}`"),))
+    if key not in made:
+        return PlanLine(f"`{key}` is made by rounds, which carry it with all its bits", line.span, helps=(
+            Help("store a tensor of one equation outside the rounds"),))
+    if holds(program, key, DECLARED[word]):
+        return None
+    left, equals, right = made[key].source.partition("=")
+    shown = f"{left.strip()} = {word}({right.strip()})" if equals else f"{tensor.text} = {word}(…)"
+    return PlanLine(f"`{key}` may hold numbers that `{word}` does not, and to store is not to round", line.span,
+                    notes=("a rounding in its equation, or a range of whole numbers, has to tell that none changes",),
+                    helps=(Help(f"round it in its equation: `{shown}`"),))

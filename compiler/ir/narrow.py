@@ -1,0 +1,50 @@
+"""Types of few bits: which numbers each holds. Rounding to one of them is a primitive of the same name.
+
+A type holds the multiples of 2^(e - bits) among the numbers of each binade [2^e, 2^(e + 1)), down to e = `least`: below
+that the step stays what it is there. A type of whole numbers is one whose step is 1 everywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Narrow:
+    """One type, by its name in the language.
+
+    Rounding takes the nearest number that the type holds; of two that are equally near, the one whose last digit is
+    even. What lies beyond the ends, infinite numbers too, becomes the nearer end; what is no number stays none.
+    `bits`: the binary digits after the leading one. `least`: the exponent of the smallest number with all of them.
+    `low` and `high`: the ends. `storage`: torch's name of the type in memory; "" where torch computes nothing with it.
+    `special`: whether the type in memory has a code for what is no number.
+    """
+
+    name: str
+    bits: int
+    least: int
+    low: int
+    high: int
+    storage: str
+    special: bool
+
+    @property
+    def whole(self) -> bool:
+        """Whether it holds whole numbers alone."""
+        return self.bits == self.least
+
+    @property
+    def digits(self) -> tuple[int, int, float, float]:
+        """What a function that rounds is given: bits, least exponent, and the ends."""
+        return self.bits, self.least, float(self.low), float(self.high)
+
+
+_ROWS = (
+    Narrow("e4m3", 3, -6, -448, 448, "float8_e4m3fn", True),
+    Narrow("e5m2", 2, -14, -57344, 57344, "float8_e5m2", True),
+    Narrow("e2m1", 1, 0, -6, 6, "", False),
+    Narrow("int8", 7, 7, -128, 127, "int8", False),
+    Narrow("int4", 3, 3, -8, 7, "", False),
+)
+
+NARROW: dict[str, Narrow] = {row.name: row for row in _ROWS}

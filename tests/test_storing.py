@@ -1,0 +1,235 @@
+"""What is stored in few bits: inputs that are declared so, tensors that a plan stores so, and what refuses it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from helpers import called, meaning, typed
+from triton_modes import interpreted
+
+import einc
+from einc.driver import compiling, front, pipeline
+from einc.driver.checking import typed as checked
+from einc.driver.commands import data
+from einc.driver.options import Options
+from einc.errors.report import EincError, Report, Source
+from einc.ir.elements import DECLARED
+from einc.ir.narrow import NARROW
+from einc.ir.plan import Kernel, Module
+from einc.ir.programs import Program
+from einc.ir.verify import verify
+from einc.meaning.functions import function
+from einc.syntax.printing.show import show
+from einc.transforms.storing import holds
+
+HEAD = "index t, s : time(T)\nindex d : feature(D)\n"
+BACKENDS = pytest.mark.parametrize("backend", ["torch", "triton", "cpp"])
+# Products of what is stored with data, with what is stored in the same type, and in another one.
+GIVEN = {
+    "few and data": "input Q_t^d, k_s^d : TYPE, V_s^d, σ_s",
+    "both few": "input Q_t^d : TYPE, k_s^d : TYPE, V_s^d, σ_s",
+    "all few": "input Q_t^d : TYPE, k_s^d : TYPE, V_s^d : TYPE, σ_s",
+}
+BODY = """
+mask L_{t s} : s ≤ t
+L_{t s} = 1/(SCALE √D) Q_t^d σ_s k_{s d}
+output Y_t^d = Σ_s softmax_s(L_{t s}) V_s^d
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def interpreter() -> Iterator[None]:
+    with interpreted():
+        yield
+
+
+def given_as(case: str, word: str) -> Program:
+    lines = (f"input {x}" for x in GIVEN[case].removeprefix("input ").replace("TYPE", word).split(", "))
+    few = NARROW[word].high // 4
+    return typed(HEAD + "\n".join(lines) + BODY.replace("SCALE", str(few ** (2 - (case == "few and data")))))
+
+
+def drawn(program: Program, sizes: dict[str, int], dtype: str = "float32") -> dict[str, torch.Tensor]:
+    return data.randoms(program, sizes, dtype, 3)
+
+
+# inputs
+
+
+@BACKENDS
+@pytest.mark.parametrize("word", ["int8", "e4m3", "e5m2"])
+@pytest.mark.parametrize("case", list(GIVEN))
+def test_inputs_that_are_stored_in_few_bits(backend: str, word: str, case: str) -> None:
+    program = given_as(case, word)
+    for sizes in ({"T": 37, "D": 40}, {"T": 1, "D": 3}):
+        given = drawn(program, sizes)
+        want = meaning(program, {key: data.exact(x) for key, x in given.items()}, sizes)["Y"]
+        got = called(front.built(program, backend=backend), program, given, sizes)["Y"]
+        assert got.dtype == torch.float32
+        assert np.abs(got.double().numpy() - want).max() <= 2e-6 * max(1, np.abs(want).max())
+
+
+def test_the_interpreter_rounds_to_the_type_of_an_input() -> None:
+    program = typed(f"{HEAD}input x_t : e4m3\noutput y_t = x_t")
+    x = np.asarray([0.3, 1e9, -17.2])
+    assert meaning(program, {"x": x}, {"T": 3})["y"].tolist() == function("e4m3")(x).tolist()
+
+
+def test_another_type_is_refused_by_name() -> None:
+    run = einc.compile(f"{HEAD}input x_t\ninput q_t : int8\noutput y_t = x_t q_t")
+    with pytest.raises(TypeError, match=r"q holds torch.float32, torch.int8 is expected"):
+        run(x=torch.ones(3), q=torch.ones(3))
+    with pytest.raises(ValueError, match="q has shape"):
+        run(x=torch.ones(3), q=torch.ones(4, dtype=torch.int8))
+    assert run(x=torch.ones(3), q=torch.tensor([1, -2, 3], dtype=torch.int8)).tolist() == [1, -2, 3]
+
+
+def test_the_type_is_declared_in_what_is_printed_and_in_the_head() -> None:
+    text = f"{HEAD}input x_t\ninput q_t : int8\nweight w_t : e5m2\noutput y_t = x_t q_t w_t"
+    shown = front.emit(front.plan(typed(text)), "torch")
+    assert "input  q  (T,)  int8" in shown and "weight w  (T,)  e5m2" in shown
+    assert "q_{t} : int8" in show(typed(text))
+
+
+def test_a_class_keeps_stored_weights_as_buffers() -> None:
+    text = f"{HEAD}input x_t^d\nweight w_d : int8\nweight σ_d\noutput y_t = Σ_d x_t^d w_d σ_d"
+    made = einc.compile(text, module=True, grad=True).module
+    layer = made(D=4)
+    assert [name for name, _ in layer.named_parameters()] == ["sigma"]
+    assert layer.w.dtype == torch.int8
+    layer(torch.ones(2, 4)).sum().backward()
+
+
+def test_no_gradient_reaches_what_is_stored() -> None:
+    run = einc.compile(f"{HEAD}input x_t\ninput q_t : int8\noutput y_t = x_t x_t q_t", grad=True)
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    run(x=x, q=torch.tensor([3, -1], dtype=torch.int8)).sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [6, -4]
+
+
+# lines of a plan
+
+HELD = {
+    "y_t^d = int8(x_t^d)": "int8", "y_t^d = int4(x_t^d)": "int8", "y_t^d = e4m3(x_t^d / 3)": "e4m3",
+    "y_t^d = int4(x_t^d) ": "e4m3", "y_t^d = e2m1(x_t^d)": "e5m2",
+    "y_t^d = min(max(floor(x_t^d + 1/2), -127), 127)": "int8", "y_t^d = 1[x_t^d > 0] int8(x_t^d)": "int8",
+    "y_t^d = max(int8(x_t^d), 3)": "int8", "y_t^d = int4(x_t^d) + int4(2 x_t^d)": "int8",
+    "y_t^d = e4m3(Σ_{s ≤ t} x_s^d)": "e4m3", "y_t^d = z_t^d\nz_t^d = int4(x_t^d)": "int8",
+}
+LOST = {
+    "y_t^d = x_t^d": "int8", "y_t^d = 2 e4m3(x_t^d)": "e4m3", "y_t^d = int8(x_t^d) ": "e4m3",
+    "y_t^d = -int8(x_t^d)": "int8", "y_t^d = floor(x_t^d)": "int8", "y_t^d = int8(x_t^d) / 2": "int8",
+    "y_t^d = min(max(x_t^d, -127), 127)": "int8", "y_t^d = e5m2(x_t^d)": "e4m3",
+    "y_t^d = Σ_{s ≤ t} int4(x_s^d)": "int8", "y_t^d = max_{s ≤ t} int8(x_s^d)": "int8",
+    "y_t^d = int8(x_t^d) + 1": "int8", "y_t^d = e4m3(x_t^d) e4m3(x_t^d)": "e4m3",
+}
+
+
+def holding(equation: str) -> Program:
+    return typed(f"{HEAD}input x_t^d\n{equation}\noutput w_t^d = y_t^d x_t^d")
+
+
+@pytest.mark.parametrize("equation", list(HELD))
+def test_what_is_known_to_be_held_is_held(equation: str) -> None:
+    program, word = holding(equation), HELD[equation]
+    assert holds(program, "y", DECLARED[word])
+    inner = replace(program, outputs=(("y", "y"),))
+    x = np.random.default_rng(1).standard_normal((50, 3)) * 200
+    x[:4] = [[1e30, -1e30, 127.5], [-128.5, 448, -448], [0, -0.0, 8], [-8, 6, 449]]
+    y = meaning(inner, {"x": x}, {"T": 50, "D": 3})["y"]
+    assert np.array_equal(function(word)(y), y)
+
+
+@pytest.mark.parametrize("equation", list(LOST))
+def test_what_may_not_be_held_is_not(equation: str) -> None:
+    assert not holds(holding(equation), "y", DECLARED[LOST[equation]])
+
+
+@BACKENDS
+@pytest.mark.parametrize("grad", [False, True])
+def test_storing_changes_no_value(backend: str, grad: bool) -> None:
+    sizes, program = {"N": 3, "P": 8, "H": 2, "d_k": 32}, checked("precision/sage1")
+    found = []
+    for plan in ("call", "few"):
+        given = {key: x.requires_grad_(grad) for key, x in drawn(program, sizes).items()}
+        run = einc.compile("precision/sage1", backend=backend, plan=plan, grad=grad)
+        y = run(**given, N=3, P=8)
+        assert ("torch.int8" in run.source) == (plan == "few")
+        found.append([y, *torch.autograd.grad(y.square().sum(), [*given.values()])] if grad else [y])
+    for one, other in zip(*found, strict=True):
+        assert torch.allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+def test_bytes_are_those_of_the_stored_types() -> None:
+    plans = [compiling.planned(checked("precision/sage1"), Options(plan=plan)) for plan in ("call", "few")]
+    assert all(isinstance(x, Module) for x in plans)
+    elements = [[x.buffers[key].element.size(4) for key in "qk"] for x in plans if isinstance(x, Module)]
+    assert elements == [[4, 4], [1, 1]]
+
+
+def test_a_cache_keeps_what_is_stored() -> None:
+    serving = einc.compile("precision/int8_cache", plan="serve")
+    assert "cache  k  (past, H, d_k)  int8" in serving.source
+    given = drawn(checked("precision/int8_cache"), {"T": 40, "H": 2, "d_k": 16})
+    want = einc.compile("precision/int8_cache")(**given)
+    y, cache = serving.prefill(**{key: x[:30] for key, x in given.items()})
+    made = [y, *(serving(cache, **{key: x[at : at + 1] for key, x in given.items()}) for at in range(30, 40))]
+    assert torch.allclose(torch.cat(made), want, rtol=1e-5, atol=1e-6)
+
+
+WRONG = {
+    "store y as int8": "`y` may hold numbers that `int8` does not, and to store is not to round",
+    "store x as int8": "`x` is given by the caller",
+    "store y as int3": "`int3` is no type of few bits",
+    "store q as int8": "`q` is no tensor of this spec",
+    "store y int8": "this is not how a line about what is stored in few bits reads",
+    "store y as int8\n    store y as e4m3": "two lines say different things of what is stored in few bits",
+}
+
+
+@pytest.mark.parametrize("lines", list(WRONG))
+def test_what_cannot_be_stored_is_told(lines: str) -> None:
+    with pytest.raises(EincError, match=WRONG[lines]):
+        einc.compile(f"{HEAD}input x_t^d\ny_t^d = x_t^d / 3\noutput w_t^d = 2 y_t^d x_t^d\nplan few:\n    {lines}",
+                     plan="few")
+
+
+def test_check_tells_it() -> None:
+    report = Report()
+    text = f"{HEAD}input x_t\noutput y_t = x_t / 3\nplan few:\n    store y as int8"
+    assert pipeline.check(Source("a.ein", text), report) is None
+    assert [problem.code for problem in report.problems] == ["E0119"]
+
+
+def test_the_way_out_is_one() -> None:
+    text = f"{HEAD}input x_t^d\ny_t^d = x_t^d / 3\noutput w_t^d = 2 y_t^d x_t^d\nplan few:\n    store y as int8"
+    with pytest.raises(EincError) as told:
+        einc.compile(text, plan="few")
+    (problem,) = told.value.problems
+    mended = problem.helps[0].text.split("`")[1]
+    assert mended == "y_t^d = int8(x_t^d / 3)"
+    assert "torch.int8" in einc.compile(text.replace("y_t^d = x_t^d / 3", mended), plan="few").source
+
+
+def test_states_of_rounds_keep_all_bits() -> None:
+    text = (f"{HEAD}input x_t^d\nS^d = 0\nfor t in 1..T:\n    N_t^d = int8(S^d + x_t^d)\n    output y_t^d = N_t^d\n"
+            "    S^d ← N_t^d\nplan few:\n    store S as int8\n")
+    with pytest.raises(EincError, match="rounds"):
+        einc.compile(text, plan="few")
+
+
+def test_a_fold_that_is_stored_in_few_bits_breaks_a_rule() -> None:
+    module = compiling.plan(typed(f"{HEAD}input x_t^d\noutput y_t = Σ_d exp(x_t^d)"))
+    (key,) = (store.buffer for step in module.steps if isinstance(step, Kernel) for store in step.stores)
+    wrong = replace(module, buffers={**module.buffers, key: replace(module.buffers[key], element=DECLARED["int8"])})
+    with pytest.raises(EincError, match="stored in few bits"):
+        verify(wrong)
+
+
+def test_types_that_torch_has_no_storage_for_are_no_elements() -> None:
+    assert {word for word, element in DECLARED.items() if element.narrow} == {
+        row.name for row in NARROW.values() if row.storage}
