@@ -15,7 +15,7 @@ from einc.driver import pipeline
 from einc.driver.commands import check
 from einc.errors.report import Problem, Report, Source, render
 
-SPECS = ("sdpa", "not_attention/variance", "not_attention/layer_norm")
+SPECS = ("sdpa", "not_attention/layer_norm")
 
 
 @cache
