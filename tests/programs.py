@@ -936,5 +936,5 @@ FILES = [Case(stem, text, SPEC_SIZES.get(stem, {}), SPEC_RANGES.get(stem, {}))
          for name, text in SPEC_TEXTS.items() if is_module(text) for stem in [name.rpartition("/")[2]]]
 
 CASES = [*INLINE, *FILES]
-# What tests over all programs try without `--whole`: one of six, in the order above, so that each kind is among them.
-DRAWN = frozenset(case.name for case in CASES[::6])
+# What tests over all programs try without `--whole`: one of eight, in the order above, so that each kind is among them.
+DRAWN = frozenset(case.name for case in CASES[::8])

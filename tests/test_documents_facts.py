@@ -116,6 +116,7 @@ def test_the_facts_of_the_notes_are_no_programs() -> None:
     assert "section_3_2_multi_head_latent_attention" in {x.name for x in found.made}
 
 
+@pytest.mark.whole
 def test_the_latent_formulas_of_the_notes_are_products() -> None:
     paper = paper_of("transformer-with-pytorch.md", None)
     program = section_of(paper, paper.find("3.2 Multi-head latent attention")).program

@@ -303,6 +303,7 @@ BAD = {
 }
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input(name: str) -> None:
     text, wanted = BAD[name]

@@ -127,6 +127,7 @@ def test_a_run_checks_tries_tiles_and_times(folder: Path, tmp_path: Path) -> Non
     assert [set(row["flops"]) for row in rows if row["kind"] == "gpu-ceiling"] == [{"bfloat16", "float32"}]
 
 
+@pytest.mark.whole
 def test_the_whole_path(folder: Path, tmp_path: Path) -> None:
     """Processes that fill caches, one that measures: kernels that are wrong or raise are told, and the rest goes on."""
     broken = tmp_path / "broken"

@@ -383,7 +383,7 @@ def test_in_which_specs_one_recurrence_is_found(case: Case) -> None:
     assert (len(found) == 1 and not found[0].note) == (case.name in ALONE)
 
 
-@pytest.mark.drawn(4)
+@pytest.mark.drawn(8)
 @each([case for case in FILES if case.name in ALONE], OPEN_TEXTS, few=DRAWN)
 def test_what_is_found_is_a_spec_that_is_proved(case: Case) -> None:
     """The text of `einc derive` is source: read back, it is proved for every cut, and means what it was found in."""
@@ -566,7 +566,7 @@ BAD = {
 }
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("text", BAD)
 def test_a_bad_loop_is_one_clear_error(text: str) -> None:
     found = einc.check(HEAD + text)
