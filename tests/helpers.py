@@ -97,6 +97,7 @@ def examples(few: int, many: int, *strategies: SearchStrategy[Any], **how: Any) 
 # stages
 
 
+@cache
 def typed(text: str, name: str = "<text>") -> TypedProgram:
     """The program of a text that has no errors."""
     report = Report()

@@ -231,7 +231,7 @@ WRONG: dict[str, str] = {}
 OPERATORS = [Case(name, form, {}) for name, form in {**OPERATIONS, **FUNCTIONS}.items()]
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(6)
 @each(OPERATORS, WRONG)
 def test_every_operation_on_every_kind_of_operand(case: Case) -> None:
     """On its own, and along an index that is folded: reals, whole numbers, positions,
@@ -524,10 +524,11 @@ for path in sys.argv[2:]:
 """
 
 
-def test_modules_run_where_einc_is_not(tmp_path: Path) -> None:
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.whole)])
+def test_modules_run_where_einc_is_not(every: bool, tmp_path: Path) -> None:
     """With no site, no user folder and no variables of the environment: torch's own folder is all there is."""
     paths = []
-    for one in FILES:
+    for one in (one for one in FILES if every or one.name in DRAWN):
         program = typed_of(one)
         inputs: dict[str, Any] = {**tensors(arrays(program, one.sizes, one.ranges))}
         outputs = called(module_of(one), program, inputs, one.sizes)
@@ -589,10 +590,11 @@ def test_a_name_hides_nothing_that_the_module_needs(word: str, place: str) -> No
             assert_close(called(function, program, tensors(inputs), sizes), meaning(program, inputs, sizes))
 
 
-def test_a_module_needs_no_other_word() -> None:
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.whole)])
+def test_a_module_needs_no_other_word(every: bool) -> None:
     """The words that the texts use are those that the back end keeps free."""
     made: set[str] = set()
-    for one in CASES:
+    for one in (one for one in CASES if every or one.name in DRAWN):
         tree = ast.parse(source_of(one))
         entry = next(x for x in tree.body if isinstance(x, ast.FunctionDef) and not x.name.startswith("_"))
         found = {(x.id, isinstance(x.ctx, ast.Store)) for x in ast.walk(entry) if isinstance(x, ast.Name)}
@@ -677,6 +679,7 @@ LINEAR = """attention alibi gqa sliding_window llama_attention cross_attention s
     gather_sum"""
 
 
+@pytest.mark.drawn(2)
 @each([case(name) for name in LINEAR.split()], QUADRATIC)
 def test_nothing_grows_with_the_square_of_the_length(case: Case) -> None:
     """Neither logits nor masks nor biases are ever whole."""

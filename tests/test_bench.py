@@ -51,7 +51,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("name", cases.BY_NAME)
 def test_every_rival_does_every_case_or_says_why_not(name: str) -> None:
     case = cases.BY_NAME[name]
@@ -173,6 +173,7 @@ def test_peak_memory_is_that_of_the_call() -> None:
     assert held == 23
 
 
+@pytest.mark.whole
 def test_memory_is_measured_in_a_process_of_its_own() -> None:
     with measure.Memory() as memory:
         found = memory.of("causal", {"B": 1, "H": 2, "T": 512, "D": 64}, "float32", "eager")

@@ -139,6 +139,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("text", REFUSED)
 def test_what_a_call_cannot_be(room: Path, text: str) -> None:
     spec(room, "two", SCALE + "output z_t^f = x_t^f\n")
@@ -212,6 +213,7 @@ BAD = {
 }
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("text", BAD)
 def test_what_rounds_cannot_be(room: Path, text: str) -> None:
     assert wrong(room, text) == [BAD[text]]

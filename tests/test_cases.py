@@ -45,6 +45,7 @@ def number(name: str, i: int, j: int, x: np.ndarray, z: np.ndarray) -> float:
         0.0 if name in ("i", "j", "x_{ij}", "z_{ij}") else float(name))
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("seed", range(40))
 def test_the_first_row_that_holds_counts(seed: int) -> None:
     draw, numbers = random.Random(seed), np.random.default_rng(seed)

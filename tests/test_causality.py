@@ -78,8 +78,8 @@ def accepted(seeds: range) -> list[tuple[int, TypedProgram]]:
 
 @pytest.mark.parametrize("first", [0, *(pytest.param(n, marks=pytest.mark.whole) for n in range(100, 1000, 100))])
 def test_what_is_accepted_reads_no_later_position(first: int) -> None:
-    found = accepted(range(first, first + (100 if first else 25)))
-    assert len(found) > 5
+    found = accepted(range(first, first + (100 if first else 15)))
+    assert len(found) >= 3
     for seed, program in found:
         assert not leaks(program, seed, defined(program)), text(seed)
 
@@ -119,7 +119,7 @@ def outcome(seed: int) -> str:
 
 def test_a_leak_is_seen_in_most_of_what_is_refused() -> None:
     """The measurement can tell: without the checker these programs do leak."""
-    assert Counter(outcome(seed) for seed in range(12))["refused"] > 4
+    assert Counter(outcome(seed) for seed in range(8))["refused"] > 2
 
 
 @pytest.mark.whole
@@ -177,6 +177,7 @@ def test_what_does_not_follow_is_refused(lines: str) -> None:
     assert verdict(f"{head}\noutput {last} : all") == []
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("seed", range(3))
 def test_a_condition_that_holds_everywhere_changes_no_verdict(seed: int) -> None:
     """Random programs, each with and without such a condition under one of its sums."""

@@ -208,6 +208,7 @@ def emitted(tiles: Tiles | None) -> Any:
     return load(cut(source, tiles) if tiles else source, plan_of(SPEC).name)
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_gpu_kernels_draw_the_same_bits(dtype: torch.dtype) -> None:
     p, source = 0.25, front.emit(plan_of(SPEC), "triton")

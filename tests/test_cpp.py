@@ -110,6 +110,7 @@ def near(
 # the same as the interpreter
 
 
+@pytest.mark.drawn(2)
 @some(cases(WRITTEN), "dtype", TYPES, every=20)
 def test_kernels_mean_what_the_interpreter_says(case: Case, dtype: torch.dtype) -> None:
     """At all sizes of a case. A kernel is written, and each one that is tried runs; at one trial, one is tried. One
@@ -153,6 +154,7 @@ def cotangents(function: Function, case: Case, given: Tensors, dtype: torch.dtyp
     return dict(zip(real, found, strict=True))
 
 
+@pytest.mark.drawn(2)
 @some(cases(DERIVED), "dtype", {name: TYPES[name] for name in ("float32", "bfloat16")}, every=48)
 def test_gradients_are_those_of_torch_in_full_precision(case: Case, dtype: torch.dtype) -> None:
     """Near them, or not much further from them than torch's own in the same type: for these inputs, or on average over
@@ -266,7 +268,7 @@ LAYOUTS = {"strided": strided, "transposed": transposed, "expanded": expanded}
 LAID = "sdpa gqa alibi relative_table documents mask_causal cross_attention logsumexp t5_bias mask_by_data moments"
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(6)
 @each_in_turn(cases(LAID), "laid", LAYOUTS)
 def test_any_strides_will_do_and_inputs_stay(case: Case, laid: Callable[[torch.Tensor], torch.Tensor]) -> None:
     """In the type of float, whose numbers are read where they lie; at the sizes with the most rows."""
@@ -283,6 +285,7 @@ def test_any_strides_will_do_and_inputs_stay(case: Case, laid: Callable[[torch.T
     assert all(torch.equal(given[key], before[key]) for key in given)
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("name", ["mask_causal", "documents", "gqa", "logsumexp"])
 def test_the_same_bits_for_any_number_of_threads(name: str) -> None:
     """Forward; a piece of work is the same whoever does it."""
@@ -582,7 +585,7 @@ for source, name, inputs, sizes, wants in made:
 BEHIND = ["sdpa", "gqa", "gated_deltanet", "t5_bias", "documents", "sliding_window", "relative_table", "mamba1"]
 
 
-@pytest.mark.parametrize("names", [BEHIND[:3], pytest.param(BEHIND[3:], marks=pytest.mark.whole)], ids=" ".join)
+@pytest.mark.parametrize("names", [BEHIND[:1], pytest.param(BEHIND[1:], marks=pytest.mark.whole)], ids=" ".join)
 def test_nothing_behind_an_input_or_a_result_is_touched(tmp_path: Path, names: list[str]) -> None:
     """Inputs, results and the memory of threads end where a page ends, and the next page kills who touches it.
 
@@ -767,6 +770,7 @@ def test_from_several_threads_at_once() -> None:
     assert found == [20] * 4 and not wrong
 
 
+@pytest.mark.whole
 def test_a_child_may_compile_while_a_thread_of_its_parent_does(tmp_path: Path) -> None:
     """A fork in the middle of a compilation: the child waits for nobody who is not there."""
     compiler = tmp_path / "slow"

@@ -60,7 +60,7 @@ def copies(made: front.Compiled) -> Iterator[list[int]]:
         store.gather = kept
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(9)
 @pytest.mark.parametrize("name", NAMES)
 def test_scattered_pages_are_read_in_place(name: str) -> None:
     """Pages of any size, neighbours or none, memory in between full of what is no number: what torch's statements give

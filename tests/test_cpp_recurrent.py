@@ -63,7 +63,7 @@ def single(inputs: Tensors) -> Tensors:
     return {name: x.detach().float() for name, x in inputs.items()}
 
 
-@pytest.mark.drawn(5)
+@pytest.mark.drawn(10)
 @pytest.mark.parametrize("extreme", [False, True], ids=["drawn", "extreme"])
 @pytest.mark.parametrize("steps", [1, 37, pytest.param(333, marks=pytest.mark.whole)])
 @each
@@ -78,7 +78,7 @@ def test_a_kernel_gives_what_others_compute(case: Case, steps: int, extreme: boo
         assert far <= 2 * error(torches, want)
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("steps", [6, *(pytest.param(n, marks=pytest.mark.whole) for n in (2, 64, 101))])
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.name, marks=[pytest.mark.whole] * (n % 3 > 0))
                                   for n, case in enumerate(CASES)])
@@ -171,7 +171,7 @@ SIZES = [(37, 2, 3, 5, 7), (1, 1, 1, 1, 1), (65, 1, 2, 19, 33), (32, 3, 1, 16, 6
          (31, 1, 1, 40, 130), (5, 0, 2, 3, 4)]
 
 
-@pytest.mark.drawn(5)
+@pytest.mark.drawn(10)
 @pytest.mark.parametrize("processor", PROCESSORS)
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 def test_any_size_on_any_processor(sizes: tuple[int, ...], processor: str) -> None:

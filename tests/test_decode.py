@@ -54,7 +54,7 @@ def far(found: torch.Tensor, right: torch.Tensor) -> float:
     return float((found.double() - right).square().mean().sqrt() / right.square().mean().sqrt())
 
 
-@pytest.mark.drawn(4)
+@pytest.mark.drawn(8)
 @pytest.mark.parametrize("dtype", BOUNDS)
 @pytest.mark.parametrize("length", [1, 17, 1000, 2047, 2048, 4097, 9000])
 @pytest.mark.parametrize("heads", [(1, 1), (4, 4), (8, 2), (6, 1), (40, 2)])
@@ -89,7 +89,7 @@ def test_wide_logits_are_not_rounded() -> None:
     assert far(found, right) <= BOUNDS[torch.bfloat16]
 
 
-@pytest.mark.drawn(4)
+@pytest.mark.drawn(8)
 @pytest.mark.parametrize("near", [0, 1, 7, 64, 5000, 2**19])
 @pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("turned", [False, True])

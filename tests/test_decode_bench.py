@@ -36,6 +36,7 @@ def tiny(name: str, dtype: str) -> decode.Task:
                        *case.make(TINY[name], decode.DTYPES[dtype], torch.Generator().manual_seed(0)))
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", decode.CASES)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_every_way_is_right(name: str, dtype: str) -> None:

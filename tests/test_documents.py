@@ -53,6 +53,7 @@ $$
 """
 
 
+@cache
 def paper_of(name: str, side: Path | None = SIDE) -> Paper:
     path = SEEDS / name
     if not path.is_file():
@@ -238,6 +239,7 @@ def test_the_side_file_is_short() -> None:
     assert len(SIDE.read_text(encoding="utf-8").splitlines()) <= 40
 
 
+@pytest.mark.whole
 def test_the_damaged_copy_does_as_well() -> None:
     whole, damaged = (accounted(f"einstein-transformer{x}.md") for x in ("", ".mojibake"))
     assert [(e.status, e.restates) for e in damaged.entries] == [(e.status, e.restates) for e in whole.entries]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from helpers import extent
-from test_documents import made, paper_of
+from test_documents import accounted, made, paper_of
 
 from einc.documents.coverage import Account
 from einc.driver import pipeline
@@ -101,9 +101,10 @@ def test_a_number_in_prose_defines_nothing_and_a_display_does() -> None:
     assert [e.status for e in shown.entries][1:] == ["compiled", "compiled"]
 
 
+@pytest.mark.whole  # twenty seconds, as with the side file, which is always tried
 def test_the_facts_of_the_notes_are_no_programs() -> None:
     """Without their side file: what is left out has a reason too."""
-    found = account(paper_of("transformer-with-pytorch.md", None), kernels=False)
+    found = accounted("transformer-with-pytorch.md", None)
     assert len(found.entries) > 100
     assert all(e.reason for e in found.entries if e.status == "skipped")
     facts = {" ".join(e.span.text.split()) for e in found.entries if e.status == "fact"}
@@ -115,6 +116,7 @@ def test_the_facts_of_the_notes_are_no_programs() -> None:
     assert "section_3_2_multi_head_latent_attention" in {x.name for x in found.made}
 
 
+@pytest.mark.whole
 def test_the_latent_formulas_of_the_notes_are_products() -> None:
     paper = paper_of("transformer-with-pytorch.md", None)
     program = section_of(paper, paper.find("3.2 Multi-head latent attention")).program

@@ -679,6 +679,7 @@ def garbled(random: Random) -> tuple[str, bytes]:
     return f"p{ending}", text.encode()
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("number", range(4))
 def test_no_document_gives_a_traceback(number: int, tmp_path: Path) -> None:
     """Each has an account, or problems that are told."""
@@ -731,6 +732,7 @@ GROWING = {
 }
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", GROWING)
 @pytest.mark.parametrize("stage", ["read", "names", "paper"])
 def test_work_grows_with_the_length(name: str, stage: str) -> None:

@@ -142,6 +142,7 @@ output O_t^v = H_t^f U_f^v
 """
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("name", ["mla_rope", "sliding_window"])
 def test_layers_of_another_kind(name: str) -> None:
     """With a part that all heads share and is kept as it is; and where what is far away is dropped."""

@@ -50,6 +50,7 @@ CASES: dict[str, tuple[str, ...]] = {
     "expanded": ("T", "C"), "cross": ("TD", "SD", "SE"), "branch": ("TC",), "running": ("TC",), "later": ("TC",)}
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("name", CASES)
 def test_the_spec_computes_what_the_function_does(name: str) -> None:
     function: Callable[..., Any] = getattr(plain, name)

@@ -40,6 +40,7 @@ def wanted(case: tuple[str, str, str, str, str], given: Given, w: int) -> torch.
     return torch.where(OVER[over](w)[..., None], pairs, 0).sum(1)
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("seed", [*range(0, len(CASES), 17), *(pytest.param(n, marks=pytest.mark.whole)
                                                               for n in range(len(CASES)) if n % 17)])
 def test_each_choice_has_the_gradient_of_its_own_points(seed: int) -> None:

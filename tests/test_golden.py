@@ -41,6 +41,7 @@ def test_the_text_of_a_stage(case: Case, stage: str, pytestconfig: pytest.Config
         encoding="utf-8") == found, f"{path.name} of {case.name} has changed: look at it, then --update-golden"
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("backend", ["torch", "triton"])
 def test_a_text_is_the_same_in_every_process(backend: str) -> None:
     """Sets of names stand in another order where their hashes differ."""

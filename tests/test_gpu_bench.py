@@ -91,6 +91,7 @@ def test_what_is_carried_imports_torch_and_triton_alone(folder: Path) -> None:
         assert all((folder / f"{name.replace('.', '/')}.py").exists() for name in inner if name != "bench"), file.name
 
 
+@pytest.mark.whole
 def test_what_was_prepared_before_is_replaced(folder: Path) -> None:
     (folder / "kernels" / "old.py").write_text("", encoding="utf-8")
     gpu.prepare(folder)
@@ -104,6 +105,7 @@ def test_names_of_cases_differ() -> None:
 # a run
 
 
+@pytest.mark.whole
 def test_a_run_checks_tries_tiles_and_times(folder: Path, tmp_path: Path) -> None:
     names = ("causal-8192", "mla-decode-16384", "cross-entropy-4096", "retention-16384")
     done = carried(folder, tmp_path, "--part", "measure", *(word for name in names for word in ("--case", name)))
@@ -125,10 +127,11 @@ def test_a_run_checks_tries_tiles_and_times(folder: Path, tmp_path: Path) -> Non
     assert [set(row["flops"]) for row in rows if row["kind"] == "gpu-ceiling"] == [{"bfloat16", "float32"}]
 
 
+@pytest.mark.whole
 def test_the_whole_path(folder: Path, tmp_path: Path) -> None:
     """Processes that fill caches, one that measures: kernels that are wrong or raise are told, and the rest goes on."""
     broken = tmp_path / "broken"
-    gpu.prepare(broken)
+    shutil.copytree(folder, broken)
     for kernel, before, after in (("window", "Y2 = ", "Y2 = 1.5 * "), ("full", "tl.exp2(", "tl.no_such(")):
         file = broken / "kernels" / f"{kernel}.py"
         text = file.read_text(encoding="utf-8")
@@ -157,6 +160,7 @@ def test_three_calls_measure_everything_and_go_on_where_they_ended(folder: Path,
     assert begun == ["softcap-8192"]
 
 
+@pytest.mark.whole
 def test_all_kernels_are_checked_before_anything_is_timed(folder: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     shutil.copytree(folder, broken)
@@ -171,6 +175,7 @@ def test_all_kernels_are_checked_before_anything_is_timed(folder: Path, tmp_path
     assert [(row["case"], row["status"]) for row in rows] == [("window", "wrong"), ("rotary", "ok")]
 
 
+@pytest.mark.whole
 def test_without_a_gpu_the_command_says_what_to_do(folder: Path, tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     done = subprocess.run([sys.executable, str(folder / "run.py"), "--device", "cpu"], cwd=tmp_path, env=environment,
@@ -313,6 +318,7 @@ class Library:
         return lambda *given: self.asked.append((name, *given)) or 0  # type: ignore[func-returns-value]
 
 
+@pytest.mark.whole
 def test_machine_code_of_here_is_started_through_the_driver(tmp_path: Path) -> None:
     """Compiled by this Triton, started as any kernel of the module is: with its programs, threads, shared memory, and
     the arguments that the code reads, in order."""

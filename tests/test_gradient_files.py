@@ -275,6 +275,7 @@ NAMES = ["requests", "alibi", "moe", "attention_dropout", "linear_cross_entropy"
          "of_an_empty_size", "decoder_lm"]
 
 
+@pytest.mark.drawn(2)
 @each([case for case in CASES if case.name in NAMES], {})
 def test_operators_of_whole_programs(case: Case) -> None:
     """What each call hands to an operator, handed to torch's own checks; the parameters

@@ -50,7 +50,7 @@ def given(case: Case, program: Program) -> Arrays:
 # values
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(6)
 @seeds(range(200), range(1000))
 def test_every_form_of_a_program_means_the_same(seed: int) -> None:
     case = guarded(seed)
@@ -72,6 +72,7 @@ def kernels_agree(case: Case, tilings: Iterable[tuple[int, int] | None]) -> None
         assert_close(called(function, program, tensors(inputs), case.sizes), want, NEAR, 1.0)
 
 
+@pytest.mark.drawn(2)
 @seeds(range(0, 200, 5), range(1000))
 def test_kernels(seed: int) -> None:
     kernels_agree(guarded(seed), [None, (2, 1)])
@@ -145,7 +146,7 @@ def gradients_agree(case: Case, backend: str = "torch") -> None:
 
 
 # Those after the range have rows without a point whose scale was differentiated, or taken to be finite.
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(6)
 @seeds((*range(0, 200, 16), 6, 103, 242, 258, 335, 510, 555, 729, 830, 860), range(1000))
 def test_gradients(seed: int) -> None:
     gradients_agree(guarded(seed))

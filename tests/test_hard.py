@@ -113,6 +113,7 @@ def near(found: Array, truth: torch.Tensor, allowed: float, told: str) -> None:
     assert far.max(initial=0) <= allowed, f"{told}: {found} for {wanted}"
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("formula", FORMULAS)
 def test_a_formula_is_finite_where_its_value_is(formula: str) -> None:
     rng = np.random.default_rng(7)

@@ -104,7 +104,7 @@ def gradients_agree(case: Hostile, seed: int, want: Values) -> None:
         assert abs(derived - second) <= 1e-4 * size, (derived, second)
 
 
-@pytest.mark.drawn(4)
+@pytest.mark.drawn(16)
 @pytest.mark.parametrize("seed", [*range(48), *(pytest.param(n, marks=pytest.mark.whole) for n in range(48, 1000))])
 def test_a_text_means_what_it_says(seed: int) -> None:
     case = Hostile(seed)

@@ -100,6 +100,7 @@ def _descent(graph: dict[str, set[str]], every: dict[str, set[str]], name: str) 
     return [name, *max((_descent(graph, every, other) for other in below), key=len, default=[])]
 
 
+@pytest.mark.whole
 def test_the_table_has_a_column_for_each_checkout(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["house", str(checkout(tmp_path, {"compiler/a.py": "x = 1\n"}))])
     assert done.exit_code == 0
@@ -115,6 +116,10 @@ def test_signatures_are_drawn_without_bodies(tmp_path: Path) -> None:
     (one,) = signatures.drawn(place, 5, 3)
     shown = 'compiler/a.py:3\nclass One: A thing.\ndef method(self, n: int) -> int:\n    """Twice n."""'
     assert one.text(False) == shown and one.text(True) == f"{shown}\n    return 2 * n"
+
+
+@pytest.mark.whole
+def test_the_same_signatures_are_drawn_each_time() -> None:
     done = CliRunner().invoke(main, ["signatures", "--count", "2"])
     assert done.exit_code == 0 and done.stdout == CliRunner().invoke(main, ["signatures", "--count", "2"]).stdout
 
@@ -141,6 +146,7 @@ def test_the_median_and_the_quartiles_of_the_ratios() -> None:
     assert paired.Paired((2.0,), (1.0,), True, (None, None)).quartiles() == (0.5, 0.5, 0.5)
 
 
+@pytest.mark.whole
 def test_the_command_runs_this_checkout_beside_another() -> None:
     done = CliRunner().invoke(main, ["paired", str(house.ROOT), "--runs", "1", "--", "explain", "E0306"])
     assert done.exit_code == 0, done.output

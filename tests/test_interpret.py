@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import typed_of
-from hypothesis import given, settings
+from helpers import examples, typed_of
 from hypothesis import strategies as st
 from programs import CASES
 
@@ -578,8 +577,7 @@ OPS = st.sampled_from(["sum", "sum", "sum", "max", "min", "prod"])
 FOLD = st.builds(Fold, OPS, st.sampled_from([(t,), (s,), (t, s), (s, h), (t, s, h)]), PREDICATE, SCALAR)
 
 
-@settings(max_examples=300, deadline=None)
-@given(FOLD, PREDICATE, st.integers(0, 3), st.integers(1, 2), st.integers(0, 99))
+@examples(60, 300, FOLD, PREDICATE, st.integers(0, 3), st.integers(1, 2), st.integers(0, 99))
 def test_folds_are_what_they_are_point_by_point(fold: Fold, domain: Term, length: int, heads: int, seed: int) -> None:
     sizes = {"T": length, "H": heads}
     values = np.random.default_rng(seed)

@@ -34,6 +34,7 @@ def compiled(text: str) -> None:
     assert_close(called(function, program, tensors(inputs), sizes), want, 1e-12, 1.0)
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("outer", OUTER)
 @pytest.mark.parametrize("within", WITHIN)
 def test_a_sum_over_an_interval(within: str, outer: str) -> None:

@@ -197,6 +197,7 @@ def specs(quick: str) -> list[pytest.param]:
             for one in FILES]
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("one", specs(f"{QUICK} packed rope rope_2d deepseek_moe embedding decoder_lm"))
 def test_the_host_never_waits_for_the_device(one: Case) -> None:
     sizes = extents(one, 64)

@@ -10,8 +10,7 @@ import torch
 from click.testing import CliRunner
 from cpp_texts import NEEDED
 from guarded_programs import Guarded
-from helpers import Array, arrays, assert_close, called, cut, distance, meaning, tensors, typed
-from hypothesis import given
+from helpers import Array, arrays, assert_close, called, cut, distance, examples, meaning, tensors, typed
 from hypothesis import strategies as st
 from judged import verdict
 from programs import SPECS, Case
@@ -70,7 +69,7 @@ def check(text: str, sizes: dict[str, int], tiles: tuple[int, int] | None, offse
     return plan
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(6)
 @pytest.mark.parametrize("name", MOMENTS)
 @pytest.mark.parametrize("tiles", [None, (3, 2), (2, 5), (1, 1)])
 def test_moments_are_carried(name: str, tiles: tuple[int, int] | None) -> None:
@@ -79,7 +78,7 @@ def test_moments_are_carried(name: str, tiles: tuple[int, int] | None) -> None:
         assert carried(check(text, {"B": 2, "T": extent, "S": extent, "D": 3}, tiles)) == [count]
 
 
-@given(st.integers(1, 3), st.integers(1, 3), st.sampled_from([None, (3, 2), (2, 1)]), st.floats(-50, 50))
+@examples(20, 100, st.integers(1, 3), st.integers(1, 3), st.sampled_from([None, (3, 2), (2, 1)]), st.floats(-50, 50))
 def test_powers_about_any_centre(power: int, times: int, tiles: tuple[int, int] | None, offset: float) -> None:
     text = f"{PAST}output Y_t = sum_{{s ≤ t}} (x_s - {times} μ_t)^{power}"
     assert len(carried(check(text, {"B": 1, "T": 6, "S": 1, "D": 1}, tiles, offset))) == 1
@@ -186,6 +185,7 @@ def weighed(seed: int) -> Case:
     return Case("weighed", "\n".join(lines), sizes, {"doc": ("1", "3")})
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("seed", [*range(24), *(pytest.param(n, marks=pytest.mark.whole) for n in range(24, 400))])
 def test_a_difference_from_a_running_maximum(seed: int) -> None:
     with interpreted():

@@ -85,8 +85,9 @@ def test_a_mutant_is_changed_where_it_says() -> None:
         assert mutant.original.text.endswith(mutant.text[last:])
 
 
-def test_the_referee_has_no_word_about_what_is_sound() -> None:
-    texts = [*sources(), *(Source(case.name, case.text) for case in CASES)]
+@pytest.mark.parametrize("every", [6, pytest.param(1, marks=pytest.mark.whole)])
+def test_the_referee_has_no_word_about_what_is_sound(every: int) -> None:
+    texts = [*sources()[::every], *(Source(case.name, case.text) for case in CASES[::every])]
     assert [(x.name, judged(x).rules) for x in texts if judged(x).rules] == []
 
 

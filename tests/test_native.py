@@ -165,6 +165,7 @@ def test_what_is_prepared_is_all_that_calls_need(tmp_path: Path, monkeypatch: py
     assert not einc.compile(TEXT, backend="torch").prepare()
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("harm", ["library", "hash", "no hash", "bytes", "empty", "link"])
 def test_what_was_tampered_with_is_built_again(
     cache: Path, tmp_path: Path, source: str, harm: str, monkeypatch: pytest.MonkeyPatch
@@ -417,6 +418,7 @@ def compiles_right(text: str) -> str:
     return made
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize(
     "word", [pytest.param(w, marks=[pytest.mark.whole] * (n % 12 > 0)) for n, w in enumerate(KEYWORDS)]
 )
@@ -448,6 +450,7 @@ COMMENTS = [
 ]
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize(
     "comment", [pytest.param(c, id=str(n), marks=[pytest.mark.whole] * (n % 4 > 1)) for n, c in enumerate(COMMENTS)]
 )

@@ -53,6 +53,7 @@ def rows(plan: Module) -> list[Kernel]:
     return [s for s in plan.steps if isinstance(s, Kernel) and any("_row" in store.buffer for store in s.stores)]
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("name", [*SUMS, *LEFT])
 def test_folds_over_pairs(name: str) -> None:
     program = typed(HEAD + {**SUMS, **LEFT}[name])
@@ -94,6 +95,7 @@ READERS = {
 }
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("name", READERS)
 def test_heads_of_pairs_are_summed_after_the_positions(name: str) -> None:
     """A tile of pairs has no third dimension: each head is a program of its own, where the reader is linear."""

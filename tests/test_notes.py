@@ -170,7 +170,7 @@ def program(title: str) -> tuple[dict[str, Tensor], dict[str, np.ndarray]]:
     return given, {key: np.asarray(value) for key, value in made.items()}
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("title", ORACLES)
 def test_what_is_compiled_is_what_the_notes_mean(title: str) -> None:
     given, made = program(title)

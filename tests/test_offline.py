@@ -68,6 +68,7 @@ def binary(launch: Launch) -> Binary:
     return MADE[launch.key]
 
 
+@pytest.mark.whole
 def test_what_is_wide_compiles_beside_half_precision() -> None:
     """A statistic that the caller gives, and one that the program makes, in float32 beside data in bfloat16."""
     program = typed_of(case("attention_backward"))
@@ -113,7 +114,7 @@ def suits(launch: Launch, made: Binary) -> None:
         assert made.counts["LDGSTS"] > 0 or made.stages < 2
 
 
-@pytest.mark.drawn(4)
+@pytest.mark.drawn(8)
 @pytest.mark.parametrize("one", specs())
 def test_every_kernel_compiles_and_suits_the_device(one: Case) -> None:
     for launch in started(one, 64):
@@ -137,7 +138,7 @@ def test_kernels_that_join_parts_suit_the_device(name: str) -> None:
         suits(launch, binary(launch))
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(6)
 @pytest.mark.parametrize(("name", "heads", "page"), [
     ("gqa", 8, 0), ("gqa", 8, 16), ("mla_rope", 8, 0), ("mla_rope", 128, 0), ("mla_rope", 8, 16),
     ("sliding_window", 8, 0),
@@ -169,7 +170,7 @@ def tiny(target: str = "sm_90", width: int = 16, dtype: torch.dtype = torch.bflo
                     TARGETS[target])
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", [pytest.param(x, marks=[pytest.mark.whole] * (x == "gfx942")) for x in TARGETS])
 def test_every_target(target: str) -> None:
     """A product stands on the units for it, wherever the file is to run."""
     units = {"sm_80": "HMMA", "sm_90": "HGMMA", "sm_100": "UTCHMMA", "gfx942": "v_mfma"}

@@ -49,7 +49,7 @@ def specs() -> list[pytest.param]:
     return [pytest.param(one, id=one.name, marks=marks[one.name]) for one in moving]
 
 
-@pytest.mark.drawn(4)
+@pytest.mark.drawn(8)
 @pytest.mark.parametrize("one", specs())
 def test_every_product_of_a_gradient_suits_the_device(one: Case) -> None:
     """A tile is found for every kernel; those with products compile to what the device has."""
@@ -60,6 +60,7 @@ def test_every_product_of_a_gradient_suits_the_device(one: Case) -> None:
             suits(launch, binary(launch))
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", ["sdpa", "gqa", "sliding_window"])
 def test_gradients_of_wider_heads_suit_the_device(name: str) -> None:
     for launch in started(case(name), 128):

@@ -12,7 +12,7 @@ import opt_einsum
 import pytest
 import torch
 from helpers import arrays, assert_close, called, each, examples, meaning, plan_of, tensors, typed, typed_of
-from hypothesis import given, note, settings
+from hypothesis import note
 from hypothesis import strategies as st
 from programs import CASES, DRAWN, FILES, Case
 
@@ -99,7 +99,7 @@ def orders_of(search: Search, draw: st.DataObject) -> NormalProgram:
     return search.assembled(gone, chosen)
 
 
-@given(layers(), st.data())
+@examples(20, 100, layers(), st.data())
 def test_every_order_means_the_same(case: Case, draw: st.DataObject) -> None:
     program = normal(case.text)
     made = orders_of(Search(program), draw)
@@ -109,7 +109,7 @@ def test_every_order_means_the_same(case: Case, draw: st.DataObject) -> None:
     assert_close(meaning(made, inputs, case.sizes), meaning(program, inputs, case.sizes), 1e-10)
 
 
-@given(layers(), st.data())
+@examples(15, 100, layers(), st.data())
 def test_a_name_is_one_thing_in_all_programs_of_a_search(case: Case, draw: st.DataObject) -> None:
     """Their steps stand side by side in one module, and what they store in one list."""
     search = Search(normal(case.text))
@@ -381,10 +381,9 @@ def test_large_logits_do_not_overflow_on_any_way(name: str, weights: str) -> Non
 LETTERS = "abcdefg"
 
 
-@given(st.lists(st.lists(st.sampled_from(LETTERS), max_size=4, unique=True), min_size=2, max_size=FEW + 1),
+@examples(60, 300, st.lists(st.lists(st.sampled_from(LETTERS), max_size=4, unique=True), min_size=2, max_size=FEW + 1),
        st.lists(st.sampled_from(LETTERS), unique=True),
        st.lists(st.sampled_from([1, 2, 3, 64, 4096]), min_size=7, max_size=7))
-@settings(max_examples=300, deadline=None)
 def test_few_factors_are_ordered_as_opt_einsum_does(factors: list[list[str]], out: list[str],
                                                     lengths: list[int]) -> None:
     """Of two orders that cost the same, too, the one that the library finds first."""

@@ -60,7 +60,7 @@ def function(kind: str, seed: int, grad: bool = False) -> Function:
     return result
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(6)
 @texts(12, 80)
 def test_requests_side_by_side_are_each_as_alone(kind: str, seed: int) -> None:
     """The interpreter and the emitted module, against a plain loop for each request by itself."""

@@ -61,6 +61,7 @@ def poisoned(state: Any) -> None:
         store.rows.index_fill_(store.axis, free, torch.nan if store.rows.is_floating_point() else 2**62)
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("name", GROWING)
 def test_pages_are_rows(name: str) -> None:
     made, arrays_, sizes = growing(name)

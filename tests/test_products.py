@@ -115,7 +115,7 @@ def bodies(draw: st.DrawFn) -> str:
     return f"Σ_k 0.1 ({some(draw(st.integers(1, 3)))}) q_{{t h}}^k (u_{{s h}}^k + c^k)"
 
 
-@examples(15, 40, body=bodies())
+@examples(6, 40, body=bodies())
 def test_drawn_sums(body: str) -> None:
     compiled(body, SIZES[:2])
 
@@ -204,6 +204,7 @@ def worst(spec: str, runs: str = "") -> float:
     return max(x.ratio for x in found.values())
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", ["a table added to keys", "a square", "two sums"])
 def test_digits_of_many_magnitudes(name: str) -> None:
     """What is pulled apart has no error beyond four times that of an eager evaluation of the text as it is written."""

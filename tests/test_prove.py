@@ -85,6 +85,7 @@ def verdicts(name: str) -> list[tuple[Claim, Any]]:
     return CACHE[name]
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("name", CLAIMS)
 def test_every_claim_of_the_specs_holds(name: str) -> None:
     found = verdicts(name)

@@ -271,6 +271,7 @@ def test_every_tile_is_called_what_it_is(name: str) -> None:
             judge(EXACT[name], world, lengths, Count(), each=True)
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("name", SORTED)
 def test_every_tile_of_sorted_documents_is_called_what_it_is(name: str) -> None:
     """Both tensors hold the same ids, each twice or more often, as a packed sequence does."""
@@ -397,7 +398,7 @@ def made(predicate: str) -> tuple[TypedProgram, str, str]:
     return program, front.emit(module), module.name
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(6)
 @pytest.mark.parametrize("rising", [True, False])
 @pytest.mark.parametrize("predicate", MASKS)
 def test_modules_under_masks_mean_what_the_interpreter_says(predicate: str, rising: bool) -> None:
@@ -436,7 +437,7 @@ def said(term: Term) -> str:
     raise AssertionError(term)
 
 
-@examples(8, 20, conditions(), st.integers(0, 100), st.booleans(), suppress_health_check=list(HealthCheck))
+@examples(4, 20, conditions(), st.integers(0, 100), st.booleans(), suppress_health_check=list(HealthCheck))
 def test_modules_under_random_masks_mean_what_the_interpreter_says(condition: Term, seed: int, rising: bool) -> None:
     report = Report()
     program = pipeline.check(Source("<text>", DATA.replace("PREDICATE", f"s ≤ t + W, {said(condition)}")), report)

@@ -175,8 +175,9 @@ def folds(name: str) -> Arrays:
     return interpret(pipeline.normal(program), given_arrays, sizes)
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("name", RIGHT)
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(cut=cuts())
 def test_the_rounds_give_the_folds_for_every_cut(name: str, cut: Cut) -> None:
     program = program_of(RIGHT[name])
@@ -228,6 +229,7 @@ def test_what_is_right_is_proved(name: str) -> None:
     assert [unproved(recur) for recur in program.recurs] == [()] * len(program.recurs)
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("name", [*WRONG, *ORDERED])
 def test_what_is_wrong_is_refused(name: str) -> None:
     """Rounds over blocks; those of one element each run in order, and a state that is relative to another is told."""
@@ -381,7 +383,7 @@ def test_in_which_specs_one_recurrence_is_found(case: Case) -> None:
     assert (len(found) == 1 and not found[0].note) == (case.name in ALONE)
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(8)
 @each([case for case in FILES if case.name in ALONE], OPEN_TEXTS, few=DRAWN)
 def test_what_is_found_is_a_spec_that_is_proved(case: Case) -> None:
     """The text of `einc derive` is source: read back, it is proved for every cut, and means what it was found in."""
@@ -564,6 +566,7 @@ BAD = {
 }
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("text", BAD)
 def test_a_bad_loop_is_one_clear_error(text: str) -> None:
     found = einc.check(HEAD + text)
@@ -577,7 +580,7 @@ CHANGES = ["drop", "twice", "left", "right", "for", "B", "⊆", "{s ≤ t}", ":"
            "output", "    ", "\n", "t, h", "Σ_{s ∈ B}"]
 
 
-@examples(8, 120, st.lists(st.tuples(st.integers(0, len(LINES) - 1), st.sampled_from(CHANGES)), max_size=3))
+@examples(3, 120, st.lists(st.tuples(st.integers(0, len(LINES) - 1), st.sampled_from(CHANGES)), max_size=3))
 def test_no_change_of_the_paper_gives_a_traceback(changes: list[tuple[int, str]]) -> None:
     lines = list(LINES)
     for at, change in changes:

@@ -70,7 +70,7 @@ def slopes(result: torch.Tensor, inputs: Tensors) -> Tensors:
     return dict(zip(inputs, torch.autograd.grad((result * weights).sum(), list(inputs.values())), strict=True))
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(6)
 @pytest.mark.parametrize("steps", [6, *(pytest.param(n, marks=pytest.mark.whole) for n in (37, 333))])
 @each_layer_and_kind
 def test_a_gradient_is_that_of_autograd(case: Case, steps: int, extreme: bool) -> None:

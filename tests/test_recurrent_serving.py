@@ -79,6 +79,7 @@ def joined(run: front.Compiled, parts: list[torch.Tensor]) -> torch.Tensor:
     return torch.cat(parts, place(run))
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("prefill", [1, 2, 37])
 @each
 def test_a_layer_goes_on_step_by_step(case: Case, prefill: int) -> None:
@@ -99,6 +100,7 @@ def test_what_is_not_served_is_refused(name: str) -> None:
         served(next(case for case in FILES if case.name == name))
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("kind", DRAW)
 @pytest.mark.parametrize("seed", [*range(12), *(pytest.param(n, marks=pytest.mark.whole) for n in range(12, 120))])
 def test_a_drawn_text_goes_on(kind: str, seed: int) -> None:

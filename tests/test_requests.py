@@ -96,6 +96,7 @@ def test_which_programs_are_steady(case: Case) -> None:
     assert steady(case) == (case in CASES)
 
 
+@pytest.mark.drawn(2)
 @each(CASES, {}, slow=SLOW, few=DRAWN)
 def test_texts_side_by_side_are_each_as_alone(case: Case) -> None:
     texts = Texts(case)
@@ -108,6 +109,7 @@ def test_texts_side_by_side_are_each_as_alone(case: Case) -> None:
             np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("name", ["gqa", "mla_rope", "sliding_window", "decoder_lm"])
 def test_no_text_reads_what_is_kept_of_another(name: str) -> None:
     """What one cache has is no number: no other text's result changes by a bit."""

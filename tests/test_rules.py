@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import Array, arrays, assert_close, distance, each, meaning, normal_of, typed_of
+from helpers import Array, arrays, assert_close, distance, each, examples, meaning, normal_of, typed_of
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from programs import DRAWN, FILES, Case
@@ -288,8 +288,7 @@ def axes_of(term: Term) -> tuple[Index, ...]:
     return tuple(sorted(free_indices(term), key=str)) or (I,)
 
 
-@settings(max_examples=150, deadline=None)
-@given(TERM, st.integers(0, 99))
+@examples(50, 150, TERM, st.integers(0, 99))
 def test_a_law_holds_wherever_it_applies(term: Term, seed: int) -> None:
     for inner in dict.fromkeys(walk(term)):
         for rule in RULES:
@@ -357,8 +356,7 @@ def near(got: Array, want: Array) -> None:
     np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9 * abs(want).max())
 
 
-@settings(max_examples=200, deadline=None)
-@given(EXPONENTIAL, st.integers(0, 99))
+@examples(60, 200, EXPONENTIAL, st.integers(0, 99))
 def test_laws_of_exponentials_keep_values(term: Term, seed: int) -> None:
     before = worth(term, seed)
     for inner in dict.fromkeys(walk(term)):

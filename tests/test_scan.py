@@ -122,7 +122,7 @@ def values(text: str, sizes: dict[str, int], tiles: tuple[int, int] | None = Non
     return plan
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(6)
 @pytest.mark.parametrize("name", STATES)
 @pytest.mark.parametrize("rows", [None, 4, 1])
 def test_what_comes_apart_is_carried(name: str, rows: int | None) -> None:

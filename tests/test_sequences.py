@@ -79,7 +79,7 @@ def doubles() -> Iterator[None]:
 # the same as a loop over positions
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(4)
 @texts(13, 120)
 def test_a_drawn_text_is_its_loop(kind: str, seed: int) -> None:
     """By the interpreter and by the emitted module, also without positions and at sizes of 1."""
@@ -106,7 +106,7 @@ def slopes(outputs: Mapping[str, torch.Tensor], inputs: Tensors) -> Tensors:
     return dict(zip(real, found, strict=True))
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(6)
 @texts(4, 80)
 def test_a_gradient_is_that_of_the_loop(kind: str, seed: int) -> None:
     found, program = made(kind, seed, True)
@@ -260,7 +260,7 @@ BAD = {
 }
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("text", BAD)
 def test_what_is_refused_has_a_code_and_a_place(text: str) -> None:
     problems = [p for p in einc.check(HEAD + "input x_t, a_t, V_t^d\n" + text) if p.code.startswith("E")]
@@ -370,7 +370,7 @@ def alike(text: str, given: Tensors, sizes: dict[str, int], want: Tensors) -> No
     assert worst(got, want) <= BOUND
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(6)
 @pytest.mark.parametrize("seed", [*range(12), *(pytest.param(n, marks=pytest.mark.whole) for n in range(12, 160))])
 def test_affine_states_are_written_without_a_state(seed: int) -> None:
     """`einc derive` prints a triangular system over positions: a text that compiles and gives the same."""
@@ -451,7 +451,7 @@ def backwards(given: Tensors, program: TypedProgram) -> Tensors:
             for key, x in given.items()}
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("seed", [*range(8), *(pytest.param(n, marks=pytest.mark.whole) for n in range(8, 80))])
 def test_rounds_from_the_last_position(seed: int) -> None:
     """They give what rounds upwards give of positions in the other order, and so do their gradients."""

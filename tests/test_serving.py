@@ -99,6 +99,7 @@ def test_which_programs_grow(case: Case) -> None:
     assert ("T" not in typed_of(case).sizes and grows(typed_of(case))) == (case in GROWING)
 
 
+@pytest.mark.drawn(2)
 @each(GROWING, {}, slow=SLOW, few=DRAWN)
 def test_steps_are_the_whole(case: Case) -> None:
     if case.name in LATER.split():
@@ -178,6 +179,7 @@ def test_what_no_step_reads_is_dropped() -> None:
     assert max(held[20:]) <= max(held[:20]) and dropped[-1] > 20 and state is not None and state.length == 40
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize(("name", "keeps"), [
     ("attention", {"K_hat", "V"}), ("mla", {"L"}), ("mla_rope", {"c", "k_R"}), ("decoder_lm", {"K", "V"}),
     ("gqa", {"K_hat", "V"}),

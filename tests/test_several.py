@@ -44,6 +44,7 @@ CASES: dict[str, tuple[str, Loop]] = {
 }
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("size", [(1, 1), (5, 3), (37, 4)], ids=str)
 @pytest.mark.parametrize("name", CASES)
 def test_several_indices_are_one_line_of_points(name: str, size: tuple[int, int]) -> None:

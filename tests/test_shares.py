@@ -182,7 +182,7 @@ def kernels_agree(case: Case, trials: Sequence[tuple[int, Tiling | None]]) -> No
         assert all(torch.equal(a, b) for a, b in zip(found[0].values(), found[1].values(), strict=True))
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(6)
 @pytest.mark.usefixtures("interpreter")
 @each
 def test_kernels_leave_the_same_shares(case: Case) -> None:

@@ -86,7 +86,7 @@ def test_what_is_not_normal() -> None:
 # text that reads back
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(6)
 @each(CASES, SHOWN_TYPED, few=DRAWN)
 @SHOWN
 def test_typed_parses_back(case: Case, explicit: bool) -> None:

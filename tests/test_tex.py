@@ -62,7 +62,7 @@ def tex(*args: str, status: int = 0) -> str:
 MODULES = [name for name, text in CORPUS.items() if is_module(text)]
 
 
-@pytest.mark.drawn(6)
+@pytest.mark.drawn(12)
 @pytest.mark.parametrize("name", MODULES)
 def test_the_explicit_form_is_the_same_program(name: str) -> None:
     """Every sum and every domain in LaTeX: the text that `show` prints, which is the program itself."""
@@ -70,7 +70,7 @@ def test_the_explicit_form_is_the_same_program(name: str) -> None:
     assert meant(Source("<explicit>", written(explicit, "latex"))) == meant(explicit)
 
 
-@pytest.mark.drawn(6, 3)
+@pytest.mark.drawn(12, 3)
 @pytest.mark.parametrize("name", [name for name in MODULES if name.startswith("specs/")])
 def test_the_equations_of_an_explicit_page_are_the_program(name: str) -> None:
     explicit = show(program_of(name), explicit=True)

@@ -117,6 +117,7 @@ def test_sizes_that_are_none(words: str) -> None:
     assert done.exit_code == 1 and f"`{words}` is no size: the sizes are B, T, " in done.output
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize(("dtype", "bound"), [(torch.float64, 1e-9), (torch.float32, 1e-4)])
 def test_what_is_derived_trains_as_autograd_does(dtype: torch.dtype, bound: float) -> None:
     found = train.train({"einc": train.derived(), "torch": train.plain}, text(), setup(dtype=dtype))

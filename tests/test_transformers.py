@@ -126,6 +126,7 @@ L_{h t s} = (Q_{h t}^k K_{s k}) / 3
 output Y_{t h}^d = Σ_s softmax_s(2 L_{h t s}) V_s^d"""
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize(("spec", "heads"), [("sdpa", 4), ("sdpa", 2), (LONE, 2), (LONE, 4), (SHARED, 1)])
 def test_axes_heads_and_scales_are_the_models(spec: str, heads: int) -> None:
     """Whatever the order of a spec's axes, whether it has heads, and whatever it multiplies by itself."""
@@ -217,7 +218,7 @@ def test_what_a_model_says_goes_where_register_says(kind: str, more: dict[str, A
 LLAMA, SPEC = ("Llama", {}), ("gqa", {})
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize(("model", "spec", "call", "said"), [
     (("Llama", {"attention_dropout": 0.1}), SPEC, lambda m: m.train()(ids),
      "the model drops weights by chance (`dropout`)"),

@@ -245,6 +245,7 @@ output z_t = logsumexp_{s < t - 2}(q_t^d k_{s d})
 """
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("steps", [1, 3, 4, 20, 50])
 def test_rows_without_a_point(steps: int) -> None:
     """Their sum is 0 and the logarithm of it is minus infinity."""
@@ -308,7 +309,7 @@ def failure(bodies: Sequence[str]) -> str:
     return ""
 
 
-@pytest.mark.drawn(4)
+@pytest.mark.drawn(8)
 @each(OPERATORS, {})
 def test_every_operation_on_every_kind_of_operand(case: Case) -> None:
     """On its own, and along an index that is folded: reals, whole numbers, positions,
@@ -462,6 +463,7 @@ def test_tiles_are_really_cut() -> None:
 # many tiles, of which some are whole
 
 
+@pytest.mark.drawn(3, 1)
 @pytest.mark.parametrize(("name", "changes"), [
     ("sdpa", {}), ("alibi", {}), ("softcap", {}), ("documents", {}), ("sliding_window", {"W": 31}),
     ("sliding_window", {"W": 16}), ("sinks_window", {"W": 20}), ("sinks_window", {"W": 33}),

@@ -50,6 +50,7 @@ def served(case: Case, tiles: dict[str, tuple[int, int, int, int]] | None) -> Co
     return Compiled(typed_of(case), plan, source, function, prefill=space(unwrap(function))["prefill"])
 
 
+@pytest.mark.drawn(2)
 @each(STEPPING, {}, every=2, slow=SLOW, few=DRAWN)
 def test_steps_are_the_whole(case: Case) -> None:
     """In small tiles, the pass of each shared by three programs; slow ones in the tiles of the file."""

@@ -435,6 +435,7 @@ def test_the_text_of_a_kernel_is_its_own_and_its_helpers() -> None:
     assert record.text_of(other, (user,)) == plain
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("damage",
                          ["", "{", "[]", "null", '{"key": {}, "value": 1}', '{"key": 1}', "\x00", "[" * 100_000])
 def test_a_damaged_file_is_ignored_and_written_anew(home: Path, damage: str) -> None:
@@ -448,6 +449,7 @@ def test_a_damaged_file_is_ignored_and_written_anew(home: Path, damage: str) -> 
     assert {file: file.read_text(encoding="utf-8") for file in home.iterdir()} == whole
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("value", [
     None, 3, [], {}, {"tile": 3, "default": 4, "ratio": 1, "timed": 1},
     {"tile": [7, 7, 4, 1], "default": [7, 7, 4, 1], "ratio": 1, "timed": 1},
@@ -750,6 +752,7 @@ print(len(found.found))
 """
 
 
+@pytest.mark.whole
 def test_tuned_kernels_mean_the_same() -> None:
     done = subprocess.run([sys.executable, "-c", INTERPRETED, SPEC], capture_output=True, text=True, check=False,
                           env={**os.environ, "TRITON_INTERPRET": "1", "OPENBLAS_NUM_THREADS": "1"})

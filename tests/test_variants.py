@@ -51,7 +51,7 @@ def test_a_variant_is_what_its_formula_says(case: Case, steps: int, extreme: boo
     assert error(torch.from_numpy(meant), want) <= BOUND, "interpreter"
 
 
-@pytest.mark.drawn(5)
+@pytest.mark.drawn(10)
 @pytest.mark.parametrize("steps", [6, pytest.param(37, marks=pytest.mark.whole)])
 @each_kind
 @each

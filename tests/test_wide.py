@@ -71,6 +71,7 @@ def halves(program: TypedProgram, sizes: Mapping[str, int], offset: float = 0.0)
     return inputs, {k: (x.double() if x.is_floating_point() else x).numpy() for k, x in inputs.items()}
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("backend", ["torch", "triton"])
 @pytest.mark.parametrize("name", DIGITS)
 def test_statistics_keep_their_digits(name: str, backend: str) -> None:
@@ -98,13 +99,13 @@ def runs_in_halves(one: Case, backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", ["torch", "triton"])
-@settings(phases=QUICK, max_examples=15, deadline=None)
+@settings(phases=QUICK, max_examples=6, deadline=None)
 @given(one=cascades())
 def test_cascades_in_half_precision(backend: str, one: Case) -> None:
     runs_in_halves(one, backend)
 
 
-@examples(15, 50, contractions(), phases=QUICK)
+@examples(6, 50, contractions(), phases=QUICK)
 def test_contractions_in_half_precision(one: Case) -> None:
     runs_in_halves(one, "torch")
 

@@ -19,6 +19,7 @@ import triton
 import triton.language as tl
 from triton.runtime import interpreter as inner
 from triton.runtime.jit import JITFunction
+from triton_pace import QUICKENED, quicken
 
 from einc.backends.triton.load import load
 
@@ -34,7 +35,7 @@ def interpreted() -> Iterator[None]:
     """Within it, files that are loaded run in Triton's interpreter; outside, those loaded outside can be compiled."""
     saved = [(place, dict(place.__dict__)) for place in PLACES]
     numbers = [(place, dict(place.__dict__))
-               for place in (inner.InterpreterBuilder, inner.ReduceOps, inner.GridExecutor)]
+               for place in (inner.InterpreterBuilder, inner.ReduceOps, inner.GridExecutor, *QUICKENED)]
     usual, made = triton.knobs.runtime.interpret, dict[Any, Any]()
     try:
         triton.knobs.runtime.interpret = True
@@ -43,6 +44,7 @@ def interpreted() -> Iterator[None]:
                 if isinstance(value, JITFunction):
                     one = made.setdefault(value, inner.InterpretedFunction(value.fn))
                     setattr(place, name, _method(one) if place is tl.core.tensor else one)
+        quicken()
         _half_precision()
         inner.GridExecutor._restore_args_dev = _nothing
         with np.errstate(all="ignore"):

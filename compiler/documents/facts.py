@@ -16,7 +16,7 @@ _SIZES = (
     re.compile(rf"\\mathbb\s*\{{?R\}}?\s*\^\s*\{{?\s*({_NAME})"),
     re.compile(rf"\b1\s*(?:,\s*2\s*)?,?\s*(?:\.\.|…|\\[lc]?dots)\s*,?\s*({_NAME})"),
 )
-_NAMED = re.compile(r"([^$=\n&]*?)\\in\s*\\mathbb\s*\{?R\}?\s*\^")
+_LIES = re.compile(r"\\in\s*\\mathbb\s*\{?R\}?\s*\^")
 _UPRIGHT = re.compile(r"\\(?:text|mathrm|textrm|mathit|operatorname)\b")
 _DRESS = re.compile(r"\\(?:text|mathrm|textrm|mathit|operatorname)\b|[\s{}&]|\\[,;:!]")
 
@@ -34,7 +34,7 @@ def shaped(document: Document) -> frozenset[str]:
     """The heads of names that the text says lie in ℝ with a shape, as they are written: `W` of
     `W_Q, W_K \\in \\mathbb{R}^{d \\times d_k}`; not those of numbers, `m \\in \\mathbb{R}`.
     """
-    found = _NAMED.findall(document.source.text)
+    *found, _ = (re.split(r"[$=\n&]", x)[-1] for x in _LIES.split(document.source.text))
     heads = (re.split(r"[_^']", "".join(x.split()), maxsplit=1)[0] for names in found for x in names.split(","))
     return frozenset(x.replace("{", "").replace("}", "") for x in heads) - {""}
 
