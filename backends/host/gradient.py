@@ -22,9 +22,8 @@ from einc.ir.plan import Gradient, ModuleClass, SegmentedModule
 
 _NOTES = (
     "",
-    "Results have gradients, and gradients have none of their own. Under torch.autocast real inputs, but for float64, "
-    "are taken",
-    "in its type, and nothing is cast again inside.",
+    "Results have gradients, and gradients have none of their own. Under torch.autocast real inputs, but for float64,",
+    "are taken in its type, and nothing is cast again inside.",
 )
 
 

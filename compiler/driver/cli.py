@@ -56,16 +56,6 @@ class _LazyGroup(click.Group):
             f"einc.driver.commands.{FILES.get(cmd_name, cmd_name)}").command
         return command
 
-    def resolve_command(self, ctx: click.Context,
-                        args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        """The subcommand, and its arguments. An option whose value may be left out takes the next word where that is
-        one of its values, and nothing else."""
-        name, command, given = super().resolve_command(ctx, args)
-        for option in command.params if command is not None else ():
-            if isinstance(option, click.Option) and isinstance(option.type, click.Choice) and option.flag_value:
-                given = _joined(given, option.opts, option.type.choices, str(option.flag_value))
-        return name, command, given
-
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the list of subcommands, without importing one."""
         with formatter.section("Commands"):
@@ -83,11 +73,17 @@ class _LazyGroup(click.Group):
 
     def resolve_command(self, ctx: click.Context,
                         args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        """The subcommand that is meant; of one that there is not, one with a similar name is told."""
+        """The subcommand that is meant, and its arguments; of one that there is not, one with a similar name is told. An
+        option whose value may be left out takes the next word where that is one of its values, and nothing else.
+        """
         near = nearest(args[0], COMMANDS) if args and args[0] not in COMMANDS else None
         if near is not None and not args[0].startswith("-"):
             raise click.UsageError(f"No such command '{args[0]}'. Did you mean '{near}'?", ctx)
-        return super().resolve_command(ctx, args)
+        name, command, given = super().resolve_command(ctx, args)
+        for option in command.params if command is not None else ():
+            if isinstance(option, click.Option) and isinstance(option.type, click.Choice) and option.flag_value:
+                given = _joined(given, option.opts, option.type.choices, str(option.flag_value))
+        return name, command, given
 
 
 def _joined(args: list[str], names: Sequence[str], values: Sequence[str], plain: str) -> list[str]:

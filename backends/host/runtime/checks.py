@@ -31,7 +31,7 @@ def _expect(
     for name, x, *_ in rows:
         if not isinstance(x, torch.Tensor):
             raise TypeError(f"{name} is a {type(x).__name__}, a tensor is expected")
-    _agree([(name, x, axes) for name, x, axes, *_ in rows])
+    _sizes_agree([(name, x, axes) for name, x, axes, *_ in rows])
     data = next((dtype for *_, dtype in rows if dtype is not None), None)
     kind = _most([x.dtype for _, x, _, _, dtype in rows if dtype == data and data is not None], data)
     place = _most([x.device for _, x, *_ in rows], device)
@@ -61,7 +61,7 @@ def _one(
         raise ValueError(f"{name} is on {x.device}, the others are on {device}")
 
 
-def _agree(given: list[tuple[str, torch.Tensor, str]]) -> None:
+def _sizes_agree(given: list[tuple[str, torch.Tensor, str]]) -> None:
     """Raises where a size is one number in most inputs and another in one: it is that one which does not fit."""
     read = []
     for name, x, axes in given:

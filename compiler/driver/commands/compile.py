@@ -126,7 +126,7 @@ def _words(ctx: click.Context, file: Chosen, output: str | None) -> tuple[str, .
             value = given.get(name) or ctx.params[name]
             told = ",".join(f"{n}={v}" for n, v in value.items()) if isinstance(value, dict) else str(value)
             long = max(option.opts, key=len)
-            words += [long] if option.is_flag else [long, told]
+            words += [long] if option.is_flag or value is True else [long, told]
     return tuple(words)
 
 
