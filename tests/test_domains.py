@@ -27,6 +27,7 @@ def test_a_condition_in_the_words_is_the_domain(before: str, behind: str) -> Non
 @pytest.mark.parametrize(("before", "behind"), [
     ("We have", "if $j$ is at most $i$."), ("We have", "whenever $j$ precedes $i$."), ("If $j$ exceeds $i$, then", ""),
     ("Where $j$ is smaller than $i$,", ""), ("For past positions $j$,", ""), ("We have", "for earlier positions $j$."),
+    ("We have", "unless $j \\le i$."), ("We have", "except for $j \\le i$."),
     ("For $j \\le i$ let", "and zero otherwise."), ("We have", "for $j \\le i$, and $0$ otherwise."),
     ("We have", "for $j \\le i$ and $-\\infty$ elsewhere.")])
 def test_conditions_in_words_alone_are_a_question(before: str, behind: str) -> None:
@@ -40,6 +41,13 @@ def test_conditions_in_words_alone_are_a_question(before: str, behind: str) -> N
 def test_other_words_say_no_domain(before: str, behind: str) -> None:
     text = f"{FEATURES}{before}\n\n$$S_{{ij}} = a_i b_j$$\n\n{behind}\n\n{SUM}"
     np.testing.assert_allclose(returned(text, "", {"a": A, "b": B})["y"], A * B.sum())
+
+
+def test_of_several_equations_of_a_display_it_is_the_domain_of_each() -> None:
+    rows = "\\begin{align} S_{ij} &= a_i b_j \\\\ R_{ij} &= 2 a_i b_j \\end{align}"
+    text = f"{FEATURES}{rows}\n\nfor $j \\le i$. Then\n\n$$y_i = \\sum_j S_{{ij}} + \\sum_j R_{{ij}}$$"
+    right = [sum(3 * A[i] * B[j] for j in range(i + 1)) for i in range(5)]
+    np.testing.assert_allclose(returned(text, "", {"a": A, "b": B})["y"], right)
 
 
 def test_what_a_condition_limits_in_a_sum_is_a_question() -> None:

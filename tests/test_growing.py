@@ -57,8 +57,9 @@ def test_one_more_row_sums_up_to_its_own_end() -> None:
 
 def test_a_letter_that_ends_before_the_sum_is_not_made_up() -> None:
     """Beside `T` as a size, `Σ_{i=1}^T` told that i counts T, and the last row lost its last term."""
-    side = "index t : time(T)\nmatrix a : (T+1) × d\nmatrix B : T × d"
-    assert entries(ONE_MORE, side)[-1].status == "skipped"
+    side = "index t : time(T)\nindex i : time(T+1)\nmatrix a : (T+1) × d\nmatrix B : T × d"
+    rows = np.random.default_rng(2).normal(size=(5, 3))
+    np.testing.assert_allclose(returned(ONE_MORE, side, {"a": rows})["y"], np.cumsum(rows, 0))
 
 
 def test_a_sum_up_to_a_letter_that_goes_beyond_its_own() -> None:

@@ -62,6 +62,8 @@ TABLE = (
           rf"^\W*(?:{_IF}|where|but only if|only if) (?:that )?(?:<other>|\w+) {_PLACED}", cases=True),
     Words(rf"\bfor (?:all |any |every |each )?(?:the )?{_PAST}",
           rf"^\W*for (?:all |any |every |each )?(?:the )?{_PAST}"),
+    Words(r"\b(?:unless|except (?:for|when|where|if)) (?:all |any )?<places>[,:]?(?: \w+){0,2}[,:]? ?$",
+          r"^\W*(?:unless|except (?:for|when|where|if)|not (?:for|when|where|if)) (?:all |any )?<places>"),
     Words("", r"^\W*(?:(?:for|if|when|whenever|where) (?:all |any |every )?<places>)?[\s,;]*(?:and|or|but)?"
           r"(?: is| it is| set to)?[\s,]*(?:<other>|<numbers>|zero|one|nothing|\w+) (?:otherwise|elsewhere|else)\b"),
     Words(r"\b(?:otherwise|or else|in (?:all )?other cases|in the other case)\b[,:]?(?: we \w+)?[:,]? ?$",

@@ -39,13 +39,10 @@ def within(document: Document, found: list[Said], known: Known, read: Read) -> I
         if n is None or not _equation(x):
             yield x
             continue
-        near = []
-        if n + 1 < len(formulas) and last[x.formula.span.start] == x.span.start and _behind(document, n):
-            near.append(formulas[n + 1])
-        if n > 0 and _before(document, n):
-            near.append(formulas[n - 1])
+        near = [formulas[n + 1]] if n + 1 < len(formulas) and _behind(document, n) else []
+        near += [formulas[n - 1]] if n > 0 and _before(document, n) else []
         for condition in map(read, near):
-            x = _limited(x, condition, known) if condition is not None else x
+            x = _limited(x, condition, known, last[x.formula.span.start]) if condition is not None else x
         yield x
 
 
@@ -72,8 +69,10 @@ def _before(document: Document, n: int) -> bool:
         _LEAD.search(lead) is not None)
 
 
-def _limited(said: Said, condition: s.Expression, known: Known) -> Said:
-    """An equation under a condition that compares letters; another condition says nothing here."""
+def _limited(said: Said, condition: s.Expression, known: Known, last: int) -> Said:
+    """An equation under a condition that compares letters; another condition says nothing here. It may limit in another
+    way the equation of a display that begins at `last`.
+    """
     if not isinstance(condition, s.Relation) or not {*condition.operators} <= _COMPARED or said.statement is None:
         return said
     letters = _letters(condition, known)
@@ -85,7 +84,9 @@ def _limited(said: Said, condition: s.Expression, known: Known) -> Said:
     if letters <= _letters(left_of(body), known):
         clause = s.Clause(condition, None, condition.span, ",")
         return replace(said, statement=replace(said.statement, clauses=(*said.statement.clauses, clause)))
-    return said if not letters <= _letters(body, known) else replace(said, statement=None, problem=BadDeclaration(
+    if not letters <= _letters(body, known) or said.span.start != last:
+        return said
+    return replace(said, statement=None, problem=BadDeclaration(
         f"does `{condition.span.text.strip()}` beside it limit what is summed?", said.span, helps=(
             Help(f"write it where it limits: `\\sum_{{{condition.span.text.strip()}}}`"),)))
 

@@ -176,6 +176,7 @@ def _equations(document: Document, formula: Formula, functions: frozenset[str], 
     span = formula.span
     number = not formula.display and shapes.number(document.source.text, span.start)
     found, report = _read(document, formula, functions)
+    found = [conditioned(line, known.indices | known.sizes) for line in found]
     if number and not _SAYS.search(span.text):
         lines = (shapes.line(c.body, s.Number("1", c.span), c.span) for x in found for c in x.clauses)
         yield from (Said(formula, x.span, x, fact=shapes.FACT) for x in lines if x is not None)
@@ -211,7 +212,7 @@ def _read(document: Document, formula: Formula, functions: frozenset[str]) -> tu
     report, within = Report(), (formula.span.start, formula.span.end)
     holes = tuple(x for x in formula.holes if within[0] <= x[0] < within[1])
     found = parse_formula(document.source, report, functions, within, holes, document.macros)
-    return [conditioned(_spelled(line, functions | PRIMITIVES.keys())) for line in found], report
+    return [_spelled(line, functions | PRIMITIVES.keys()) for line in found], report
 
 
 def _alone(document: Document, formula: Formula, functions: frozenset[str]) -> s.Expression | None:

@@ -5,19 +5,22 @@ are `y_t = x_t, t > 1`.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Set
 from dataclasses import replace
 
+from einc.checking.matrices.shapes import parts, words
 from einc.syntax import tree as s
 
-_WORDS = re.compile(r"\s*(?:,\s*)?(?:for|if|when|whenever|where|with|provided|as long as)"
-                    r"(?:\s+(?:all|each|every|any|that|only))?\s*,?\s*")
+_WORDS = re.compile(r"\s*(?:,\s*)?(?:for|if|when|whenever)(?:\s+(?:all|each|every|any|that|only))?\s*,?\s*")
 _QUAD = re.compile(r"\\q?quad(?![A-Za-z])")
 _COMPARED = frozenset({"<", "<=", ">", ">=", "!=", "in"})
 
 
-def conditioned(line: s.Statement) -> s.Statement:
-    """The line, with such conditions as clauses of their own behind the one in which they stand."""
-    if line.keyword:
+def conditioned(line: s.Statement, letters: Set[str]) -> s.Statement:
+    """The line, with such conditions on some letters, and ranges, as clauses of their own behind the one in which they
+    stand. A condition on values is none of these: it may be a case, or what the text takes for granted.
+    """
+    if line.keyword or not all(_of_letters(x, letters) for x in _conditions(line)):
         return line
     clauses = (*line.clauses[:1], *(replace(c, body=_without(c.body)) for c in line.clauses[1:]))
     found = [(c, _apart(c.body)) for c in clauses]
@@ -28,6 +31,20 @@ def conditioned(line: s.Statement) -> s.Statement:
         out.append(replace(clause, body=body, span=body.span) if more is not None else clause)
         out += [s.Clause(more, None, more.span, ",")] if more is not None else []
     return replace(line, clauses=tuple(out))
+
+
+def _conditions(line: s.Statement) -> Iterator[s.Expression]:
+    """What such a line says behind its right sides."""
+    for n, clause in enumerate(line.clauses):
+        body = _without(clause.body) if n else clause.body
+        more = _apart(body)[1]
+        yield from (x for x in (more, body if body is not clause.body else None) if x is not None)
+
+
+def _of_letters(condition: s.Expression, letters: Set[str]) -> bool:
+    """Whether it is a range, or compares letters and numbers alone."""
+    counts = any(isinstance(x, s.Range) for x in parts(condition))
+    return counts or all(w.text in letters for w in words((condition,)))
 
 
 def _without(body: s.Expression) -> s.Expression:
