@@ -16,6 +16,8 @@ _DOORS = {
     "interpret": "einc.driver.interpreting",
     "load_weights": "einc.driver.decoding.maps",
     "install_hook": "einc.driver.hook",
+    "load_ipython_extension": "einc.driver.notebook",
+    "unload_ipython_extension": "einc.driver.notebook",
     "EincError": "einc.errors.report",
 }
 

@@ -32,6 +32,7 @@ COMMANDS = {
     "derive": "Print the recurrence that was found for a spec.",
     "prove": "Prove what a spec claims, or show where it does not hold.",
     "cost": "Print what a spec costs, as formulas of its sizes.",
+    "bench": "Time a spec beside other ways to compute it.",
     "tune": "Time the kernels of a spec on the GPU and keep the fastest tiles.",
     "cache": "List or clear what tuning has kept.",
     "explain": "Teach what an error code means.",

@@ -39,6 +39,10 @@ class Compiled:
     def __repr__(self) -> str:
         return f"<einc.Compiled {self.program.name}: {', '.join(t.key for t in self.program.inputs())}>"
 
+    def __get__(self, instance: object, owner: object = None) -> Compiled:
+        """Itself, also of a class: that there is such a method makes `help` tell of it as of a function."""
+        return self
+
     def __copy__(self) -> Compiled:
         return self
 

@@ -1,0 +1,111 @@
+"""`%load_ext einc`: the cell magic `%%ein`, and how a notebook shows programs, plans and problems."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from html import escape
+from typing import Any
+
+import click
+
+from einc.driver import compiling, pipeline
+from einc.driver.compiled import Compiled
+from einc.driver.options import Options
+from einc.driver.reports.screen import screen
+from einc.driver.restoring import origin
+from einc.errors.report import EincError, Problem, Report, Source, failure, render
+from einc.ir.plan import Module
+from einc.ir.programs import NormalProgram, TypedProgram
+from einc.syntax.printing.show import show
+
+_CODE = re.compile(r"^(error|warning)(\[\w+\])", re.M)
+_MARKS = re.compile(r"(?m)^( *\|)( *[\^+~-][ ^+~-]*)(.*)$")
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """What `%load_ext einc` calls: it adds the magic and tells the notebook how einc's own things are shown."""
+    shell.register_magic_function(lambda line, cell: _ein(shell, line, cell), "cell", "ein")
+    html, plain = (shell.display_formatter.formatters[kind] for kind in ("text/html", "text/plain"))
+    for kind, text in _SHOWN.items():
+        html.for_type(kind, _as_html(text))
+        plain.for_type(kind, _as_plain(text))
+    html.for_type(Problem, problem_html)
+    html.for_type(EincError, lambda error: "".join(map(problem_html, error.problems)))
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """What `%unload_ext einc` calls."""
+    shell.magics_manager.magics["cell"].pop("ein", None)
+    html, plain = (shell.display_formatter.formatters[kind] for kind in ("text/html", "text/plain"))
+    for kind in _SHOWN:
+        html.pop(kind, None)
+        plain.pop(kind, None)
+    for kind in (Problem, EincError):
+        html.pop(kind, None)
+
+
+def compiled_text(made: Compiled) -> str:
+    """What is given, what it computes and how."""
+    return f"{made!r}\n\n{show(made.program)}"
+
+
+_SHOWN: dict[type[Any], Callable[[Any], str]] = {
+    TypedProgram: show, NormalProgram: show, Module: screen, Compiled: compiled_text,
+}
+
+
+def _as_html(text: Callable[[Any], str]) -> Callable[[Any], str]:
+    return lambda value: f"<pre>{escape(text(value))}</pre>"
+
+
+def _as_plain(text: Callable[[Any], str]) -> Callable[[Any, Any, bool], None]:
+    return lambda value, printer, cycle: printer.text(text(value))
+
+
+def problem_html(problem: Problem) -> str:
+    """A problem with its text, the place in colour."""
+    text = _CODE.sub(r'<b style="color:#c22">\1\2</b>', escape(render(problem)))
+    marked = _MARKS.sub(r'\1<span style="color:#c22">\2</span>\3', text)
+    return f"<pre>{marked}</pre>"
+
+
+@click.command("ein", add_help_option=False)
+@click.argument("name")
+@click.option("--backend", default="auto")
+@click.option("--grad", is_flag=True)
+@click.option("--module", is_flag=True)
+@click.option("--own", is_flag=True)
+def _words(**words: Any) -> dict[str, Any]:
+    """The words behind `%%ein`."""
+    return words
+
+
+def _ein(shell: Any, line: str, cell: str) -> Any:
+    """Compiles a cell to a function of the name, which is returned and so shown; problems are told and nothing else."""
+    try:
+        words = _words.main(shlex.split(line), standalone_mode=False)
+        name = words.pop("name")
+        if not name.isidentifier():
+            raise failure(f"`{name}` is no name of a function", "write %%ein name")
+        options = Options(**words)
+        report = Report()
+        program = pipeline.examine(Source(name, cell), report)
+        if program is None:
+            raise EincError(report.sorted())
+    except click.ClickException as error:
+        said = failure(f"%%ein: {error.format_message()}",
+                       "write %%ein name, with --grad, --module, --own or --backend NAME behind it")
+        return _display(shell, said.problems)
+    except EincError as error:
+        return _display(shell, error.problems)
+    made = compiling.built(program, options, origin(cell, options, {}))
+    shell.user_ns[name] = made
+    return made
+
+
+def _display(shell: Any, problems: Sequence[Problem]) -> None:
+    """Shows problems, which are neither a value nor an error of Python."""
+    shell.display_pub.publish({"text/plain": "\n".join(map(render, problems)),
+                               "text/html": "".join(map(problem_html, problems))})

@@ -1,0 +1,174 @@
+"""A spec against other ways to compute it: each is checked against float64, and those that are right are timed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from einc.driver import compiling
+from einc.driver.commands import data, measure
+from einc.driver.commands.sizes import asked, default, sets
+from einc.driver.options import Options
+from einc.driver.timing.clock import Work, in_turns
+from einc.driver.timing.rivals import Rival, outputs
+from einc.ir.programs import Program, TypedProgram
+from einc.meaning.interpret import interpret
+
+CHECKED = 2**25  # elements of the largest tensor at which a way is held against float64
+WIDTHS = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of one way: ok, wrong or cannot, and why; its seconds, their spread, its memory and its error."""
+
+    name: str
+    status: str
+    why: str = ""
+    seconds: float | None = None
+    spread: float | None = None
+    memory: str = ""
+    error: float | None = None
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The same for programs."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all ways are given: the sizes, the type, the seed, where tensors lie, and whether gradients are asked."""
+
+    sizes: Mapping[str, int]
+    dtype: str
+    seed: int
+    place: str
+    grad: bool
+    settle: Work
+
+
+def contest(program: TypedProgram, ways: list[Rival], setting: Setting, rounds: int,
+            step: Callable[[str], None] = lambda _: None) -> list[Result]:
+    """What became of each way, in their order."""
+    small = checked_at(program, setting.sizes)
+    errors = {way.name: _error(program, way, small, setting) for way in ways}
+    right = {name for name, (status, _, _) in errors.items() if status == "ok"}
+    inputs, numbers = _inputs(program, setting.sizes, setting)
+    works = {way.name: _work(program, way, inputs, numbers, setting) for way in ways if way.name in right}
+    memory = {}
+    for name, work in list(works.items()):
+        if name in ("eager", "compile") and (why := _too_large(program, setting)):
+            errors[name] = ("cannot", why, None)
+            del works[name]
+            continue
+        try:
+            memory[name] = measure.with_memory(work)[1].partition(" above")[0]
+        except (RuntimeError, MemoryError) as error:
+            errors[name] = ("cannot", _first(error), None)
+            del works[name]
+    times = in_turns(works, rounds, setting.settle, step)
+    return [Result(way.name, *errors[way.name][:2],
+                   seconds=times[way.name].middle if way.name in times else None,
+                   spread=times[way.name].spread if way.name in times else None,
+                   memory=memory.get(way.name, ""), error=errors[way.name][2]) for way in ways]
+
+
+def checked_at(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
+    """The sizes at which ways are held against float64: these, with as few positions as the interpreter can take."""
+    known = dict(sizes)
+    positions = [n for one in sets(program) if one.cls == "time" for n in one.extent.sizes if n not in program.sizes]
+    while _largest(program, known) > CHECKED and any(known[n] > 16 for n in positions):
+        known |= {n: max(16, known[n] // 2) for n in dict.fromkeys(positions)}
+    return known
+
+
+def _largest(program: Program, sizes: Mapping[str, int]) -> int:
+    """How many elements the largest tensor of a program has."""
+    found = [1]
+    for equation in program.equations:
+        found.append(int(np.prod([float(i.set.extent.at(sizes)) for i in equation.indices] or [1.0])))
+    return max(found)
+
+
+def _too_large(program: Program, setting: Setting) -> str:
+    """Why eager torch would not fit, before anything is taken; empty where it does, or the system does not say."""
+    taken = 3 * _largest(program, setting.sizes) * WIDTHS[setting.dtype]
+    about = Path("/proc/meminfo")
+    found = re.search(r"MemAvailable:\s+(\d+) kB", about.read_text(encoding="ascii")) if about.exists() else None
+    if setting.place != "cpu" or found is None or taken < 1024 * int(found[1]):
+        return ""
+    return f"it would take about {taken / 1e9:.3g} GB, and {1024 * int(found[1]) / 1e9:.3g} GB are free"
+
+
+def _inputs(program: TypedProgram, sizes: Mapping[str, int], setting: Setting) -> tuple[dict[str, Any], dict[str, int]]:
+    """Random inputs, and the sizes that a call asks for."""
+    known = default(program, sizes)
+    made = data.randoms(program, known, setting.dtype, setting.seed)
+    tensors = {key: x.to(setting.place) for key, x in made.items()}
+    if setting.grad:
+        for x in tensors.values():
+            if x.is_floating_point():
+                x.requires_grad_()
+    return tensors, {name: known[name] for name in asked(program)}
+
+
+Verdict = tuple[str, str, float | None]  # the status, why it is not ok, and the error
+
+
+def _error(program: TypedProgram, way: Rival, sizes: Mapping[str, int], setting: Setting) -> Verdict:
+    """Whether a way computes what the language says, and how far it is from that. Its gradients are held against those
+    of einc in float64.
+    """
+    if way.function is None:
+        return "cannot", way.why, None
+    inputs, numbers = _inputs(program, sizes, setting)
+    try:
+        value = outputs(program, _work(program, way, inputs, numbers, setting)())
+        setting.settle()
+    except Exception as error:  # a rival may raise anything: it is what is told of it
+        return "cannot", _first(error), None
+    right = interpret(program, {key: data.exact(x) for key, x in inputs.items()}, numbers)
+    far = [measure.distance(data.exact(x), right[name], data.dtype_of(x)) for name, x in value.items()]
+    if setting.grad:
+        far += [measure.distance(data.exact(inputs[key].grad), exact, setting.dtype)
+                for key, exact in _gradients(program, inputs, numbers).items() if inputs[key].grad is not None]
+    worst = max(far, key=lambda one: one.relative)
+    if all(one.good for one in far):
+        return "ok", "", worst.relative
+    return "wrong", f"relative error {worst.relative:.1e}, bound {worst.bound:.0e}", worst.relative
+
+
+def _gradients(program: TypedProgram, inputs: Mapping[str, Any], numbers: Mapping[str, int]) -> dict[str, Any]:
+    """The gradients of the sum of all outputs by einc's own derivation, in float64."""
+    made = compiling.built(program, Options("torch", own=True, grad=True)).function
+    wide = {key: x.detach().cpu().double().requires_grad_() if x.is_floating_point() else x.cpu()
+            for key, x in inputs.items()}
+    value = outputs(program, made(**wide, **numbers))
+    sum(x.sum() for x in value.values() if x.requires_grad).backward()
+    return {key: data.exact(x.grad) for key, x in wide.items() if x.is_floating_point() and x.grad is not None}
+
+
+def _work(program: TypedProgram, way: Rival, inputs: Mapping[str, Any], numbers: Mapping[str, int],
+          setting: Setting) -> Work:
+    """One run of a way; with the gradient of the sum of what it returns, where that is asked for."""
+    def run() -> Any:
+        assert way.function is not None
+        value = way.function(**inputs, **numbers)
+        if setting.grad:
+            for x in inputs.values():
+                x.grad = None
+            sum(x.sum() for x in outputs(program, value).values() if x.requires_grad).backward()
+        return value
+
+    return run
+
+
+def _first(error: Exception) -> str:
+    """The first line of what an error says."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

@@ -1,0 +1,104 @@
+"""`einc bench`: a spec beside other ways to compute it. Nothing here looks at how long anything took."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from click.testing import CliRunner, Result
+
+from einc.driver import checking
+from einc.driver.cli import main
+from einc.driver.timing import contest as contests
+from einc.driver.timing.clock import Times, in_turns
+from einc.driver.timing.contest import Setting, checked_at, contest
+from einc.driver.timing.rivals import Rival, rivals
+
+SIZES = {"B": 1, "H": 2, "T": 24, "d_k": 8}
+SETTING = Setting(SIZES, "float32", 0, "cpu", False, lambda: None)
+
+
+def einc_(*args: str, status: int = 0) -> Result:
+    """The result of a command, which ended with the status and without a traceback."""
+    result = CliRunner().invoke(main, list(args))
+    assert result.exit_code == status, result.output
+    return result
+
+
+def test_works_take_turns_and_a_first_run_does_not_count() -> None:
+    ran, clock = list[str](), iter(range(100))
+    found = in_turns({"a": lambda: ran.append("a"), "b": lambda: ran.append("b")}, 2, lambda: None,
+                     now=lambda: float(next(clock)))
+    assert ran == ["a", "b", "a", "b", "a", "b"]
+    assert found == {"a": Times((1.0, 1.0)), "b": Times((1.0, 1.0))}
+    assert (Times((1.0, 2.0, 4.0)).middle, Times((1.0, 2.0, 4.0)).spread) == (2.0, 1.5)
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_every_way_is_checked_and_those_that_are_right_are_timed(grad: bool) -> None:
+    program = checking.typed("sdpa")
+    right = rivals(program, ("eager", "library"), ("torch",), grad)
+    assert right[0].function is not None
+    wrong = Rival("wrong", lambda **given: right[0].function(**given) * 1.01)  # type: ignore[misc]
+    fails = Rival("fails", lambda **given: 1 / 0)
+    setting = Setting(SIZES, "float32", 0, "cpu", grad, lambda: None)
+    ways = [*right, wrong, fails, Rival("none", None, "a reason")]
+    found = {one.name: one for one in contest(program, ways, setting, 1)}
+    assert {name: one.status for name, one in found.items()} == {
+        "eager": "ok", "library": "ok", "torch": "ok", "wrong": "wrong", "fails": "cannot", "none": "cannot"}
+    assert {name for name, one in found.items() if one.seconds is not None} == {"eager", "library", "torch"}
+    assert (found["none"].why, found["fails"].why) == ("a reason", "division by zero")
+    assert "bound" in found["wrong"].why
+
+
+def test_a_wrong_gradient_of_a_right_result_is_wrong() -> None:
+    program = checking.typed("sdpa")
+    (eager,) = rivals(program, ("eager",), (), True)
+
+    def cut(**given: torch.Tensor) -> torch.Tensor:
+        assert eager.function is not None
+        return eager.function(**{**given, "V": given["V"] * 2 - given["V"].detach()})  # type: ignore[no-any-return]
+
+    setting = Setting(SIZES, "float32", 0, "cpu", True, lambda: None)
+    assert [one.status for one in contest(program, [eager, Rival("cut", cut)], setting, 1)] == ["ok", "wrong"]
+
+
+def test_large_sizes_are_checked_with_fewer_positions_and_what_does_not_fit_is_refused(
+    monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = checking.typed("sdpa")
+    large = {**SIZES, "T": 2**20}
+    small = checked_at(program, large)
+    assert small["T"] < large["T"]
+    assert {**small, "T": 0} == {**large, "T": 0}
+    assert checked_at(program, SIZES) == SIZES
+    assert "GB are free" in contests._too_large(program, Setting(large, "float32", 0, "cpu", False, lambda: None))
+    assert contests._too_large(program, SETTING) == ""
+
+
+def test_the_command() -> None:
+    words = ["bench", "sdpa", "--sizes", "B=1,H=2,T=16,d_k=4", "--against", "eager", "--backend", "torch",
+             "--rounds", "1"]
+    said = einc_(*words).stdout
+    assert said.startswith("sdpa, float32 on cpu: B = 1, H = 2, T = 16, d_k = 4\n")
+    assert [line.split()[:2] for line in said.splitlines()[1:]] == [["eager", "ok"], ["torch", "ok"]]
+    page = json.loads(einc_(*words, "--json", "--grad").stdout)
+    assert page["gradient"] is True
+    assert [(way["name"], way["status"]) for way in page["ways"]] == [("eager", "ok"), ("torch", "ok")]
+    assert all(way["error"] < 1e-4 for way in page["ways"])
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (["sdpa", "--against", "nope"], "there are eager, compile, library"),
+    (["sdpa", "--backend", "nope"], "there are torch, cpp, triton"), (["sdpa", "--sizes", "t=4"], "did you mean `T`?"),
+])
+def test_what_cannot_be_timed_is_a_line(words: list[str], said: str) -> None:
+    assert said in einc_("bench", *words, status=1).stderr
+
+
+def test_a_spec_that_torch_does_not_say_and_one_without_a_kernel_of_the_library() -> None:
+    found = rivals(checking.typed("gqa"), ("eager", "compile"), (), False)
+    assert all("einc to einsum" in one.why for one in found)
+    (library,) = rivals(checking.typed("gallery/softcap"), ("library",), (), False)
+    assert (library.function, library.why) == (None, "the library has no kernel for any part of it")

@@ -1,0 +1,78 @@
+"""einc in a notebook: the cells of one, run by the shell that notebooks run, and what they show."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import pydoc
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+import einc
+
+testing = pytest.importorskip("IPython.testing.globalipapp", reason="IPython is not installed")
+CELL = """index t, s : time(T)
+input x_t
+output y_t = Σ_{s ≤ t} x_s
+"""
+
+
+@pytest.fixture
+def shell() -> Iterator[Any]:
+    """A shell with the extension."""
+    found = testing.start_ipython() or testing.get_ipython()
+    found.display_formatter.active_types = found.display_formatter.format_types  # as in a notebook
+    found.run_line_magic("load_ext", "einc")
+    yield found
+    found.run_line_magic("unload_ext", "einc")
+    found.user_ns.pop("f", None)
+
+
+def shown(shell: Any, value: Any) -> dict[str, str]:
+    """What a notebook shows of a value, by kind."""
+    return {kind: shell.display_formatter.formatters[kind](value) for kind in ("text/plain", "text/html")}
+
+
+def test_a_cell_becomes_a_function_and_its_equations_are_shown(shell: Any) -> None:
+    result = shell.run_cell(f"%%ein f --backend torch\n{CELL}")
+    assert result.success
+    f = shell.user_ns["f"]
+    assert torch.equal(f(torch.tensor([1.0, 2.0])), torch.tensor([1.0, 3.0]))
+    assert "y_{t} = Σ_{s, s ≤ t} x_{s}" in shown(shell, result.result)["text/plain"]
+    assert "<pre>" in shown(shell, result.result)["text/html"]
+    assert pickle.loads(pickle.dumps(f)).program.equations == f.program.equations
+
+
+@pytest.mark.parametrize(("line", "text", "said"), [
+    ("f", CELL.replace("{s ≤ t} x_s", "s ≤ t} x_s"), "error["), ("2f", CELL, "no name of a function"),
+    ("", CELL, "write %%ein name"), ("f --bogus", CELL, "--bogus"),
+])
+def test_problems_are_shown_with_their_place_and_no_traceback(shell: Any, line: str, text: str, said: str,
+                                                              capsys: pytest.CaptureFixture[str]) -> None:
+    result = shell.run_cell(f"%%ein {line}\n{text}")
+    assert result.success
+    assert said in capsys.readouterr().out
+    assert "f" not in shell.user_ns
+
+
+def test_programs_plans_and_problems_are_shown_as_people_read_them(shell: Any) -> None:
+    made = einc.compile("gqa", backend="torch")
+    for value in (made.plan, made.program):
+        assert len(shown(shell, value)["text/plain"]) < 6000
+        assert "<pre>" in shown(shell, value)["text/html"]
+    assert "flops" in shown(shell, made.plan)["text/plain"]
+    (problem, *_) = einc.check(CELL.replace("Σ_{s ≤ t} x_s", "x_s x_s"))
+    assert 'color:#c22' in shown(shell, problem)["text/html"]
+    assert "<figure>" in shown(shell, made.draw("mask", T=4))["text/html"]
+
+
+def test_help_and_signature_say_names_shapes_and_types() -> None:
+    made = einc.compile("gqa", backend="torch")
+    assert "W_Q: torch.Tensor" in str(inspect.signature(made)).replace("'", "")
+    assert "weight W_Q  (H, d_model, d_k)" in (made.__doc__ or "")
+    said = pydoc.render_doc(made, renderer=pydoc.plaintext)
+    assert "gqa(X: torch.Tensor" in said.replace("'", "")
+    assert "output A  (T, d_model)" in said
