@@ -17,6 +17,7 @@ from einc.driver import back_ends, compiling, front, pipeline, placing
 from einc.driver.checking import typed
 from einc.driver.cli import main
 from einc.driver.options import Options
+from einc.errors.problems import WrongData
 from einc.errors.report import EincError, Report, Source, render
 from einc.planning.placing.states import WHOLE, Part
 from einc.transforms.gradients.backward import derive
@@ -247,3 +248,23 @@ def test_what_all_devices_do_is_a_spec(file: Path, tmp_path: Path) -> None:
         assert CliRunner().invoke(main, ["check", str(tmp_path / "b.ein")]).exit_code == 0
     refused = CliRunner().invoke(main, ["derive", str(file), "--mesh", "dp=2"])
     assert refused.exit_code == 1 and "no `shard` says" in refused.output
+
+
+@pytest.mark.parametrize("place", [9.0, 0.5, float("nan")])
+def test_a_place_that_is_none_is_told(place: float) -> None:
+    """By the rank that is nearest: a row that no rank has is no row of zeros."""
+    program = typed("index t : time(T)\nindex v : vocab(V)\ninput x_t\ninput E_v\noutput Y_t = E_{⌊x_t⌋}\n"
+                    "plan it:\n    shard v over p\n")
+    found = placing.on_mesh(program, ("it",), {"p": 2}, {"V": 8})
+    ranks = Ranks(found.forward, {"T": 2, "V": 8})
+    made = ranks.run({"x": np.array([1.5, 8.0]), "E": np.arange(8.0)})
+    assert made["Y"].tolist() == [0.0, 7.0]
+    with pytest.raises(WrongData):
+        Ranks(found.forward, {"T": 2, "V": 8}).run({"x": np.array([1.5, place]), "E": np.arange(8.0)})
+
+
+def test_what_ranks_add_up_keeps_its_digits_on_the_way() -> None:
+    """Shares are summed in float32 where the data are narrower, unless the caller wants every product narrow."""
+    source = front.compile(HEADS, "torch", plan="tp").source
+    assert 'A = _all_reduce(A_share.to(wide), "sum", tp_group).to(dtype)' in source
+    assert 'A = _all_reduce(A_share, "sum", tp_group)\n' in front.compile(HEADS, "torch", plan="tp", narrow=True).source

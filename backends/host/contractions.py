@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from einc.backends.host.pointwise import Axes, aligned, summed, within
 from einc.backends.writer import Names, Writer, lettered, sized
 from einc.ir.elements import WIDE
-from einc.ir.plan import Buffer, Contract, Flatten, Module, SegmentSum, Slice, Subscript, leaves
+from einc.ir.plan import Buffer, Contract, Flatten, Module, Move, SegmentSum, Slice, Subscript, leaves
 from einc.ir.programs import Tensor
 
 PROMOTED = "torch.promote_types(dtype, torch.float32)"  # the wide type, where nothing has it under the name `wide`
@@ -21,7 +21,7 @@ def element(buffer: Buffer | Tensor, wide: str = "wide") -> str:
 def speaks_wide(module: Module) -> bool:
     """Whether something beside the kernels has the wide type."""
     steps = list(leaves(module.steps))
-    if any(isinstance(step, SegmentSum) for step in steps):
+    if any(isinstance(step, SegmentSum) or (isinstance(step, Move) and step.wide) for step in steps):
         return True
     if any(len(p) > 1 for s in steps if isinstance(s, Contract) for p, _ in _steps(s)):
         return True

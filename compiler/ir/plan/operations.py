@@ -308,7 +308,7 @@ class Move(Operation):
 
     `shape` is what the rank holds before it with composites apart; of its
     axes one is `joined`, of which each rank has a part before, and one is `parted`, of which it has one after; None for
-    none. `fold` says how shares are put together.
+    none. `fold` says how shares are put together; `wide` if they are so in the wide type, whatever theirs is.
     """
 
     does: ClassVar[str] = "move"
@@ -318,6 +318,7 @@ class Move(Operation):
     joined: int | None = None
     parted: int | None = None
     fold: str = "sum"
+    wide: bool = False
 
     @property
     def operand(self) -> str:

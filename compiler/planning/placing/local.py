@@ -91,14 +91,16 @@ class Local:
         return self.name(key, self.of.states(key))
 
     def name(self, key: str, states: States) -> str:
-        """The name of a tensor in some states. What is added to over the ranks keeps its digits until it is."""
+        """The name of a tensor in some states. A sum that is relative to a maximum keeps its digits until it is scaled.
+        """
         if (key, states) not in self.names:
             tensor, own = self.of.program.tensors[key], states == self.own(key)
             shared = any(isinstance(s, Share) for s in states)
             name = key if own else unused(f"{key}_{'share' if shared else 'moved'}",
                                           {*self.of.program.tensors, *self.tensors})
             self.names[key, states] = name
-            element = WIDE if tensor.element == REAL and shared else tensor.element
+            relative = any(isinstance(s, Share) and s.reference for s in states)
+            element = WIDE if tensor.element == REAL and relative else tensor.element
             self.tensors[name] = replace(tensor, key=name, text=tensor.text if own else name, element=element,
                                          slots=cut_slots(tensor.slots, states, self.of.mesh),
                                          role=tensor.role if own else "local")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from einc.ir.choices import Choices
+from einc.ir.elements import REAL
 from einc.ir.indices import Extent, Index, IndexSet, number, size
 from einc.ir.plan import Buffer, Gradient, Module, Move, PerRank, RankGroup, Step, makes
 from einc.ir.plan.gradients import group_of
@@ -26,7 +27,7 @@ from einc.planning.analysis.signs import least
 from einc.planning.placing.levels import Arrival, Placed, placed, references
 from einc.planning.placing.local import Local
 from einc.planning.placing.refusals import Refused
-from einc.planning.placing.states import Axis, Owned, Part, Share, States
+from einc.planning.placing.states import Axis, Owned, Part, Share, State, States
 from einc.planning.placing.states import Move as Moved
 from einc.planning.planner import plan
 from einc.planning.repeated import clamped, trusting, with_wide
@@ -236,7 +237,13 @@ class _Ranks:
         self.buffers[made] = _buffer(self.local.tensors[made])
         text = f"{key}: {move.kind} over {', '.join(over)}; {move.reason}"
         self.steps.append(Move(reads=(source,), writes=(made,), texts=(text,), kind=move.kind, group=group,
-                               shape=atoms.held(now, every), joined=joined, parted=parted, fold=fold))
+                               shape=atoms.held(now, every), joined=joined, parted=parted, fold=fold,
+                               wide=self.rounds(source, state, fold)))
+
+    def rounds(self, source: str, state: State, fold: str) -> bool:
+        """Whether what ranks fold would be rounded to the type of the data once for each of them."""
+        adds = isinstance(state, Share) and fold in ("sum", "prod")
+        return adds and self.buffers[source].element == REAL and not self.choices.narrow
 
     def scaled(self, key: str, move: Moved, now: States) -> str:
         """The buffer of what a rank adds: of a share relative to the reference of all, of owned values its own."""
