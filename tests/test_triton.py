@@ -463,7 +463,7 @@ def test_tiles_are_really_cut() -> None:
 # many tiles, of which some are whole
 
 
-@pytest.mark.drawn(3, 1)
+@pytest.mark.drawn(2, 1)
 @pytest.mark.parametrize(("name", "changes"), [
     ("sdpa", {}), ("alibi", {}), ("softcap", {}), ("documents", {}), ("sliding_window", {"W": 31}),
     ("sliding_window", {"W": 16}), ("sinks_window", {"W": 20}), ("sinks_window", {"W": 33}),
