@@ -44,6 +44,22 @@ def test_one_that_nothing_declares_is_no_product(line: str, code: str) -> None:
     assert codes(f"input x_t\n{line}")[:1] == [code]
 
 
+def test_a_word_of_the_language_ends_before_digits() -> None:
+    assert codes("input x_t\ny_t = Σ_{s in1..t} x_s") == []
+    assert codes("input x_t\ny_t = 1[t>1 and2<t] x_t") == []
+
+
+def test_a_label_may_have_digits() -> None:
+    assert codes("weight W_int8, W_{Q4}\ninput x_t\ny_t = x_t W_int8 + W_Q4") == []
+
+
+@pytest.mark.parametrize("product", ["2e4m3(x_t)", "2e3(x_t)"])
+def test_a_number_does_not_begin_the_name_of_a_function(product: str) -> None:
+    text = f"input x_t\ndef e3(a) = 3 a\ny_t = {product}"
+    assert codes(text)[0] == "E0117"
+    assert codes(text.replace("2e", "2 e"))[:1] != ["E0117"]
+
+
 def test_the_two_readings_are_offered() -> None:
     (problem,) = problems("input x_t\ny_t = x2 x_t")
     assert any("`x_2`" in h.text and "`2 x`" in h.text for h in problem.helps)

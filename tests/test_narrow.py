@@ -130,6 +130,21 @@ def test_the_slope_is_one_inside_and_zero_beyond(row: Narrow) -> None:
     assert x.grad is not None and x.grad.tolist() == [0, 1, 1, 1, 1, 1, 0]
 
 
+@pytest.mark.parametrize("backend", ["torch", "triton", "cpp"])
+def test_a_zero_has_the_sign_of_what_it_is_of(backend: str) -> None:
+    program = typed(f"{HEAD}output y_t = 1 / int4(x_t) + exp(tanh(x_t)) + exp(x_t / 3)")
+    x = torch.tensor([-0.25, 0.25, -0.0])
+    got = called(front.built(program, backend=backend), program, {"x": x}, {"T": 3})["y"]
+    assert got[:2].tolist() == [-math.inf, math.inf]
+
+
+def test_a_gradient_passes_a_rounding_of_a_fold() -> None:
+    program = typed("index t, s : time(T)\ninput x_s\noutput y_t = e4m3(Σ_{s ≤ t} exp(x_s))")
+    x = torch.linspace(-1, 1, 5, dtype=torch.float64, requires_grad=True)
+    called(front.built(program, grad=True), program, {"x": x}, {"T": 5})["y"].sum().backward()
+    assert x.grad is not None and torch.allclose(x.grad, x.detach().exp() * torch.arange(5, 0, -1))
+
+
 SMALL = f"{HEAD}y_t = e4m3(x_t)\noutput z_t = y_t x_t\n"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -164,6 +165,28 @@ def test_storing_changes_no_value(backend: str, grad: bool) -> None:
         assert torch.allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
+CODES = f"""{HEAD}input x_t^d
+a_t^d = e4m3(8 tanh(exp(x_t^d) - 2) + x_t^d / 7)
+b_t^d = e5m2(3 exp(x_t^d / 9) - 40 tanh(x_t^d))
+c_t^d = int8(100 tanh(x_t^d) + exp(x_t^d) / 3 - 1)
+output y_t^d = a_t^d b_t^d + c_t^d
+output m_d = max_{{t ∈ 1..T}} (a_t^d + b_t^d + c_t^d)
+plan few:
+    store a as e4m3
+    store b as e5m2
+    store c as int8
+"""
+
+
+@BACKENDS
+def test_codes_of_both_signs_are_written_and_read(backend: str) -> None:
+    x = torch.linspace(-5, 3, 77).reshape(7, 11)
+    plain, few = (einc.compile(CODES, backend=backend, plan=plan) for plan in ("call", "few"))
+    assert all(name in few.source for name in ("float8_e4m3fn", "float8_e5m2", "int8"))
+    for one, other in zip(plain(x=x), few(x=x), strict=True):
+        assert torch.equal(one, other)
+
+
 def test_bytes_are_those_of_the_stored_types() -> None:
     plans = [compiling.planned(checked("precision/sage1"), Options(plan=plan)) for plan in ("call", "few")]
     assert all(isinstance(x, Module) for x in plans)
@@ -171,14 +194,45 @@ def test_bytes_are_those_of_the_stored_types() -> None:
     assert elements == [[4, 4], [1, 1]]
 
 
-def test_a_cache_keeps_what_is_stored() -> None:
-    serving = einc.compile("precision/int8_cache", plan="serve")
+@pytest.mark.parametrize("backend", ["torch", "cpp"])
+def test_a_cache_keeps_what_is_stored(backend: str) -> None:
+    serving = einc.compile("precision/int8_cache", plan="serve", backend=backend)
     assert "cache  k  (past, H, d_k)  int8" in serving.source
     given = drawn(checked("precision/int8_cache"), {"T": 40, "H": 2, "d_k": 16})
     want = einc.compile("precision/int8_cache")(**given)
     y, cache = serving.prefill(**{key: x[:30] for key, x in given.items()})
     made = [y, *(serving(cache, **{key: x[at : at + 1] for key, x in given.items()}) for at in range(30, 40))]
     assert torch.allclose(torch.cat(made), want, rtol=1e-5, atol=1e-6)
+    assert {name: rows.store.dtype for name, rows in cache.kept.items()} == {
+        "k": torch.int8, "v": torch.int8, "sigma": torch.float32, "rho": torch.float32}
+
+
+USED = {
+    "a recurrence": "S^d = 0\nfor t in 1..T:\n    S^d ← S^d / 2 + q_t^d\n    output y_t^d = S^d",
+    "a state": "index e : feature(E)\ninput v_t^e\nS^{d e} = 0\nfor t in 1..T:\n    N_t^{d e} = S^{d e} / 2 + "
+               "q_t^d v_t^e / 128\n    output y_t^e = N_t^{d e} x_{t d}\n    S^{d e} ← N_t^{d e}",
+    "a running maximum": "output y_t^d = max_{s ≤ t} q_s^d", "a running sum": "output y_t^d = Σ_{s ≤ t} q_s^d",
+}
+
+
+@BACKENDS
+@pytest.mark.parametrize("word", ["int8", "e4m3", "e5m2"])
+@pytest.mark.parametrize("case", list(USED))
+def test_what_passes_over_positions_reads_few_bits(backend: str, word: str, case: str) -> None:
+    program = typed(f"{HEAD}input x_t^d\ninput q_t^d : {word}\n{USED[case]}\noutput z_t^d = x_t^d q_t^d")
+    sizes = {"T": 19, "D": 3, "E": 2}
+    given = drawn(program, sizes)
+    want = meaning(program, {key: data.exact(x) for key, x in given.items()}, sizes)["y"]
+    got = called(front.built(program, backend=backend), program, given, sizes)["y"].double().numpy()
+    assert np.abs(got - want).max() <= 2e-6 * max(1, np.abs(want).max())
+
+
+def test_infinite_codes_are_those_of_the_type() -> None:
+    program = typed(f"{HEAD}input q_t : e5m2\noutput y_t = 1 q_t")
+    q = torch.tensor([math.inf, -math.inf, 3.0]).to(torch.float8_e5m2)
+    want = meaning(program, {"q": data.exact(q)}, {"T": 3})["y"]
+    assert want.tolist() == called(front.built(program), program, {"q": q}, {"T": 3})["y"].tolist() == [
+        math.inf, -math.inf, 3]
 
 
 WRONG = {
@@ -187,6 +241,9 @@ WRONG = {
     "store y as int3": "`int3` is no type of few bits",
     "store q as int8": "`q` is no tensor of this spec",
     "store y int8": "this is not how a line about what is stored in few bits reads",
+    "store w as int8": "`w` is a result",
+    "store n as int8": "`n` holds whole numbers",
+    "store h as int8": "`h` is carried from position to position",
     "store y as int8\n    store y as e4m3": "two lines say different things of what is stored in few bits",
 }
 
@@ -194,13 +251,14 @@ WRONG = {
 @pytest.mark.parametrize("lines", list(WRONG))
 def test_what_cannot_be_stored_is_told(lines: str) -> None:
     with pytest.raises(EincError, match=WRONG[lines]):
-        einc.compile(f"{HEAD}input x_t^d\ny_t^d = x_t^d / 3\noutput w_t^d = 2 y_t^d x_t^d\nplan few:\n    {lines}",
-                     plan="few")
+        einc.compile(f"{HEAD}input x_t^d\ny_t^d = x_t^d / 3\nn_t^d = floor(x_t^d)\nh_0^d = 0\n"
+                     f"h_t^d = int8(h_{{t-1}}^d / 2 + x_t^d)\noutput w_t^d = 2 y_t^d x_t^d + n_t^d h_t^d\n"
+                     f"plan few:\n    {lines}", plan="few")
 
 
 def test_check_tells_it() -> None:
     report = Report()
-    text = f"{HEAD}input x_t\noutput y_t = x_t / 3\nplan few:\n    store y as int8"
+    text = f"{HEAD}input x_t\ny_t = x_t / 3\noutput z_t = 2 y_t\nplan few:\n    store y as int8"
     assert pipeline.check(Source("a.ein", text), report) is None
     assert [problem.code for problem in report.problems] == ["E0119"]
 

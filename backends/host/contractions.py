@@ -30,7 +30,8 @@ def speaks_wide(module: Module) -> bool:
 
 def stored(module: Module, name: str, out: str) -> str:
     """A buffer in the type of what is made of it; whole numbers as they are."""
-    mine, wanted = element(module.buffers[name]), "wide" if module.buffers[out].element == WIDE else "dtype"
+    mine, made = element(module.buffers[name]), module.buffers[out].element
+    wanted = element(module.buffers[out]) if made == WIDE or made.narrow is not None else "dtype"
     return name if mine in (wanted, "torch.int64") else f"{name}.to({wanted})"
 
 

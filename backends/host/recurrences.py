@@ -59,9 +59,10 @@ class _Words:
         return f"({words}{',' * (len(groups) == 1)})"
 
     def given(self, stem: str, operand: tuple[str, tuple[str, ...]], groups: str) -> str:
-        """Writes an operand with an axis for each group, whole numbers as real ones; returns its name."""
+        """Writes an operand with an axis for each group, whole numbers and few bits as data; returns its name."""
         name, (tensor, axes) = self.fresh(stem), operand
-        tensor += f".to({PROMOTED})" * (self.module.buffers[tensor].element.kind == "integer")
+        element = self.module.buffers[tensor].element
+        tensor += f".to({PROMOTED})" * (element.kind == "integer" or element.narrow is not None)
         self.lines(f'{name} = _arranged({tensor}, "{self.word(axes)}", {groups}, {self.sizes})')
         return name
 

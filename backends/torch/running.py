@@ -24,6 +24,8 @@ class Runner(Reader):
         arg = self.lets[let.args[0]]
         plain = isinstance(arg.op, Load) and arg.name not in self.variables
         code, axes = self.raw(arg) if plain else (self.value(arg.name), arg.axes)
+        if isinstance(arg.op, Load) and plain and self.module.buffers[arg.op.buffer].element.narrow is not None:
+            code = self._widened(code, arg.op)
         dim = axes.index(op.over)
         text = f"{code.at(ATOM)}.flip({dim})" if op.back else code.text
         rounds = FOLDS[op.fold].rounds

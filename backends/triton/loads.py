@@ -15,6 +15,9 @@ Shape = tuple[Dim, ...]
 SPLIT = "phase != 1"  # which tiles of a pass are masked, where the text of each kind stands apart
 
 
+_NAMES = {"float8_e4m3fn": "float8e4nv", "float8_e5m2": "float8e5"}  # where Triton has another than torch
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """A share of a storage position: some text along some dimensions, times a number of elements."""
@@ -228,7 +231,8 @@ class Reader:
         else:
             pointer = self._pointer(store.buffer, subs, shape)
         code, storage = self.value(store.value), self.module.buffers[store.buffer].element.storage
-        kind = {"data": "WIDE" if store.merge else "DTYPE", "wide": "WIDE"}.get(storage, f"tl.{storage}")
+        known = {"data": "WIDE" if store.merge else "DTYPE", "wide": "WIDE"}
+        kind = known.get(storage, f"tl.{_NAMES.get(storage, storage)}")
         marks = self.marks(self.shape(store.value), shape)
         # A literal becomes a number of 32 bits when it is cast, one of its own type when a tensor is filled with it.
         single = "full((), " if self.arguments.is_number(store.value) else "cast("

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from einc.errors.problems import PlanLine
 from einc.errors.report import EincError, Help, Problem
 from einc.ir.elements import DECLARED
-from einc.ir.programs import TypedProgram
+from einc.ir.programs import Equation, TypedProgram
 from einc.ir.requested import Asked, Store, Wanted
 from einc.transforms.storing import holds
 
@@ -57,10 +57,34 @@ def _refused(program: TypedProgram, line: Asked, key: str, word: str) -> Problem
     if key not in made:
         return PlanLine(f"`{key}` is made by rounds, which carry it with all its bits", line.span, helps=(
             Help("store a tensor of one equation outside the rounds"),))
+    if key in {of for _, of in program.outputs}:
+        return PlanLine(f"`{key}` is a result, and a plan does not change what the caller gets", line.span, helps=(
+            Help("store a tensor that it is made of"),))
+    if tensor.integer:
+        return PlanLine(f"`{key}` holds whole numbers that are counted with, as 64 bits do", line.span, helps=(
+            Help(f"round it to the type, which makes real numbers of them: `{_rounded(program, key, word)}`"),))
+    if _depends(made, key):
+        return PlanLine(f"`{key}` is carried from position to position with all its bits", line.span, helps=(
+            Help("store a tensor that does not read itself"),))
     if holds(program, key, DECLARED[word]):
         return None
-    left, equals, right = made[key].source.partition("=")
-    shown = f"{left.strip()} = {word}({right.strip()})" if equals else f"{tensor.text} = {word}(…)"
     return PlanLine(f"`{key}` may hold numbers that `{word}` does not, and to store is not to round", line.span,
                     notes=("a rounding in its equation, or a range of whole numbers, has to tell that none changes",),
-                    helps=(Help(f"round it in its equation: `{shown}`"),))
+                    helps=(Help(f"round it in its equation, which changes values: `{_rounded(program, key, word)}`"),))
+
+
+def _rounded(program: TypedProgram, key: str, word: str) -> str:
+    """The equation of a tensor with a rounding around its right side."""
+    equation = next(e for e in program.equations if e.target == key)
+    left, equals, right = equation.source.partition("=")
+    return f"{left.strip()} = {word}({right.strip()})" if equals else f"{program.tensors[key].text} = {word}(…)"
+
+
+def _depends(made: Mapping[str, Equation], key: str) -> bool:
+    """Whether a tensor is made of itself, at another position."""
+    seen, waiting = set[str](), [key]
+    while waiting:
+        for name in made[waiting.pop()].reads - seen:
+            seen.add(name)
+            waiting += [name] if name in made else []
+    return key in seen

@@ -169,4 +169,6 @@ def typed(tensor: Tensor, array: Array) -> Array:
         kind = "integers" if tensor.integer else "real numbers"
         raise WrongType(f"`{tensor.key}` holds {kind}, but the array given for it is {array.dtype}", tensor.span)
     plain = array.astype(np.int64 if tensor.integer else np.float64, copy=False)
-    return plain if (row := tensor.element.narrow) is None else function(row.name)(plain)
+    if (row := tensor.element.narrow) is None:
+        return plain
+    return np.where(np.isinf(plain) & row.infinite, plain, function(row.name)(plain))

@@ -117,11 +117,11 @@ class _Lexer:
             case "number":
                 self._number(text, start, end)
             case "low" | "up":
-                self._label(match[kind], kind, start, end)
+                end = self._run(match[kind], at + 1, end)
+                self._label(self.source.text[at + 1 : end], kind, start, end)
             case "word":
-                run = _RUN.match(self.source.text, at, self.end) if self.digits else None
-                text, end = (run[0], run.end()) if run is not None else (text, end)
-                self._letters(text, start, end)
+                end = self._run(text, at, end)
+                self._letters(self.source.text[at:end], start, end)
             case "prime":
                 self._prime("'" * {"″": 2, "‴": 3}.get(text, len(text)), start, end)
             case "mark":
@@ -133,6 +133,11 @@ class _Lexer:
             case _:
                 self._letter(kind, text, start, end)
         return end
+
+    def _run(self, letters: str, at: int, end: int) -> int:
+        """Where a word ends that begins with these letters: digits may follow, but for a word of the language."""
+        run = _RUN.match(self.source.text, at, self.end) if self.digits else None
+        return end if run is None or letters in sp.KEYWORDS or letters == "inf" else run.end()
 
     def _environment(self, at: int) -> int | None:
         """Reads a mark of a choice between cases or of a matrix: its ends, and what ends its rows and cells; None where
@@ -294,7 +299,15 @@ class _Lexer:
             self._unknown(symbol, start, end, None)
 
     def _number(self, text: str, start: int, end: int) -> None:
-        """Puts a number; one directly after a name, or out of range, is reported, the latter then read as 1."""
+        """Puts a number; one directly after a name, or out of range, is reported, the latter then read as 1. So is one
+        whose exponent could as well begin the name of a function.
+        """
+        digits = text.lower().partition("e")[0]
+        run = _RUN.match(self.source.text, start + len(digits), self.end) if self.digits else None
+        if run is not None and run[0] in {*self.functions, *sp.BUILT_IN}:
+            self.report.add(BadNumber(f"`{digits}{run[0]}` begins with a number, and `{run[0]}` is a function",
+                                      Span(self.source, start, run.end()),
+                                      helps=(Help(f"for a product write `{digits} {run[0]}`"),)))
         before = self.out[-1] if self.out else None
         if before is not None and before.end == start and before.type in (*_NAMES, "LABEL_LOW", "LABEL_UP"):
             name = before.value

@@ -28,6 +28,7 @@ class _Known:
 
     program: Program
     passing: set[str] = field(default_factory=set)
+    looked: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.equations = {e.target: e for e in self.program.equations}
@@ -69,7 +70,12 @@ class _Known:
                 found = self.program.tensors[tensor]
                 if found.integer or (found.element.narrow is not None and found.element.narrow.whole):
                     return True
-                return tensor in self.equations and self.whole(self.equations[tensor].body)
+                if tensor not in self.equations or tensor in self.looked:
+                    return False  # what reads itself may hold anything
+                self.looked.add(tensor)
+                known = self.whole(self.equations[tensor].body)
+                self.looked.discard(tensor)
+                return known
             case Apply("floor" | "ceil"):
                 return True
             case Apply(op) if op in NARROW:

@@ -195,7 +195,8 @@ template <int bits, int least> INL V rounded(V x, float low, float high) {
   x = x < bottom ? bottom : x;
   V binade = (V)((I)x & splat(0x7f800000));
   V anchor = (binade > first ? binade : first) * __builtin_ldexpf(1.5f, 23 - bits);
-  return x + anchor - anchor;
+  V y = x + anchor - anchor, none = x * 0.f;  // a 0 has the sign of x
+  return y == 0.f ? none : y;
 }
 template <int bits, int least> INL D rounded(D x, double low, double high) {
   D top = splat(high), bottom = splat(low), first = splat(__builtin_ldexp(1., least));
@@ -203,7 +204,8 @@ template <int bits, int least> INL D rounded(D x, double low, double high) {
   x = x < bottom ? bottom : x;
   D binade = (D)((LL)x & 0x7ff0000000000000LL);
   D anchor = (binade > first ? binade : first) * __builtin_ldexp(1.5, 52 - bits);
-  return x + anchor - anchor;
+  D y = x + anchor - anchor, none = x * 0.;
+  return y == 0. ? none : y;
 }
 template <int bits, int least> INL float rounded(float x, float low, float high) {
   return rounded<bits, least>(splat(x), low, high)[0];
@@ -494,16 +496,16 @@ static void carry(const float* p, const float* v, L vs, L vf, L n, L features, f
 // than FEW of them the products above lose less. The rows of `q` and of `o` stand one after the other, n numbers each.
 #define FEW (W / 2)
 INL V near(const float* p) { return ldu(p); }
+typedef int8 B __attribute__((vector_size(W), may_alias, aligned(1)));
+INL V near(const int8* p) { return __builtin_convertvector(*(const B*)p, V); }
+INL V near(const e4m3* p) { V y; for (int i = 0; i < W; i++) y[i] = num(p[i]); return y; }
+INL V near(const e5m2* p) { V y; for (int i = 0; i < W; i++) y[i] = num(p[i]); return y; }
 INL V near(const bf16* p) {
   typedef unsigned short H __attribute__((vector_size(W * 2), aligned(2), may_alias));
   typedef u32 U4 __attribute__((vector_size(W * 4), may_alias));
   return (V)(__builtin_convertvector(*(const H*)p, U4) << 16);
 }
 #if defined(FLOAT16)
-typedef int8 B __attribute__((vector_size(W), may_alias, aligned(1)));
-INL V near(const int8* p) { return __builtin_convertvector(*(const B*)p, V); }
-INL V near(const e4m3* p) { V y; for (int i = 0; i < W; i++) y[i] = num(p[i]); return y; }
-INL V near(const e5m2* p) { V y; for (int i = 0; i < W; i++) y[i] = num(p[i]); return y; }
 INL V near(const f16* p) { V y; for (int i = 0; i < W; i++) y[i] = num(p[i]); return y; }
 #endif
 template <class T> INL V part(const T* p, L n) {  // the first n numbers, 0 behind them

@@ -220,4 +220,5 @@ def _rounded(
     else:
         binade = (x.to(tl.int32, bitcast=True) & 0x7F800000).to(tl.float32, bitcast=True)
         anchor = tl.maximum(binade, 2.0**LEAST) * (1.5 * 2.0 ** (23 - BITS))
-    return x + anchor - anchor
+    y = x + anchor - anchor
+    return tl.where(y == 0, x * 0.0, y)  # of the sign of x

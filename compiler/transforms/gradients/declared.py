@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from einc.ir.primitives import PRIMITIVES
 from einc.ir.programs import Equation, Program
-from einc.ir.terms import Apply, walk
-from einc.transforms.gradients.slopes import read_values
+from einc.ir.terms import Apply, reads, walk
 
 
 def declared(program: Program) -> Iterator[tuple[str, Equation]]:
@@ -15,5 +14,5 @@ def declared(program: Program) -> Iterator[tuple[str, Equation]]:
     for equation in program.equations:
         for term in walk(equation.body):
             if isinstance(term, Apply) and PRIMITIVES[term.op].declared and any(
-                    not program.tensors[read.tensor].constant for read in read_values(term)):
+                    not program.tensors[read.tensor].constant for read in reads(term)):
                 yield term.op, equation
