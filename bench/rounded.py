@@ -1,0 +1,185 @@
+"""What the specs of `specs/precision` compute, in plain torch and float64 from the definitions of their papers.
+
+Rounding is torch's own: its casts to float8 after a clamp, `round` and `clamp` for whole numbers. Scales are made group
+by group in loops. None of it comes from einc or from the specs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+Tensors = dict[str, Tensor]
+Sizes = dict[str, int]
+
+
+@dataclass
+class Rounder:
+    """Rounds, and keeps in `margin` how near a value came to the middle between two numbers, in units of their distance.
+
+    Where a margin is small, digits that float32 does not have decide which of the two is taken.
+    """
+
+    margin: float = math.inf
+
+    def e4m3(self, x: Tensor) -> Tensor:
+        inside = x.clamp(-448, 448)
+        step = torch.exp2(torch.floor(torch.log2(inside.abs().clamp(min=2.0**-6))) - 3)
+        return self._codes(inside, inside.to(torch.float8_e4m3fn).to(x.dtype), step)
+
+    def int8(self, x: Tensor) -> Tensor:
+        inside = x.clamp(-128, 127)
+        return self._codes(inside, inside.round(), torch.ones_like(x))
+
+    def int4(self, x: Tensor) -> Tensor:
+        inside = x.clamp(-8, 7)
+        return self._codes(inside, inside.round(), torch.ones_like(x))
+
+    def _codes(self, inside: Tensor, codes: Tensor, step: Tensor) -> Tensor:
+        """The codes, through which autograd goes as through the identity of what is inside the range."""
+        if codes.numel():
+            steps = (inside / step).detach()
+            self.margin = min(self.margin, float((steps - steps.floor() - 0.5).abs().min()))
+        return inside + (codes - inside).detach()
+
+
+Round = Callable[[Tensor], Tensor]
+
+
+def dequantised(x: Tensor, rounding: Round, largest: float, over: Sequence[int]) -> Tensor:
+    """The codes of x times their scale: one scale for all elements that differ in the axes `over` alone, so that the
+    largest of them becomes the largest code. Where all are 0, so are the codes."""
+    if not x.numel():
+        return x
+    scale = x.abs().amax(tuple(over), keepdim=True) / largest
+    codes = rounding(torch.where(scale == 0, torch.zeros_like(x), x / scale))
+    return codes * scale
+
+
+def in_blocks(x: Tensor, size: int, each: Callable[[Tensor], Tensor]) -> Tensor:
+    """A function of every piece of so many rows."""
+    return torch.cat([each(piece) for piece in x.split(size)])
+
+
+def seen(logits: Tensor, values: Tensor) -> Tensor:
+    """Causal attention: logits are (head, query, key), values (key, head, feature)."""
+    future = torch.ones(logits.shape[-2:], dtype=torch.bool).triu(1)
+    weights = torch.softmax(logits.masked_fill(future, -torch.inf), -1)
+    return torch.einsum("hts,shd->thd", weights, values)
+
+
+def products(q: Tensor, k: Tensor) -> Tensor:
+    """Of queries with keys, head by head, over the root of the width."""
+    return torch.einsum("thd,shd->hts", q, k) / q.shape[-1] ** 0.5
+
+
+def ffn(r: Rounder, X: Tensor, W_1: Tensor, W_2: Tensor) -> Tensor:
+    """One scale for each tensor, for the hidden values, too."""
+    one = [dequantised(x, r.e4m3, 448, (0, 1)) for x in (X, W_1, W_2)]
+    hidden = torch.nn.functional.gelu(one[0] @ one[1], approximate="tanh")
+    return dequantised(hidden, r.e4m3, 448, (0, 1)) @ one[2]
+
+
+def rowwise(r: Rounder, X: Tensor, W: Tensor) -> Tensor:
+    """A scale for each row of X and each column of W."""
+    return dequantised(X, r.e4m3, 448, (1,)) @ dequantised(W, r.e4m3, 448, (0,))
+
+
+def blockwise(r: Rounder, X: Tensor, W: Tensor, P: int) -> Tensor:
+    """DeepSeek-V3: tiles of 1 × P of X, blocks of P × P of W; each block's product is added to a wide sum."""
+    out = torch.zeros(len(X), W.shape[1], dtype=X.dtype)
+    for x, rows in zip(X.split(P, 1), W.split(P, 0), strict=True):
+        x_hat = dequantised(x, r.e4m3, 448, (1,))
+        for at, w in enumerate(rows.split(P, 1)):
+            out[:, at * P:(at + 1) * P] += x_hat @ dequantised(w, r.e4m3, 448, (0, 1))
+    return out
+
+
+def turned(r: Rounder, Q: Tensor, K: Tensor, V: Tensor, U: Tensor) -> Tensor:
+    """Queries and keys are turned before one scale for each head is made."""
+    q, k = (dequantised(x @ U, r.e4m3, 448, (0, 2)) for x in (Q, K))
+    return seen(products(q, k), V)
+
+
+def cache(r: Rounder, Q: Tensor, K: Tensor, V: Tensor) -> Tensor:
+    """Keys and values with a scale for each position and head."""
+    k, v = (dequantised(x, r.int8, 127, (2,)) for x in (K, V))
+    return seen(products(Q, k), v)
+
+
+def linear(r: Rounder, X: Tensor, W: Tensor, P: int) -> Tensor:
+    """Weights of 4 bits: a scale for each column and group of P rows."""
+    return X @ in_blocks(W, P, lambda w: dequantised(w, r.int4, 7, (0,)))
+
+
+def sage1(r: Rounder, Q: Tensor, K: Tensor, V: Tensor, P: int) -> Tensor:
+    """SageAttention: keys lose their mean over positions; a scale for each block of P positions and head."""
+    q, k = (in_blocks(x, P, lambda x: dequantised(x, r.int8, 127, (0, 2))) for x in (Q, K - K.mean(0)))
+    return seen(products(q, k), V)
+
+
+def sage2(r: Rounder, Q: Tensor, K: Tensor, V: Tensor, P: int) -> Tensor:
+    """SageAttention2: queries also lose the mean of their block, whose products with the keys are added unrounded."""
+    smooth = K - K.mean(0)
+    means = in_blocks(Q, P, lambda q: q.mean(0).expand_as(q))
+    q, k = (in_blocks(x, P, lambda x: dequantised(x, r.int4, 7, (0, 2))) for x in (Q - means, smooth))
+    return seen(products(q, k) + products(means, smooth), V)
+
+
+@dataclass(frozen=True)
+class Rounded:
+    """A spec by another implementation: its output, the shapes of what it reads, and the sizes that it asks for."""
+
+    output: str
+    result: Callable[..., Tensor]
+    shapes: Callable[[Sizes], dict[str, tuple[int, ...]]]
+    sizes: Sizes
+    asks: tuple[str, ...] = ()
+
+    def draw(self, sizes: Sizes, seed: int) -> Tensors:
+        """Normal numbers."""
+        random = torch.Generator().manual_seed(seed)
+        return {name: torch.randn(shape, generator=random, dtype=torch.float64)
+                for name, shape in self.shapes(sizes).items()}
+
+    def clear(self, sizes: Sizes, seed: int, margin: float) -> tuple[Tensors, Tensor]:
+        """Inputs for which every value that is rounded is so far from a middle, and the result of them."""
+        for attempt in range(1000):
+            given, rounder = self.draw(sizes, 1000 * seed + attempt), Rounder()
+            found = self.of(given, sizes, rounder)
+            if rounder.margin >= margin:
+                return given, found
+        raise ValueError("every draw has a value near the middle of two numbers")
+
+    def of(self, given: Tensors, sizes: Sizes, rounder: Rounder | None = None) -> Tensor:
+        """The result."""
+        return self.result(rounder or Rounder(), **given, **{name: sizes[name] for name in self.asks if name == "P"})
+
+
+def _heads(n: Sizes) -> dict[str, tuple[int, ...]]:
+    """Queries, keys and values of T positions or of N blocks of P."""
+    T = n["T"] if "T" in n else n["N"] * n["P"]
+    return dict.fromkeys("QKV", (T, n["H"], n["d_k"]))
+
+
+ROWS: dict[str, Rounded] = {
+    "fp8_ffn": Rounded("Y", ffn, lambda n: {
+        "X": (n["T"], n["d_model"]), "W_1": (n["d_model"], n["d_ff"]), "W_2": (n["d_ff"], n["d_model"])},
+        {"T": 9, "d_model": 7, "d_ff": 11}),
+    "fp8_rowwise": Rounded("Y", rowwise, lambda n: {"X": (n["T"], n["d_model"]), "W": (n["d_model"], n["d_ff"])},
+                           {"T": 9, "d_model": 7, "d_ff": 11}),
+    "fp8_blockwise": Rounded("Y", blockwise, lambda n: {
+        "X": (n["T"], n["N"] * n["P"]), "W": (n["N"] * n["P"], n["M"] * n["P"])},
+        {"T": 9, "N": 3, "P": 4, "M": 2}, ("N", "P", "M")),
+    "fp8_turned": Rounded("Y", turned, lambda n: {**_heads(n), "U": (n["d_k"], n["d_k"])},
+                          {"T": 9, "H": 3, "d_k": 5}),
+    "int8_cache": Rounded("Y", cache, _heads, {"T": 9, "H": 3, "d_k": 5}),
+    "int4_linear": Rounded("Y", linear, lambda n: {"X": (n["T"], n["N"] * n["P"]), "W": (n["N"] * n["P"], n["d_out"])},
+                           {"T": 9, "N": 3, "P": 4, "d_out": 5}, ("N", "P")),
+    "sage1": Rounded("Y", sage1, _heads, {"N": 3, "P": 4, "H": 3, "d_k": 5}, ("N", "P")),
+    "sage2": Rounded("Y", sage2, _heads, {"N": 3, "P": 4, "H": 3, "d_k": 5}, ("N", "P")),
+}
