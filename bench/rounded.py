@@ -56,8 +56,7 @@ def dequantised(x: Tensor, rounding: Round, largest: float, over: Sequence[int])
     if not x.numel():
         return x
     scale = x.abs().amax(tuple(over), keepdim=True) / largest
-    codes = rounding(torch.where(scale == 0, torch.zeros_like(x), x / scale))
-    return codes * scale
+    return rounding(x / torch.where(scale == 0, 1, scale)) * scale
 
 
 def in_blocks(x: Tensor, size: int, each: Callable[[Tensor], Tensor]) -> Tensor:

@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 import torch
 from cpp_texts import NEEDED
-from helpers import EXACT, Arrays, Function, called, distance, meaning, typed_of
+from helpers import EXACT, Arrays, Function, called, distance, meaning, typed, typed_of
 from programs import FILES, SPEC_TEXTS, Case
 from triton_modes import interpreted
 
@@ -119,3 +119,27 @@ def test_a_gradient_goes_straight_through(case: Case, backend: str) -> None:
         unit = max(float(x.abs().max()) for x in want.values())
         for name, slope in want.items():
             assert float((got[name] - slope).abs().max()) <= 1e-10 * unit, f"{name} at {sizes}"
+
+
+BLOCKS = """index b : time(N)
+index u : time(P)
+index t, s : time(N P) = (b u)
+map β(t) = ceil(t / P) : b
+input Q_t, K_s, V_s, ρ_b
+mask L_{t s} : s ≤ t
+L_{t s} = ρ_{β(s)} Q_t K_s
+output Y_t = Σ_s softmax_s(L_{t s}) V_s : all
+"""
+
+
+@pytest.mark.parametrize("backend", ["torch", "triton", "cpp"])
+def test_a_number_of_a_block_is_read_where_positions_are_passed_over(backend: str) -> None:
+    """The positions stay one axis in the kernel: it is passed over in tiles, and cannot be a pair of axes."""
+    program, sizes = typed(BLOCKS), {"N": 3, "P": 5}
+    random = torch.Generator().manual_seed(1)
+    given = {key: torch.randn(3 if key == "rho" else 15, generator=random, dtype=torch.float64)
+             for key in ("Q", "K", "V", "rho")}
+    want = meaning(program, {key: x.numpy() for key, x in given.items()}, sizes)["Y"]
+    for grad in (False, True):
+        got = called(front.built(program, backend=backend, grad=grad), program, given, sizes)["Y"]
+        assert far(got, torch.from_numpy(want)) <= EXACT
