@@ -1,7 +1,9 @@
 """What the specs of `specs/precision` compute, in plain torch and float64 from the definitions of their papers.
 
-Rounding is torch's own: its casts to float8 after a clamp, `round` and `clamp` for whole numbers. Scales are made group
-by group in loops. None of it comes from einc or from the specs.
+Rounding is `clamp` and torch's `round`, which takes the even one of two, in units of the distance of two codes; what
+comes out passes torch's own cast to float8. That cast alone would round twice: it takes a number of float64 to float32
+first, which puts one of two million onto the middle between two codes. Scales are made group by group in loops. None
+of it comes from einc or from the specs.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ Sizes = dict[str, int]
 
 @dataclass
 class Rounder:
-    """Rounds, and keeps in `margin` how near a value came to the middle between two numbers, in units of their distance.
+    """Rounds, and keeps in `margin` how near a value came to the middle of two codes, in units of their distance.
 
     Where a margin is small, digits that float32 does not have decide which of the two is taken.
     """
@@ -29,7 +31,8 @@ class Rounder:
     def e4m3(self, x: Tensor) -> Tensor:
         inside = x.clamp(-448, 448)
         step = torch.exp2(torch.floor(torch.log2(inside.abs().clamp(min=2.0**-6))) - 3)
-        return self._codes(inside, inside.to(torch.float8_e4m3fn).to(x.dtype), step)
+        codes = (inside / step).round() * step
+        return self._codes(inside, codes.to(torch.float8_e4m3fn).to(x.dtype), step)
 
     def int8(self, x: Tensor) -> Tensor:
         inside = x.clamp(-128, 127)
@@ -115,18 +118,27 @@ def linear(r: Rounder, X: Tensor, W: Tensor, P: int) -> Tensor:
     return X @ in_blocks(W, P, lambda w: dequantised(w, r.int4, 7, (0,)))
 
 
-def sage1(r: Rounder, Q: Tensor, K: Tensor, V: Tensor, P: int) -> Tensor:
-    """SageAttention: keys lose their mean over positions; a scale for each block of P positions and head."""
-    q, k = (in_blocks(x, P, lambda x: dequantised(x, r.int8, 127, (0, 2))) for x in (Q, K - K.mean(0)))
-    return seen(products(q, k), V)
+def whole(r: Rounder, Q: Tensor, K: Tensor, V: Tensor, U: Tensor, P: int) -> Tensor:
+    """FlashAttention-3 with 8 bits throughout: after the turn a scale for each block and head, for values, too; a
+    weight is rounded as a share of the largest of its row, and the sum of the row is that of the unrounded ones."""
+    q, k, v = (in_blocks(x, P, lambda x: dequantised(x, r.e4m3, 448, (0, 2))) for x in (Q @ U, K @ U, V))
+    logits = products(q, k)
+    shares = torch.exp(logits - logits.amax(-1, keepdim=True))
+    return torch.einsum("hts,shd->thd", r.e4m3(448 * shares), v) / (448 * shares.sum(-1)).T[..., None]
 
 
-def sage2(r: Rounder, Q: Tensor, K: Tensor, V: Tensor, P: int) -> Tensor:
-    """SageAttention2: queries also lose the mean of their block, whose products with the keys are added unrounded."""
-    smooth = K - K.mean(0)
-    means = in_blocks(Q, P, lambda q: q.mean(0).expand_as(q))
-    q, k = (in_blocks(x, P, lambda x: dequantised(x, r.int4, 7, (0, 2))) for x in (Q - means, smooth))
-    return seen(products(q, k) + products(means, smooth), V)
+def sage(bits: int, keys: bool, queries: bool) -> Callable[..., Tensor]:
+    """SageAttention with so many bits: `keys` lose their mean over all positions, `queries` that of their block, whose
+    products with the keys are added unrounded. A scale for each block of P positions and head."""
+
+    def result(r: Rounder, Q: Tensor, K: Tensor, V: Tensor, P: int) -> Tensor:
+        rounding, largest = (r.int8, 127) if bits == 8 else (r.int4, 7)
+        K = K - K.mean(0) if keys else K
+        means = in_blocks(Q, P, lambda q: q.mean(0).expand_as(q)) if queries else torch.zeros_like(Q)
+        q, k = (in_blocks(x, P, lambda x: dequantised(x, rounding, largest, (0, 2))) for x in (Q - means, K))
+        return seen(products(q, k) + products(means, K), V)
+
+    return result
 
 
 @dataclass(frozen=True)
@@ -179,6 +191,8 @@ ROWS: dict[str, Rounded] = {
     "int8_cache": Rounded("Y", cache, _heads, {"T": 9, "H": 3, "d_k": 5}),
     "int4_linear": Rounded("Y", linear, lambda n: {"X": (n["T"], n["N"] * n["P"]), "W": (n["N"] * n["P"], n["d_out"])},
                            {"T": 9, "N": 3, "P": 4, "d_out": 5}, ("N", "P")),
-    "sage1": Rounded("Y", sage1, _heads, {"N": 3, "P": 4, "H": 3, "d_k": 5}, ("N", "P")),
-    "sage2": Rounded("Y", sage2, _heads, {"N": 3, "P": 4, "H": 3, "d_k": 5}, ("N", "P")),
+    "fp8_attention": Rounded("Y", whole, lambda n: {**_heads(n), "U": (n["d_k"], n["d_k"])},
+                             {"N": 3, "P": 4, "H": 3, "d_k": 5}, ("N", "P")),
+    "sage1": Rounded("Y", sage(8, keys=True, queries=False), _heads, {"N": 3, "P": 4, "H": 3, "d_k": 5}, ("N", "P")),
+    "sage2": Rounded("Y", sage(4, keys=True, queries=True), _heads, {"N": 3, "P": 4, "H": 3, "d_k": 5}, ("N", "P")),
 }

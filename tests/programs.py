@@ -913,7 +913,7 @@ SPEC_SIZES: dict[str, dict[str, int]] = {
     "fp8_blockwise": {"T": 9, "N": 3, "P": 4, "M": 2},
     **{name: {"T": 9, "H": 3, "d_k": 5} for name in ("fp8_turned", "int8_cache")},
     "int4_linear": {"T": 9, "N": 3, "P": 4, "d_out": 5},
-    **{name: {"N": 3, "P": 4, "H": 3, "d_k": 5} for name in ("sage1", "sage2")},
+    **{name: {"N": 3, "P": 4, "H": 3, "d_k": 5} for name in ("sage1", "sage2", "fp8_attention")},
 }
 SPEC_RANGES = {
     "attention_dropout": {"seed": ("0", "7")},

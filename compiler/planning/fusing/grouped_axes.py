@@ -132,8 +132,8 @@ def _flat(subs: tuple[Term, ...], pack: Pack) -> tuple[Term, ...]:
 
 
 def shared(groups: Sequence[FusedGroup], tiled: Sequence[bool], buffers: Mapping[str, Buffer]) -> dict[str, Run]:
-    """The copies that only tiled kernels read, each under one letter: they need not be made. An index over which kernels
-    pass, or of which they take a tile, stays one."""
+    """The copies that only tiled kernels read, each under one letter: they need not be made. An index that kernels pass
+    over or cut in tiles stays one, and no pair."""
     found: dict[str, Run] = {}
     for group in groups:
         only = group.equations[0]
