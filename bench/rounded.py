@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.functional import gelu, layer_norm
 
 Tensors = dict[str, Tensor]
 Sizes = dict[str, int]
@@ -82,7 +83,7 @@ def products(q: Tensor, k: Tensor) -> Tensor:
 def ffn(r: Rounder, X: Tensor, W_1: Tensor, W_2: Tensor) -> Tensor:
     """One scale for each tensor, for the hidden values, too."""
     one = [dequantised(x, r.e4m3, 448, (0, 1)) for x in (X, W_1, W_2)]
-    hidden = torch.nn.functional.gelu(one[0] @ one[1], approximate="tanh")
+    hidden = gelu(one[0] @ one[1], approximate="tanh")
     return dequantised(hidden, r.e4m3, 448, (0, 1)) @ one[2]
 
 
@@ -91,14 +92,43 @@ def rowwise(r: Rounder, X: Tensor, W: Tensor) -> Tensor:
     return dequantised(X, r.e4m3, 448, (1,)) @ dequantised(W, r.e4m3, 448, (0,))
 
 
+def tiled(r: Rounder, X: Tensor, W: Tensor, rows: int, columns: int) -> Tensor:
+    """Tiles of 1 × `rows` of X, blocks of `rows` × `columns` of W, each with its own scale; each block's product is
+    added to a wide sum."""
+    out = []
+    for blocks in W.split(columns, 1):
+        parts = zip(X.split(rows, 1), blocks.split(rows, 0), strict=True)
+        out.append(sum((dequantised(x, r.e4m3, 448, (1,)) @ dequantised(w, r.e4m3, 448, (0, 1)) for x, w in parts),
+                       torch.zeros(len(X), blocks.shape[1], dtype=X.dtype)))
+    return torch.cat(out, 1)
+
+
 def blockwise(r: Rounder, X: Tensor, W: Tensor, P: int) -> Tensor:
-    """DeepSeek-V3: tiles of 1 × P of X, blocks of P × P of W; each block's product is added to a wide sum."""
-    out = torch.zeros(len(X), W.shape[1], dtype=X.dtype)
-    for x, rows in zip(X.split(P, 1), W.split(P, 0), strict=True):
-        x_hat = dequantised(x, r.e4m3, 448, (1,))
-        for at, w in enumerate(rows.split(P, 1)):
-            out[:, at * P:(at + 1) * P] += x_hat @ dequantised(w, r.e4m3, 448, (0, 1))
-    return out
+    """DeepSeek-V3: tiles of 1 × P of X, blocks of P × P of W."""
+    return tiled(r, X, W, P, P)
+
+
+def layer(r: Rounder, H: Tensor, D: int, **x: Tensor) -> Tensor:
+    """A layer of GPT-2 with products of that kind, in tiles of D features, and of a head along its features."""
+    batch, steps, width = H.shape
+    heads, d, _ = x["W_O"].shape
+    stream = H.flatten(0, 1)
+    before = layer_norm(stream, (width,), x["gamma_1"], x["beta_1"])
+    q, k, v = (tiled(r, before, x["W_qkv"], D, d) + x["b_qkv"]).unflatten(1, (3, heads, d)).unbind(1)
+    found = torch.cat([seen(products(*pieces[:2]), pieces[2]) for pieces in zip(*(
+        y.split(steps) for y in (q, k, v)), strict=True)])
+    stream = stream + tiled(r, found.flatten(1), x["W_O"].flatten(0, 1), d, D) + x["b_O"]
+    before = layer_norm(stream, (width,), x["gamma_2"], x["beta_2"])
+    hidden = gelu(tiled(r, before, x["W_1"], D, D) + x["b_1"], approximate="tanh")
+    return (stream + tiled(r, hidden, x["W_2"], D, D) + x["b_2"]).unflatten(0, (batch, steps))
+
+
+def model(r: Rounder, w: Tensor, D: int, E: Tensor, P: Tensor, gamma: Tensor, beta: Tensor, **x: Tensor) -> Tensor:
+    """A language model of such layers; positions beyond those of P take the last."""
+    stream = E[w] + P[torch.arange(w.shape[1]).clamp(max=len(P) - 1)]
+    for n in range(len(x["W_1"])):
+        stream = layer(r, stream, D, **{name: value[n] for name, value in x.items()})
+    return layer_norm(stream, stream.shape[-1:], gamma, beta) @ E.T
 
 
 def turned(r: Rounder, Q: Tensor, K: Tensor, V: Tensor, U: Tensor) -> Tensor:
@@ -143,18 +173,20 @@ def sage(bits: int, keys: bool, queries: bool) -> Callable[..., Tensor]:
 
 @dataclass(frozen=True)
 class Rounded:
-    """A spec by another implementation: its output, the shapes of what it reads, and the sizes that it asks for."""
+    """A spec by another implementation: its output, the shapes of what it reads, usual sizes, and those of them that
+    the implementation is given."""
 
     output: str
     result: Callable[..., Tensor]
     shapes: Callable[[Sizes], dict[str, tuple[int, ...]]]
     sizes: Sizes
-    asks: tuple[str, ...] = ()
+    given: tuple[str, ...] = ()
 
     def draw(self, sizes: Sizes, seed: int) -> Tensors:
-        """Normal numbers."""
+        """Normal numbers; words w are of the vocabulary."""
         random = torch.Generator().manual_seed(seed)
-        return {name: torch.randn(shape, generator=random, dtype=torch.float64)
+        return {name: torch.randint(0, sizes["V"], shape, generator=random) if name == "w"
+                else torch.randn(shape, generator=random, dtype=torch.float64)
                 for name, shape in self.shapes(sizes).items()}
 
     def clear(self, sizes: Sizes, seed: int, margin: float) -> tuple[Tensors, Tensor]:
@@ -168,7 +200,7 @@ class Rounded:
 
     def of(self, given: Tensors, sizes: Sizes, rounder: Rounder | None = None) -> Tensor:
         """The result."""
-        return self.result(rounder or Rounder(), **given, **{name: sizes[name] for name in self.asks if name == "P"})
+        return self.result(rounder or Rounder(), **given, **{name: sizes[name] for name in self.given})
 
 
 def _heads(n: Sizes) -> dict[str, tuple[int, ...]]:
@@ -177,6 +209,14 @@ def _heads(n: Sizes) -> dict[str, tuple[int, ...]]:
     return dict.fromkeys("QKV", (T, n["H"], n["d_k"]))
 
 
+def _layer(n: Sizes) -> dict[str, tuple[int, ...]]:
+    """The weights of a layer of GPT-2."""
+    f, e, y = n["d_model"], n["d_ff"], 3 * n["H"] * n["d_k"]
+    return {"gamma_1": (f,), "beta_1": (f,), "gamma_2": (f,), "beta_2": (f,), "W_qkv": (f, y), "b_qkv": (y,),
+            "W_O": (n["H"], n["d_k"], f), "b_O": (f,), "W_1": (f, e), "b_1": (e,), "W_2": (e, f), "b_2": (f,)}
+
+
+BLOCK: Sizes = {"B": 2, "T": 5, "D": 2, "H": 2, "d_k": 3, "d_model": 4, "d_ff": 6}
 ROWS: dict[str, Rounded] = {
     "fp8_ffn": Rounded("Y", ffn, lambda n: {
         "X": (n["T"], n["d_model"]), "W_1": (n["d_model"], n["d_ff"]), "W_2": (n["d_ff"], n["d_model"])},
@@ -185,14 +225,19 @@ ROWS: dict[str, Rounded] = {
                            {"T": 9, "d_model": 7, "d_ff": 11}),
     "fp8_blockwise": Rounded("Y", blockwise, lambda n: {
         "X": (n["T"], n["N"] * n["P"]), "W": (n["N"] * n["P"], n["M"] * n["P"])},
-        {"T": 9, "N": 3, "P": 4, "M": 2}, ("N", "P", "M")),
+        {"T": 9, "N": 3, "P": 4, "M": 2}, ("P",)),
     "fp8_turned": Rounded("Y", turned, lambda n: {**_heads(n), "U": (n["d_k"], n["d_k"])},
                           {"T": 9, "H": 3, "d_k": 5}),
     "int8_cache": Rounded("Y", cache, _heads, {"T": 9, "H": 3, "d_k": 5}),
     "int4_linear": Rounded("Y", linear, lambda n: {"X": (n["T"], n["N"] * n["P"]), "W": (n["N"] * n["P"], n["d_out"])},
-                           {"T": 9, "N": 3, "P": 4, "d_out": 5}, ("N", "P")),
+                           {"T": 9, "N": 3, "P": 4, "d_out": 5}, ("P",)),
     "fp8_attention": Rounded("Y", whole, lambda n: {**_heads(n), "U": (n["d_k"], n["d_k"])},
-                             {"N": 3, "P": 4, "H": 3, "d_k": 5}, ("N", "P")),
-    "sage1": Rounded("Y", sage(8, keys=True, queries=False), _heads, {"N": 3, "P": 4, "H": 3, "d_k": 5}, ("N", "P")),
-    "sage2": Rounded("Y", sage(4, keys=True, queries=True), _heads, {"N": 3, "P": 4, "H": 3, "d_k": 5}, ("N", "P")),
+                             {"N": 3, "P": 4, "H": 3, "d_k": 5}, ("P",)),
+    "sage1": Rounded("Y", sage(8, keys=True, queries=False), _heads, {"N": 3, "P": 4, "H": 3, "d_k": 5}, ("P",)),
+    "sage2": Rounded("Y", sage(4, keys=True, queries=True), _heads, {"N": 3, "P": 4, "H": 3, "d_k": 5}, ("P",)),
+    "fp8_block": Rounded("H_out", layer, lambda n: {"H": (n["B"], n["T"], n["d_model"]), **_layer(n)}, BLOCK, ("D",)),
+    "fp8_lm": Rounded("O", model, lambda n: {
+        "w": (n["B"], n["T"]), "E": (n["V"], n["d_model"]), "P": (n["C"], n["d_model"]),
+        "gamma": (n["d_model"],), "beta": (n["d_model"],),
+        **{name: (n["N"], *shape) for name, shape in _layer(n).items()}}, {**BLOCK, "N": 2, "V": 5, "C": 4}, ("D",)),
 }
