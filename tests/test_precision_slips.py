@@ -13,8 +13,8 @@ import torch
 from helpers import distance, meaning
 from programs import SPEC_TEXTS
 
-from bench.rounded import ROWS
 import einc
+from bench.rounded import ROWS
 from einc.driver import pipeline
 from einc.errors.report import EincError, Report, Source
 
