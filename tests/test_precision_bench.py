@@ -8,9 +8,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import torch
 from click.testing import CliRunner
 
-from bench import precision
+from bench import narrow_training, precision
 from bench.record import Row, read
 
 SEEDS = pytest.mark.parametrize("seeds", [(0,), pytest.param(precision.SEEDS, marks=pytest.mark.whole)], ids=str)
@@ -79,3 +80,31 @@ def test_a_spec_that_parts_from_plain_torch_is_told(tmp_path: Path, monkeypatch:
 def test_lines_are_counted_beside_declarations() -> None:
     assert precision.equations("# a word\nindex t : time(T)\n\ninput x_t\nweight w\noutput y_t = x_t w\n") == 1
     assert precision.equations(precision.text_of("sage2")) == 9
+
+
+def losses(name: str, *means: float, falls: bool = True) -> list[Row]:
+    return [{"dtype": name, "seed": n, "steps": 300, "mean": mean, "falls": falls} for n, mean in enumerate(means)]
+
+
+@pytest.mark.parametrize(("narrow", "falls", "fine"), [
+    ((2.0, 2.1, 2.2), True, True), ((2.1, 2.2, 2.2), True, True), ((2.2, 2.3, 2.4), True, False),
+    ((2.0, 2.1, 2.2), False, False)])
+def test_a_loss_is_near_where_it_is_within_the_spread(narrow: tuple[float, ...], falls: bool, fine: bool) -> None:
+    wide = 2.0, 2.1, 2.2
+    rows = [*losses("e4m3", *narrow, falls=falls), *losses("bfloat16", *wide), *losses("float32", *wide)]
+    away, spread = narrow_training.apart(rows)
+    assert away == pytest.approx(sum(narrow) / 6.3 - 1) and spread == pytest.approx(0.1 / 2.1)
+    assert narrow_training.near(rows) is fine
+    shown = narrow_training.table(rows)
+    assert shown.row_count == 3 and f"{away:+.2%} from bfloat16" in str(shown.caption)
+
+
+@pytest.mark.whole
+def test_three_models_are_trained_from_one_start() -> None:
+    """The first losses differ by what is rounded, and by that alone."""
+    text = torch.frombuffer(bytearray(b"def f(x):\n    return x\n" * 40), dtype=torch.uint8)
+    sizes = {"B": 2, "T": 12, "C": 12, "N": 1, "H": 2, "d_k": 4, "d_model": 16, "d_ff": 16, "V": 256}
+    rows = list(narrow_training.run(12, (0,), lambda _: None, text, sizes))
+    first = {row["dtype"]: row["losses"][0] for row in rows}
+    assert [row["dtype"] for row in rows] == ["e4m3", "bfloat16", "float32"] and all(row["falls"] for row in rows)
+    assert 0 < abs(first["e4m3"] - first["float32"]) < 0.02 and abs(first["bfloat16"] - first["float32"]) < 0.02
