@@ -9,10 +9,10 @@ from pathlib import Path
 from textwrap import dedent
 
 SPECS = Path(__file__).parent.parent / "specs"
-MODELS = frozenset({"decoder_lm", "llama_lm"})  # of many kernels, which the specs that they call try in more ways
+MODELS = frozenset({"decoder_lm", "llama_lm", "fp8_lm"})  # of many kernels; what they call is tried in more ways
 # Named, so that nothing is checked before the first test runs; `test_stages` holds the names against the programs.
 WITH_ROUNDS = """
-rounds rounds_of_numbers decoder_lm llama_lm deltaformer deltanet ema gated_deltanet gla kda
+rounds rounds_of_numbers decoder_lm llama_lm fp8_lm deltaformer deltanet ema gated_deltanet gla kda
 longhorn mamba1 mlstm path rg_lru rwkv6 rwkv7 ssd titans_momentum""".split()  # noqa: SIM905 - as a list it has forty quotes
 
 
@@ -910,10 +910,17 @@ SPEC_SIZES: dict[str, dict[str, int]] = {
     "moba": {"N": 2, "H": 3, "T": 9, "d_k": 5, "B": 2, "J": 5, "n": 2},
     "nsa": {"T": 9, "G": 2, "R": 3, "D": 4, "E": 3, "B": 2, "J": 5, "n": 2, "W": 3},
     "deepseek_sparse": {"T": 5, "d_model": 7, "H": 2, "d_k": 6, "d_h": 5, "r": 4, "r_Q": 3, "H_I": 3, "d_x": 2, "n": 3},
+    **{name: {"T": 9, "d_model": 7, "d_ff": 11} for name in ("fp8_ffn", "fp8_rowwise")},
+    "fp8_blockwise": {"T": 9, "N": 3, "P": 4, "M": 2},
+    **{name: {"T": 9, "H": 3, "d_k": 5} for name in ("fp8_turned", "int8_cache")},
+    "int4_linear": {"T": 9, "N": 3, "P": 4, "d_out": 5},
+    "fp8_block": {"B": 2, "T": 5, "D": 2, "H": 2, "d_k": 3, "d_model": 4, "d_ff": 6},
+    "fp8_lm": {"B": 2, "T": 5, "D": 2, "H": 2, "d_k": 3, "d_model": 4, "d_ff": 6, "N": 2, "V": 5, "C": 4},
+    **{name: {"N": 3, "P": 4, "H": 3, "d_k": 5} for name in ("sage1", "sage2", "fp8_attention")},
 }
 SPEC_RANGES = {
     "attention_dropout": {"seed": ("0", "7")},
-    **{name: {"w": ("0", "V-1")} for name in ("decoder_lm", "llama_lm")},
+    **{name: {"w": ("0", "V-1")} for name in ("decoder_lm", "llama_lm", "fp8_lm")},
     "mtp": {"w": ("0", "V-1")},
     **{name: {"w": ("1", "V")} for name in ("linear_cross_entropy", "z_loss", "focal")},
     "documents": {"doc": ("1", "3")},

@@ -193,6 +193,22 @@ def _decided(found: Any) -> bool:
     return bool(found)
 
 
+def _rounded(bits: int, least: int, low: int, high: int) -> Callable[[Expr], Expr]:
+    """Rounding of a rational number to multiples of 2^(e - bits), where 2^e is the power of two below it, of 2^least at
+    least; of two that are equally near to the even one; and to the nearer end beyond the ends."""
+
+    def found(x: Expr) -> Expr:
+        if not x.is_Rational:
+            raise UndecidedError(str(x))
+        inside = min(max(Fraction(int(x.p), int(x.q)), Fraction(low)), Fraction(high))
+        step = Fraction(2) ** (least - bits)
+        while abs(inside) >= step * 2 ** (bits + 1):
+            step *= 2
+        return exact(round(inside / step) * step)
+
+    return found
+
+
 _REAL = {"exp", "exp2", "log", "sqrt", "sin", "cos", "tanh", "erf", "pow"}
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "add": sympy.Add, "sub": lambda a, b: a - b, "mul": sympy.Mul, "div": _divided,
@@ -200,6 +216,8 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sqrt": sympy.sqrt, "sin": sympy.sin, "cos": sympy.cos, "tanh": sympy.tanh, "erf": sympy.erf, "abs": sympy.Abs,
     "floor": sympy.floor, "ceil": sympy.ceiling, "mod": sympy.Mod, "max": sympy.Max, "min": sympy.Min,
     "nonpositive": lambda a: a,
+    "e4m3": _rounded(3, -6, -448, 448), "e5m2": _rounded(2, -14, -57344, 57344), "e2m1": _rounded(1, 0, -6, 6),
+    "int8": _rounded(7, 7, -128, 127), "int4": _rounded(3, 3, -8, 7),
 }  # fmt: skip
 _RELATIONS: dict[str, Callable[[Any, Any], bool]] = {
     "le": lambda a, b: _decided(a <= b), "lt": lambda a, b: _decided(a < b),

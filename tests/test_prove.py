@@ -72,7 +72,8 @@ def one(text: str) -> Claim:
 # the specs
 
 DENIED = {"lemma_collapse": 3, "claims/indexer_rotation": 1, "claims/mla_rope_absorption": 1, "claims/rope_relative": 1,
-          "claims/rope_half_relative": 1, "claims/window_readings": 2}
+          "claims/rope_half_relative": 1, "claims/window_readings": 2,
+          "claims/smoothing": 2, "claims/scales_outside": 1}
 CACHE: dict[str, list[tuple[Claim, Any]]] = {}
 
 

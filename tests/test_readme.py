@@ -18,6 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 import einc
+from bench import precision
 from bench.__main__ import main as bench
 from einc.driver.cli import COMMANDS as SUBCOMMANDS
 from einc.driver.cli import main
@@ -344,3 +345,13 @@ def test_figures_of_generation_were_measured() -> None:
         for dtype, cell in zip(("float32", "bfloat16"), cells, strict=True):
             assert same(cell, steps[step, dtype]["speed"])
             assert same(useful.split()[0], 100 * steps[step, dtype]["share"])
+
+
+def test_figures_of_precision_were_measured() -> None:
+    found = {precision.cases()[row["case"]].title: row for row in stored("precision") if row["kind"] == "precision"}
+    shown = rows(PAGES["bench/README.md"], "| what is rounded | lines | cosine | RMSE | relative RMSE | published |")
+    assert [title for title, *_ in shown] == list(found)
+    for title, lines, cosine, *errors, published in shown:
+        row = found[title]
+        assert (lines, published, row["status"]) == (str(row["lines"] or "–"), row["published"], "ok")
+        assert [cosine, *errors] == [f"{row['cosine']:.5f}", f"{row['rmse']:.2e}", f"{row['relative']:.2e}"]

@@ -17,7 +17,7 @@ EXPLICIT = frozenset({"time", "request", "batch"})  # never summed implicitly
 FOLDS = frozenset({"sum", "prod", "max", "min"})
 PRIMITIVES = frozenset({"hash", "chance", "exp", "log", "sqrt", "sin", "cos", "tanh", "erf", "abs", "floor", "ceil",
                         "mod", "max",
-                        "min", "uniform"})
+                        "min", "uniform", "e4m3", "e5m2", "e2m1", "int8", "int4"})
 ACCENTS = frozenset({"hat", "tilde", "bar"})
 
 

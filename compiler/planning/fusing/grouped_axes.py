@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from einc.ir.domains import linear
-from einc.ir.indices import Extent, Index, IndexSet, number, size
+from einc.ir.indices import OPEN, Extent, Index, IndexSet, number, size
 from einc.ir.plan import Buffer
 from einc.ir.programs import Equation
 from einc.ir.terms import TRUE, Apply, Fold, Pack, Position, Read, Term, free_indices, reads, transform
@@ -132,13 +132,15 @@ def _flat(subs: tuple[Term, ...], pack: Pack) -> tuple[Term, ...]:
 
 
 def shared(groups: Sequence[FusedGroup], tiled: Sequence[bool], buffers: Mapping[str, Buffer]) -> dict[str, Run]:
-    """The copies that only tiled kernels read, each under one letter: they need not be made."""
+    """The copies that only tiled kernels read, each under one letter: they need not be made. An index that kernels pass
+    over or cut in tiles stays one, and no pair."""
     found: dict[str, Run] = {}
     for group in groups:
         only = group.equations[0]
         if len(group.equations) > 1 or not isinstance(only.body, Read) or buffers[only.target].role == "output":
             continue  # a result is whole
-        if (run := run_of(only, buffers[only.body.tensor].sets)) is not None:
+        run = run_of(only, buffers[only.body.tensor].sets)
+        if run is not None and run.index.set.cls not in OPEN:
             found[run.target] = run
     for group, is_tiled in zip(groups, tiled, strict=True):
         for target in {key for e in group.equations for key in e.reads} & found.keys():
