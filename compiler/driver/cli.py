@@ -74,8 +74,8 @@ class _LazyGroup(click.Group):
 
     def resolve_command(self, ctx: click.Context,
                         args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        """The subcommand that is meant, and its arguments; of one that there is not, one with a similar name is told. An
-        option whose value may be left out takes the next word where that is one of its values, and nothing else.
+        """The subcommand that is meant, and its arguments; of one that there is not, one with a similar name is told.
+        An option whose value may be left out takes the next word where that is one of its values, and nothing else.
         """
         near = nearest(args[0], COMMANDS) if args and args[0] not in COMMANDS else None
         if near is not None and not args[0].startswith("-"):
