@@ -250,8 +250,11 @@ def test_the_command_says_where_the_page_is_and_ends_quietly() -> None:
         connection = HTTPConnection(found[1], timeout=30)
         connection.request("GET", address.partition(found[1])[2])
         assert connection.getresponse().status == 200
-        process.send_signal(signal.SIGINT)
-        out, error = process.communicate(timeout=60)
+        try:
+            process.send_signal(signal.SIGINT)
+            out, error = process.communicate(timeout=60)
+        finally:
+            process.kill()
         assert (process.returncode, out) == (0, "") and "Traceback" not in error
 
 

@@ -202,7 +202,7 @@ def test_four_processes_make_what_one_makes(four: Team, name: str, plain: bool) 
 @pytest.mark.whole
 @pytest.mark.parametrize("name", ["heads", "merged"])
 def test_kernels_in_cpp_are_as_those_of_torch(two: Team, name: str) -> None:
-    """In float64 they are torch's statements; in float32 the compiled ones run, and are as exact as those."""
+    """In float64, which is the type of these cases, they are torch's statements."""
     check(two, TWO[name], grad=True, plain=False, backend="cpp")
 
 

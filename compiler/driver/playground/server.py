@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from html import escape
@@ -130,7 +131,11 @@ def listening(door: Door, port: int = 0) -> ThreadingHTTPServer:
 
 
 def serve(port: int, told: Callable[[str], None]) -> None:
-    """Answers until it is interrupted. `told` is given the address."""
+    """Answers until it is interrupted or told to end, also where the shell that started it ignores interrupts. `told`
+    is given the address.
+    """
+    for one in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(one, signal.default_int_handler)
     workers = Workers()
     door = Door(workers.run)
     server = listening(door, port)
