@@ -48,8 +48,8 @@ def text_of(name: str) -> str:
 
 
 def equations(text: str) -> int:
-    """The lines of a text beside comments and declarations of indices, inputs, weights and maps."""
-    return sum(DECLARED.match(line) is None for line in text.splitlines())
+    """The lines of a text beside comments, plans, and declarations of indices, inputs, weights and maps."""
+    return sum(DECLARED.match(line) is None for line in text.partition("\nplan ")[0].splitlines())
 
 
 def without_mean(text: str) -> str:

@@ -32,11 +32,12 @@ SQUARE = {"decoder_lm", "llama_lm",
           "relative_table",
           "t5_bias", "local_global", "clip_loss", "fire", "attention_dropout",
           "indexer", "sparse_attention", "deepseek_sparse", "top_keys", "moba", "nsa", "forgetting_transformer",
-          "stick_breaking", "path", "deltaformer", "softpick", "shaw", "cope", "simplicial"}
+          "stick_breaking", "path", "deltaformer", "softpick", "shaw", "cope", "simplicial", "fp8_turned", "int8_cache",
+          "fp8_block", "fp8_lm"}
 STORED = {"top_keys", "sparse_attention", "deepseek_sparse",  # what is compared stands whole, so that it can be ordered
           "stick_breaking"}  # the weights of each row stand whole
 ROWS = {"deepseek_sparse": "T", "sparse_attention": "T", "indexer": "T", "argmax_payload": "T", "group_norm": "T",
-        "scaled_norm": "S", "deltaformer": "T", "softpick": "T"}  # a tile has these whole
+        "scaled_norm": "S", "deltaformer": "T", "softpick": "T", "fp8_turned": "T", "fp8_ffn": "T"}  # a tile has these whole
 ORDERED = {"titans_momentum"}  # a step for each position: few of them, which a tile may hold whole
 LONG = 2**24
 
@@ -181,7 +182,7 @@ def _case(name: str) -> Case:
     return next(c for c in FILES if c.name == name)
 
 
-@each(FILES, {"deepseek_sparse": "a layer of 49 steps"}, few=DRAWN)
+@each(FILES, {"deepseek_sparse fp8_block fp8_lm": "a layer of 25 steps and more"}, few=DRAWN)
 def test_a_plan_fits_a_screen(case: Case) -> None:
     """With formulas and with numbers; with numbers no formula is left."""
     module = plan_of(case)

@@ -181,7 +181,7 @@ def test_without_a_gradient_derivatives_are_those_of_torch_or_refused(transform:
 
 def test_the_callers_errors_are_those_of_any_file() -> None:
     function, given = loaded(weighted(False)), heads()
-    with pytest.raises(ValueError, match=re.escape("K has shape (2, 4, 4), (H, T, d_k) = (2, 5, 4) is expected")):
+    with pytest.raises(ValueError, match=re.escape("K has shape (2, 4, 4), (H, T, d_k) with T = 5 is expected")):
         function(**{**given, "K": given["K"][:, :4]})
     with pytest.raises(TypeError, match=r"V holds torch\.float32, torch\.float64 is expected"):
         function(**{**given, "V": given["V"].float()})

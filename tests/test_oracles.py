@@ -20,7 +20,8 @@ import torch
 from click.testing import CliRunner
 from helpers import called, distance, each, meaning, module_of, typed, typed_of
 from plain import HEAD, PLAIN, STEPS, WIDTH, Tensors, Trial, normal, qkv
-from programs import DRAWN, FILES, SPECS, Case
+from programs import DRAWN, SPECS, Case
+from programs import FILES as EVERY
 from recurrent import LAYERS, Layer
 from safetensors.torch import load_file, save_file
 from torch import nn
@@ -29,9 +30,12 @@ from torch.nn.attention.bias import causal_lower_right
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from variants import VARIANTS
 
+from bench.rounded import ROWS as ROUNDED
 from einc.driver.cli import main
 
 HEADS, KEYS = 6, 2
+
+FILES = [case for case in EVERY if case.name not in ROUNDED]  # those of precision: test_precision.py
 
 
 # the layers of transformers, in float64

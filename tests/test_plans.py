@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from einc.checking.edits import apply
 from einc.checking.plans import KINDS, ROWS
-from einc.driver import front, pipeline
+from einc.driver import flow, front, pipeline
 from einc.driver.cli import main
 from einc.errors.report import EincError, Report, Source, render
 
@@ -116,7 +116,7 @@ def test_a_row_reads_its_own_example(word: str) -> None:
     (example,) = re.findall(r"`(.*?)`", row.usage)
     assert row.files <= set(KINDS) and row.files
     for name in (*row.files, "another"):
-        program = pipeline.check(Source("a.ein", f"{HEAD}plan {name}:\n    {example}\n"), Report())
+        program = flow.check_spec(Source("a.ein", f"{HEAD}plan {name}:\n    {example}\n"), Report())
         assert program is not None
         ((line,),) = (plan.lines for plan in program.plans)
         assert line.word == row.word and isinstance(line.record, row.record)

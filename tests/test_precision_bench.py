@@ -64,7 +64,7 @@ def test_the_command_prints_the_table_and_keeps_the_figures(tmp_path: Path) -> N
     done = CliRunner().invoke(precision.command, ["--case", "int8-keys", "--seed", "0", "--out", str(tmp_path)])
     assert done.exit_code == 0 and "int8 a block of 64, keys smoothed" in done.output
     (row,) = read(tmp_path / "precision.jsonl")
-    assert (row["kind"], row["case"], row["lines"], row["status"]) == ("precision", "int8-keys", 7, "ok")
+    assert (row["kind"], row["case"], row["lines"], row["status"]) == ("precision", "int8-keys", 9, "ok")
     none = CliRunner().invoke(precision.command, ["--case", "int9", "--out", str(tmp_path)])
     assert none.exit_code == 2 and "no case is called int9" in none.output
 

@@ -359,6 +359,7 @@ def found_in(case: Case) -> list[Recurrence]:
 
 
 OPEN_TEXTS = {
+    "fp8_block": "a tile is no longer than what it is a part of, and other trials have other lengths",
     "requests_packed": "rounds over the positions of requests run over two indices, which the language does not say",
 }
 
@@ -373,7 +374,8 @@ retention shared_logits shaw sigmoid sinks_window softcap softmax1 t5_bias tanh_
 top_keys two_loops gpt2_block gqa indexer causal full latest linear_cross_entropy llama_attention
 mla mla_rope moba moe_balance collision entropy focal kl min_plus norm_projection prefix two_domains
 variance z_loss online_softmax paged_window partial_rotary preblock preblock_relu preblock_silu
-based ssd_sum requests requests_packed sdpa selective_attention sliding_window swiglu_block""".split()  # noqa: SIM905 - as a list it has many quotes
+based fp8_block fp8_turned int8_cache sage1 sage2
+ssd_sum requests requests_packed sdpa selective_attention sliding_window swiglu_block""".split()  # noqa: SIM905 - as a list it has many quotes
 
 
 # What is found in a round is told as text of that round, not of the whole.

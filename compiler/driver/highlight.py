@@ -47,7 +47,7 @@ class EinLexer(RegexLexer):
             (r"[Σ∑∏√]", Name.Builtin),
             (r"[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|[∞𝟙]", Number),
             (r"[_^](?:hat|tilde|bar)\b", Name.Label),
-            (r"[A-Za-z]+|[α-ωΑ-Ωϵϕϑϱµℓℒ⊤]['′″‴]*", Name.Variable),
+            (r"[A-Za-z][A-Za-z0-9]*|[α-ωΑ-Ωϵϕϑϱµℓℒ⊤]['′″‴]*", Name.Variable),
             (r"<=|>=|!=|:=|<-|\(\+\)|\.\.\.?|[…=<>≤≥≠≔←∈⊆⊕⊙∘+\-−*·×/¬∧∨|⌈⌉⌊⌋ᵀ]", Operator),
             (r"\\.|[\u0302-\u0305'′″‴]|[_^{}()\[\],;:.&~$]", Punctuation),
             (r"\s+", Text.Whitespace),

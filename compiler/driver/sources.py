@@ -147,8 +147,9 @@ def shipped(name: str) -> Source | None:
     """A spec that comes with einc."""
     if not all(part.replace("_", "").replace("-", "").isalnum() for part in name.split("/")):
         return None
-    found = files("einc.specs").joinpath(f"{name}{ENDING}")
-    return Source(f"specs/{name}{ENDING}", found.read_text(encoding="utf-8")) if found.is_file() else None
+    found = Path(str(files("einc.specs"))) / f"{name}{ENDING}"
+    # Of a path, a name that is too long for a file is an error.
+    return Source(f"specs/{name}{ENDING}", found.read_text(encoding="utf-8")) if os.path.isfile(found) else None
 
 
 def names() -> list[str]:

@@ -13,15 +13,13 @@ import torch
 import torch.distributed as dist
 from torch.autograd.function import once_differentiable
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.distributed.tensor import DTensor, Placement, Replicate, Shard
+from torch.distributed.tensor import DTensor, Placement, Replicate, Shard  # noqa: F401 - the table of a file names it
 from torch.distributed.tensor.placement_types import _StridedShard
 
 from einc.backends.host.runtime.moves import _c10d
 
 _MESHES: dict[object, DeviceMesh] = {}  # of all ranks, by their group and kind of device
 _AGREED: set[object] = set()  # the meshes whose ranks were found to be given the same
-
-__all__ = ["Placement", "Replicate", "Shard", "_StridedShard"]
 
 
 def _mesh(axes: dict[str, int], mesh: DeviceMesh | None, given: dict[str, Any]) -> DeviceMesh:
