@@ -37,7 +37,8 @@ SQUARE = {"decoder_lm", "llama_lm",
 STORED = {"top_keys", "sparse_attention", "deepseek_sparse",  # what is compared stands whole, so that it can be ordered
           "stick_breaking"}  # the weights of each row stand whole
 ROWS = {"deepseek_sparse": "T", "sparse_attention": "T", "indexer": "T", "argmax_payload": "T", "group_norm": "T",
-        "scaled_norm": "S", "deltaformer": "T", "softpick": "T", "fp8_turned": "T", "fp8_ffn": "T"}  # a tile has these whole
+        "scaled_norm": "S", "deltaformer": "T", "softpick": "T", "fp8_turned": "T",
+        "fp8_ffn": "T"}  # a tile has these whole
 ORDERED = {"titans_momentum"}  # a step for each position: few of them, which a tile may hold whole
 LONG = 2**24
 

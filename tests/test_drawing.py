@@ -83,6 +83,7 @@ def test_a_picture_of_few_points(shape: tuple[int, int]) -> None:
 
 
 @pytest.mark.drawn(3)
+@pytest.mark.drawn(8)
 @pytest.mark.parametrize("tile", [(8, 16), (7, 5), (64, 64), (1, 1)])
 @pytest.mark.parametrize("spec", TILED)
 def test_tiles_that_are_skipped_have_no_point_and_whole_ones_have_all(spec: str, tile: tuple[int, int]) -> None:
