@@ -15,6 +15,7 @@ from test_backends import case
 from triton_modes import interpreted, tiled
 
 from bench import sass
+from bench.rounded import ROWS as ROUNDED
 from einc.backends.triton.offline import TARGETS, Binary, Launch, built, compiled, kernels, launches
 from einc.driver import front
 from einc.ir.elements import WIDE
@@ -27,6 +28,7 @@ SIZES = {"T": 2048, "T_sum": 2048, "S": 2048, "U": 2048, "N": 2048, "V": 4096, "
          "r": 512,
          "r_Q": 384, "w": 32, "d_s": 1408, "H_I": 64, "d_I": 128, "d_x": 64, "m": 4, "J": 1024, "W_1": 256, "W_2": 64}
 WIDTHS = ("d", "d_k", "d_v", "D")
+BLOCKS = {"N": 32, "M": 32, "P": 64, "d_out": 1024}  # of numbers with one scale, and how many of them there are
 STATES = ("N", "P")  # the sides of a state where an axis of features has them, and counts of positions elsewhere
 
 
@@ -34,7 +36,8 @@ def extents(one: Case, width: int) -> dict[str, int]:
     """The sizes of a spec: its widths are `width`, those of a state 64, the others are of the kind that it is for."""
     slots = [s.set for x in typed_of(one).inputs() for s in x.slots]
     sides = {name for s in slots if s.cls in classes(lambda row: row.width) for name in s.extent.sizes} & {*STATES}
-    return {name: width if name in WIDTHS else 64 if name in sides else SIZES[name] for name in one.sizes}
+    known = SIZES | (BLOCKS if one.name in ROUNDED else {})
+    return {name: width if name in WIDTHS else 64 if name in sides else known[name] for name in one.sizes}
 
 
 def shapes(one: Case, sizes: Mapping[str, int], dtype: torch.dtype = torch.bfloat16) -> dict[str, torch.Tensor]:

@@ -45,7 +45,7 @@ struct f16 { FLOAT16 value; };
 typedef signed char int8;
 struct e4m3 { unsigned char bits; };
 struct e5m2 { unsigned char bits; };
-INL float few(unsigned bits, int digits, float scale, unsigned none) {  // the exponent of a float is moved, which is exact
+INL float few(unsigned bits, int digits, float scale, unsigned none) {  // the exponent of a float is moved
   u32 size = bits & 0x7f, sign = (bits & 0x80) << 24;
   float y = __builtin_bit_cast(float, size << (23 - digits)) * scale;
   y = size >= none ? size == none && digits == 2 ? __builtin_inff() : __builtin_nanf("") : y;
