@@ -10,6 +10,7 @@ from textwrap import dedent
 
 SPECS = Path(__file__).parent.parent / "specs"
 MODELS = frozenset({"decoder_lm", "llama_lm", "fp8_lm"})  # of many kernels; what they call is tried in more ways
+TILED = frozenset({"fp8_block"})  # of sizes that are multiples of others
 # Named, so that nothing is checked before the first test runs; `test_stages` holds the names against the programs.
 WITH_ROUNDS = """
 rounds rounds_of_numbers decoder_lm llama_lm fp8_lm deltaformer deltanet ema gated_deltanet gla kda
@@ -32,7 +33,7 @@ class Case:
         """The case's own sizes; one step, none at all, and many where there is time; one
         of everything that may be one."""
         out = [dict(self.sizes)]
-        if self.name in MODELS:
+        if self.name in MODELS or self.name in TILED:
             return out
         if self.name.startswith("rounds"):
             out += [{**self.sizes, "N": n} for n in (0, 1)]
@@ -911,12 +912,12 @@ SPEC_SIZES: dict[str, dict[str, int]] = {
     "nsa": {"T": 9, "G": 2, "R": 3, "D": 4, "E": 3, "B": 2, "J": 5, "n": 2, "W": 3},
     "deepseek_sparse": {"T": 5, "d_model": 7, "H": 2, "d_k": 6, "d_h": 5, "r": 4, "r_Q": 3, "H_I": 3, "d_x": 2, "n": 3},
     **{name: {"T": 9, "d_model": 7, "d_ff": 11} for name in ("fp8_ffn", "fp8_rowwise")},
-    "fp8_blockwise": {"T": 9, "N": 3, "P": 4, "M": 2},
+    "fp8_blockwise": {"T": 9, "N": 4, "P": 4, "M": 2},
     **{name: {"T": 9, "H": 3, "d_k": 5} for name in ("fp8_turned", "int8_cache")},
-    "int4_linear": {"T": 9, "N": 3, "P": 4, "d_out": 5},
+    "int4_linear": {"T": 9, "N": 4, "P": 4, "d_out": 5},
     "fp8_block": {"B": 2, "T": 5, "D": 2, "H": 2, "d_k": 3, "d_model": 4, "d_ff": 6},
     "fp8_lm": {"B": 2, "T": 5, "D": 2, "H": 2, "d_k": 3, "d_model": 4, "d_ff": 6, "N": 2, "V": 5, "C": 4},
-    **{name: {"N": 3, "P": 4, "H": 3, "d_k": 5} for name in ("sage1", "sage2", "fp8_attention")},
+    **{name: {"N": 4, "P": 4, "H": 3, "d_k": 5} for name in ("sage1", "sage2", "fp8_attention")},
 }
 SPEC_RANGES = {
     "attention_dropout": {"seed": ("0", "7")},

@@ -24,7 +24,8 @@ LOADS = "what the pass reads is not copied ahead of it: its loads stand where a 
 BROKEN = dict.fromkeys(["gated", "moba", "mtp", "nsa", "retention", "shared_logits"], SPILLS)
 BROKEN |= dict.fromkeys(["ssd_sum", "fp8_attention"], SPILLS)
 BROKEN |= dict.fromkeys(["cope", "selective_attention", "simplicial"], WHOLE)
-BROKEN |= dict.fromkeys(["based", "fire", "int4_linear", "kerple", "online_softmax", "relative_table", "shaw", "t5_bias"],
+BROKEN |= dict.fromkeys(["based", "fire", "int4_linear", "kerple", "online_softmax", "relative_table", "shaw",
+                         "t5_bias"],
                          LOADS)
 
 

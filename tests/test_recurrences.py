@@ -359,7 +359,6 @@ def found_in(case: Case) -> list[Recurrence]:
 
 
 OPEN_TEXTS = {
-    "fp8_block": "a tile is no longer than what it is a part of, and other trials have other lengths",
     "requests_packed": "rounds over the positions of requests run over two indices, which the language does not say",
 }
 

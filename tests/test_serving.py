@@ -90,13 +90,15 @@ def padded(x: np.ndarray, slots: tuple[Slot, ...], along: IndexSet, length: int)
 # What has an extent T and cannot be served step by step; named, so that nothing is checked before the first test runs.
 STILL = """
 of_an_empty_size alias loss no_mask scalar rounds_of_numbers kerple t5_bias latest moe_balance mtp
-clip_loss scaled_norm deltaformer path rope rope_half yarn yarn_dynamic yarn_parts""".split()  # noqa: SIM905
-GROWING = [case for case in CASES if "T" in case.sizes and case.name not in STILL]
+clip_loss scaled_norm deltaformer path rope rope_half yarn yarn_dynamic
+yarn_parts""".split()  # noqa: SIM905
+WHOLE = ("fp8_ffn", "fp8_turned")  # they grow, and a scale of all positions is settled with none
+GROWING = [case for case in CASES if "T" in case.sizes and case.name not in (*STILL, *WHOLE)]
 
 
 @each([case for case in CASES if "T" in case.sizes], {}, few=DRAWN)
 def test_which_programs_grow(case: Case) -> None:
-    assert ("T" not in typed_of(case).sizes and grows(typed_of(case))) == (case in GROWING)
+    assert ("T" not in typed_of(case).sizes and grows(typed_of(case))) == (case in GROWING or case.name in WHOLE)
 
 
 @pytest.mark.drawn(2)
