@@ -211,11 +211,14 @@ def test_the_host_never_waits_for_the_device(one: Case) -> None:
         assert path(function, given, sizes) or "_kernel[" not in front.emit(plan_of(one), "triton")
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.whole] * (name not in ("sdpa", "layer_norm")))
-                                  for name in offline.SPECS])
+BROKEN = {"fp8_block": "a size and a tensor of its forward half have one name, by which the test hands them over",
+          "fp8_blockwise": "at the sizes of the bench a row of all blocks, which a tile holds whole, finds no room"}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[
+    *[pytest.mark.whole] * (name not in ("sdpa", "layer_norm")),
+    *[pytest.mark.xfail(strict=True, reason=BROKEN[name]) for _ in range(name in BROKEN)]]) for name in offline.SPECS])
 def test_no_gradient_waits_for_the_device(name: str) -> None:
-    if name in ("fp8_block", "fp8_blockwise"):
-        pytest.skip("the sizes of the bench have no tile, or a size and a tensor of the half have one name")
     try:
         module = einc.compile(offline.SPECS[name], backend="triton", own=True, grad=True)
     except einc.EincError:

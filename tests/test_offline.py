@@ -84,6 +84,24 @@ def test_what_is_wide_compiles_beside_half_precision() -> None:
     assert elements == {torch.bfloat16, torch.float32} and all(one.binary.spills == 0 for one in made)
 
 
+FEW = """index t, s : time(T)
+index d : feature(D)
+input q_t^d : TYPE
+input k_s^d : TYPE
+input V_s^d, σ_s
+mask L_{t s} : s ≤ t
+L_{t s} = 1/√D q_t^d σ_s k_{s d}
+output Y_t^d = Σ_s softmax_s(L_{t s}) V_s^d"""
+
+
+@pytest.mark.parametrize(("word", "unit"), [("int8", "IGMMA"), pytest.param("e4m3", "QGMMA", marks=pytest.mark.whole)])
+@pytest.mark.parametrize("width", [64, pytest.param(128, marks=pytest.mark.whole)])
+def test_products_of_few_bits_run_on_the_unit_for_them(word: str, unit: str, width: int) -> None:
+    plan = front.plan(typed(FEW.replace("TYPE", word)))
+    (made,) = kernels(plan, front.emit(plan, "triton"), {"T": 4096, "D": width}, "bfloat16", TARGET.name)
+    assert made.binary.counts[unit] > 0 and (made.binary.spills == 0 or steady(made.binary))
+
+
 # One of each kind: bounds of every form, scans, sums, losses, choices, shared heads. The others run with `--whole`.
 QUICK = """sdpa alibi gqa sliding_window documents softcap mla_rope cross_attention t5_bias retention
 linear_cross_entropy moe sigmoid linear top_keys entropy_penalty two_domains variance prefix decode

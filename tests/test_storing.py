@@ -9,12 +9,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from click.testing import CliRunner
 from helpers import called, meaning, typed
 from triton_modes import interpreted
 
 import einc
 from einc.driver import compiling, front, pipeline
 from einc.driver.checking import typed as checked
+from einc.driver.cli import main
 from einc.driver.commands import data
 from einc.driver.options import Options
 from einc.errors.report import EincError, Report, Source
@@ -192,6 +194,12 @@ def test_bytes_are_those_of_the_stored_types() -> None:
     assert all(isinstance(x, Module) for x in plans)
     elements = [[x.buffers[key].element.size(4) for key in "qk"] for x in plans if isinstance(x, Module)]
     assert elements == [[4, 4], [1, 1]]
+
+
+def test_the_plan_of_a_gradient_is_that_of_what_is_stored() -> None:
+    shown = [CliRunner().invoke(main, ["show", "precision/sage1", "--stage", "plan", "--grad", "--plan", plan]).output
+             for plan in ("call", "few")]
+    assert all("plan of" in text for text in shown) and shown[0] != shown[1]
 
 
 @pytest.mark.parametrize("backend", ["torch", "cpp"])

@@ -17,7 +17,7 @@ class Narrow:
     even. What lies beyond the ends, infinite numbers too, becomes the nearer end; what is no number stays none.
     `bits`: the binary digits after the leading one. `least`: the exponent of the smallest number with all of them.
     `low` and `high`: the ends. `storage`: torch's name of the type in memory; "" where torch computes nothing with it.
-    `special`: whether the type in memory has a code for what is no number; `infinite`: whether for infinite numbers.
+    `infinite`: whether the type in memory has codes for infinite numbers.
     """
 
     name: str
@@ -26,7 +26,6 @@ class Narrow:
     low: int
     high: int
     storage: str
-    special: bool
     infinite: bool = False
 
     @property
@@ -41,11 +40,11 @@ class Narrow:
 
 
 _ROWS = (
-    Narrow("e4m3", 3, -6, -448, 448, "float8_e4m3fn", True),
-    Narrow("e5m2", 2, -14, -57344, 57344, "float8_e5m2", True, True),
-    Narrow("e2m1", 1, 0, -6, 6, "", False),
-    Narrow("int8", 7, 7, -128, 127, "int8", False),
-    Narrow("int4", 3, 3, -8, 7, "", False),
+    Narrow("e4m3", 3, -6, -448, 448, "float8_e4m3fn"),
+    Narrow("e5m2", 2, -14, -57344, 57344, "float8_e5m2", True),
+    Narrow("e2m1", 1, 0, -6, 6, ""),
+    Narrow("int8", 7, 7, -128, 127, "int8"),
+    Narrow("int4", 3, 3, -8, 7, ""),
 )
 
 NARROW: dict[str, Narrow] = {row.name: row for row in _ROWS}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 
 from einc.driver import back_ends, compiling, pipeline, placing
@@ -106,7 +108,8 @@ def _module(program: TypedProgram, options: Options) -> Module:
 def _backward(program: TypedProgram, options: Options) -> list[Module]:
     """The plans of the gradient in the order in which they run: with rounds that of one,
     and of what stands around them."""
-    made = compiling.gradient(program, compiling.choices(options))
+    made = compiling.planned(program, replace(options, grad=True))
+    assert not isinstance(made, Module)
     parts = made.pieces if isinstance(made, SegmentedModule) else (made,)
     pieces = [piece.body if isinstance(piece, GradientLoop) else piece for piece in parts
               if not isinstance(piece, Recurrence | StateScan)]
