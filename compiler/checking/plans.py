@@ -14,14 +14,16 @@ from einc.checking.placements import read_mesh, read_shard
 from einc.errors.problems import PlanLine, PlansDisagree
 from einc.errors.report import Help, Label, Problem, Report, Span
 from einc.ir.elements import DECLARED
+from einc.ir.narrow import NARROW
 from einc.ir.programs import Program
-from einc.ir.requested import Asked, Cache, Mesh, Noted, Record, Shard, Store, Wanted
+from einc.ir.requested import SHARES, Asked, Cache, Mesh, Noted, Products, Record, Shard, Store, Wanted
 from einc.syntax import tree as s
 from einc.syntax.plan_lines import plan_words
 from einc.syntax.spelling import nearest
 
 KINDS = ("call", "serve")  # of files: a function of whole inputs; a step that adds positions to a cache
 LARGEST_PAGE = 1 << 24  # positions
+LARGEST_BLOCK = 1 << 24  # numbers with one scale
 
 Of = Program | None  # what the plans are of; None where there is no program, since it has errors
 Read = Callable[[s.PlanLine, list[s.PlanWord], Of, Report], Record]
@@ -47,10 +49,7 @@ class Row:
 def _cache(line: s.PlanLine, words: list[s.PlanWord], program: Of, report: Report) -> Cache:
     """The tensors that are kept, and the size of a page. Problems go to the report."""
     names = [word for word in words if word.kind == "NAME"]
-    for name in names:
-        if program is not None and name.text not in program.tensors:
-            report.add(PlanLine(f"`{name.text}` is no tensor of this spec", name.span, helps=(
-                Help("`einc show` prints those there are, each with its name"),)))
+    _known(names, program, report)
     sizes = [word for word in words if word.kind == "DIGITS"]
     if not sizes:
         return Cache(tuple(name.text for name in names))
@@ -64,16 +63,44 @@ def _cache(line: s.PlanLine, words: list[s.PlanWord], program: Of, report: Repor
 def _store(line: s.PlanLine, words: list[s.PlanWord], program: Of, report: Report) -> Store:
     """The tensors that are stored in few bits, and the type. Problems go to the report."""
     *names, word = words
-    few = [name for name, element in DECLARED.items() if element.narrow is not None]
-    if word.text not in few:
-        listed = ", ".join(f"`{name}`" for name in few)
-        report.add(PlanLine(f"`{word.text}` is no type of few bits", word.span, helps=(
-            Help(f"those that numbers are stored in are {listed}"),)))
+    _one_of(word, [name for name, element in DECLARED.items() if element.narrow is not None],
+            "type that numbers are stored in", report)
+    _known(names, program, report)
+    return Store(tuple((name.text, word.text) for name in names))
+
+
+def _products(line: s.PlanLine, words: list[s.PlanWord], program: Of, report: Report) -> Products:
+    """The tensors whose products are rounded, and how. Problems go to the report."""
+    sized = words[-1].kind == "DIGITS"
+    *names, word, share = words[:-1] if sized else words
+    _one_of(word, NARROW, "type of few bits", report)
+    _one_of(share, SHARES, "word for what has one scale", report)
+    _known(names, program, report)
+    count = int(words[-1].text) if sized and len(words[-1].text) <= len(str(LARGEST_BLOCK)) else LARGEST_BLOCK + sized
+    if SHARES.get(share.text, sized) != sized:
+        what = "a block has a size" if not sized else f"a {share.text} has the size that it has"
+        report.add(PlanLine(what, line.span, helps=(Help("say `per block 128`, or `per row`"),)))
+    elif sized and not 0 < count <= LARGEST_BLOCK:
+        report.add(PlanLine(f"a block has from 1 to {LARGEST_BLOCK:,} numbers", words[-1].span, helps=(
+            Help("say `per block 128`, for instance"),)))
+    return Products(tuple((name.text, (word.text, share.text, count if sized else 0)) for name in names))
+
+
+def _one_of(word: s.PlanWord, rows: Iterable[str], what: str, report: Report) -> None:
+    """Reports a word that is none of these."""
+    if word.text not in (known := list(rows)):
+        near = nearest(word.text, known)
+        listed = ", ".join(f"`{name}`" for name in known)
+        report.add(PlanLine(f"`{word.text}` is no {what}", word.span, helps=(
+            Help(f"those there are: {listed}") if near is None else Help(f"write `{near}`", word.span, near),)))
+
+
+def _known(names: Iterable[s.PlanWord], program: Of, report: Report) -> None:
+    """Reports each name that no tensor has."""
     for name in names:
         if program is not None and name.text not in program.tensors:
             report.add(PlanLine(f"`{name.text}` is no tensor of this spec", name.span, helps=(
                 Help("`einc show` prints those there are, each with its name"),)))
-    return Store(tuple((name.text, word.text) for name in names))
 
 
 def _noted(line: s.PlanLine, words: list[s.PlanWord], program: Of, report: Report) -> Noted:
@@ -93,6 +120,10 @@ ROWS = {row.word: row for row in (
         "done: `shard t over cp, pass s by gather`"),
     Row("store", 'NAME ("," NAME)* "as" NAME', Store, _store, frozenset(KINDS), "stored in few bits",
         "name tensors and the type in which they are stored: `store K, V as int8`"),
+    Row("products", '"of" NAME ("," NAME)* "by" NAME "per" NAME DIGITS?', Products, _products, frozenset(KINDS),
+        "multiplied in few bits",
+        "name tensors, the type to which both factors of their products are rounded, and what has one scale: `products "
+        "of W by e4m3 per row`, `per tensor`, `per block 128`"),
     Row("dtype", 'NAME ("," "accumulate" NAME)?', Noted, _noted, frozenset({"serve"}), "rounded",
         "name the type of numbers, and that of sums if you wish: `dtype bf16, accumulate fp32`"),
 )}

@@ -16,13 +16,14 @@ from einc.driver.checking import typed
 from einc.driver.compiled import Compiled, Loaded
 from einc.driver.files import noting
 from einc.driver.library import library
+from einc.driver.narrowing import narrowed
 from einc.driver.options import DEFAULTS, Grad, Options
 from einc.driver.restoring import Origin, origin
-from einc.driver.storing import stored
 from einc.errors.report import EincError, Help, Problem
 from einc.ir.choices import PLAIN, Choices
 from einc.ir.plan import Gradient, Module, ModuleClass, PerRank, SegmentedModule
 from einc.ir.programs import Program, Tensor, TypedProgram
+from einc.ir.requested import Wanted
 
 SERVING = "einc.driver.serving"  # loaded where a plan serves: other files need nothing of it
 PLACING = "einc.driver.placing"  # the same where a mesh is named
@@ -71,13 +72,23 @@ def cut(program: TypedProgram, choices: Choices = PLAIN, grad: Grad = False) -> 
     return gradient(program, choices, grad == "exact") if grad else plan(program, choices)
 
 
+def asked(program: TypedProgram, options: Options) -> tuple[TypedProgram, Wanted]:
+    """The program as the chosen plans change it, and what they ask for. EincError where the text has no plan of a name
+    that is chosen, where the chosen ones contradict each other, or where a line cannot be followed.
+    """
+    try:
+        wanted = chosen(program.plans, options.plans)
+    except Problem as problem:
+        raise EincError([problem]) from None
+    return narrowed(program, wanted), wanted
+
+
 def planned(program: TypedProgram, options: Options) -> Module | Gradient | SegmentedModule:
     """What the options ask for of a program: a step, the program, or the program with its gradient. EincError where
     the text has no plan of a name that is chosen, or where the chosen ones contradict each other.
     """
+    program, wanted = asked(program, options)
     try:
-        wanted = chosen(program.plans, options.plans)
-        program = stored(program, wanted)
         if options.serves:
             return generation(program, choices(options), options.keep, options.plans)
         if wanted.meshed:
@@ -101,7 +112,7 @@ def on_ranks(program: TypedProgram, options: Options,
         raise EincError([problem]) from None
     lacks = {"a plan that serves": options.serves, "a class of weights": options.module, "tiles that are tuned":
              options.tune, "a gradient without declared slopes": options.grad == "exact",
-             "what is stored in few bits": wanted.stores}
+             "what is stored or multiplied in few bits": wanted.narrows}
     for what, asked in lacks.items():
         if asked:
             raise EincError([Problem(f"{what} cannot be had on several devices yet", helps=(

@@ -42,16 +42,16 @@ def check(source: Source, report: Report, *, strict: bool = False, proved: bool 
     with the declarations that a document lacks, `sources` has the specs that are used.
     """
     if not is_document(source.name):
-        return _stored(check_spec(source, report, strict=strict, proved=proved, sources=sources), report)
+        return _narrow(check_spec(source, report, strict=strict, proved=proved, sources=sources), report)
     made: TypedProgram | None = import_module("einc.driver.papers").check_section(
         source, report, strict=strict, proved=proved, section=section, equation=equation, side=side, sources=sources)
     return made
 
 
-def _stored(program: TypedProgram | None, report: Report) -> TypedProgram | None:
-    """The program where its plans store what they may in few bits; else None, and the problems are in the report."""
-    asks = program is not None and any(plan.stores for plan in program.plans)
-    found = import_module("einc.driver.storing").unstorable(program) if asks else ()
+def _narrow(program: TypedProgram | None, report: Report) -> TypedProgram | None:
+    """The program where its plans store and multiply what they may in few bits; else None, and the problems are in the report."""
+    asks = program is not None and any(plan.narrows for plan in program.plans)
+    found = import_module("einc.driver.narrowing").refused(program) if asks else ()
     for problem in found:
         report.add(problem)
     return None if found else program

@@ -29,17 +29,6 @@ def stored(program: TypedProgram, wanted: Wanted) -> TypedProgram:
     return replace(program, tensors=tensors)
 
 
-def unstorable(program: TypedProgram) -> tuple[Problem, ...]:
-    """What is wrong with the lines of all plans of a program that store in few bits."""
-    found: list[Problem] = []
-    for plan in program.plans:
-        try:
-            stored(program, plan)
-        except EincError as error:
-            found += error.problems
-    return tuple(found)
-
-
 def _asked(wanted: Wanted) -> Iterator[tuple[Asked, str, str]]:
     """Each tensor that a line stores in a type, with the line."""
     for line in wanted.lines:

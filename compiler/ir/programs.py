@@ -50,6 +50,7 @@ class Tensor:
     gone: tuple[tuple[str, tuple[int, ...]], ...] = ()
     each: bool = False  # of several requests each has one of its own
     scale: bool = False  # other values are divided by its exponential and multiplied again: no result changes with it
+    everywhere: bool = False  # the text says that it depends on every position, `: all`
 
     @property
     def integer(self) -> bool:

@@ -108,7 +108,29 @@ class Store:
         return Store(tuple(found.items()))
 
 
-Record = Cache | Mesh | Noted | Shard | Store
+SHARES = {"tensor": False, "row": False, "block": True}  # what has one scale, and whether its size is said
+
+
+@dataclass(frozen=True, slots=True)
+class Products:
+    """`products of W_1, W_2 by e4m3 per block 128`: tensors, by their keys, each with the type to which both factors of
+    its products are rounded, with a word of `SHARES` that says which numbers have one scale, and with the size of a
+    block, 0 where there is none.
+    """
+
+    kinds: tuple[tuple[str, tuple[str, str, int]], ...]
+
+    def joined(self, other: Record) -> Products | None:
+        """What both lines round; None where they round one tensor in two ways."""
+        if not isinstance(other, Products):
+            return None
+        found = dict(self.kinds)
+        if any(found.setdefault(key, how) != how for key, how in other.kinds):
+            return None
+        return Products(tuple(found.items()))
+
+
+Record = Cache | Mesh | Noted | Products | Shard | Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +175,9 @@ class Wanted:
         return any(isinstance(line.record, Mesh | Shard) for line in self.lines)
 
     @property
-    def stores(self) -> bool:
-        """Whether its lines store something in few bits."""
-        return any(isinstance(line.record, Store) for line in self.lines)
+    def narrows(self) -> bool:
+        """Whether its lines store or multiply something in few bits."""
+        return any(isinstance(line.record, Products | Store) for line in self.lines)
 
     def cuts(self) -> Iterator[tuple[Cut, Span]]:
         """What its lines cut over axes of a mesh, each with the line that says it."""

@@ -94,7 +94,8 @@ def assemble(work: Work, source: Source, chosen: list[Signature], recurs: list[B
 def _tensors(work: Work, live: dict[str, None], names: dict[str, str]) -> Iterator[Tensor]:
     for x in work.scope.signatures:
         if x.key in live:
-            yield Tensor(names[x.key], x.name.written(work.scope.alphabet.indices), x.slots, x.role, x.element, x.span)
+            yield Tensor(names[x.key], x.name.written(work.scope.alphabet.indices), x.slots, x.role, x.element, x.span,
+                         everywhere=x.said.total)
     for made in work.made.tensors:
         if made.key in live:
             yield replace(made, key=names[made.key], text=names[made.key] if made.text == made.key else made.text)

@@ -67,8 +67,8 @@ def command(*, file: Chosen, stage: str, explicit: bool, full: bool, grad: bool,
     if options.serves and (grad or mesh):
         raise failure("what serves has no gradient" if grad else "what serves is not on a mesh of devices",
                       "leave out one of the two")
-    if plan != "call" and stage not in ("plan", "source"):
-        raise failure(f"--plan is for the stages plan and source, not for {stage}")
+    if plan != "call" and (stage == "syntax" or options.serves and stage not in ("plan", "source")):
+        raise failure(f"--plan {plan} is not for the stage {stage}", "the stages plan and source show what serves")
     if mesh and stage != "plan":
         raise failure(f"--mesh is for the stage plan, not for {stage}")
     if stage == "syntax":
@@ -83,11 +83,9 @@ def command(*, file: Chosen, stage: str, explicit: bool, full: bool, grad: bool,
     if stage == "plan" and not options.serves and (mesh or placing.meshed(program, options.plans)):
         click.echo(as_text(placing.on_mesh(program, options.plans, mesh, sizes, grad), sizes, full), nl=False)
         return
-    if stage == "typed":
-        click.echo(show(program, explicit=explicit))
-        return
-    if stage == "normal":
-        click.echo(show(pipeline.normal(program), explicit=explicit))
+    if stage in ("typed", "normal"):
+        changed, _ = compiling.asked(program, options)
+        click.echo(show(pipeline.normal(changed) if stage == "normal" else changed, explicit=explicit))
         return
     plans = _backward(program, options) if grad else [_module(program, options)]
     if options.serves:

@@ -1,0 +1,62 @@
+"""What the lines of a plan about few bits do to a program: products that are rounded first, then what is stored."""
+
+from __future__ import annotations
+
+from einc.checking.programs.causality import owed
+from einc.driver.storing import stored
+from einc.errors.problems import PlanLine
+from einc.errors.report import EincError, Help, Problem
+from einc.ir.narrow import NARROW
+from einc.ir.programs import Program, TypedProgram
+from einc.ir.requested import Asked, Products, Wanted
+from einc.transforms.rounding import Rounding, UnroundableError, rounded
+
+
+def narrowed(program: TypedProgram, wanted: Wanted) -> TypedProgram:
+    """The program that a plan asks for. EincError where a line cannot be followed."""
+    made = program
+    for line in wanted.lines:
+        if isinstance(line.record, Products):
+            made = _multiplied(made, line, line.record)
+    return stored(made, wanted)
+
+
+def refused(program: TypedProgram) -> tuple[Problem, ...]:
+    """What is wrong with the lines of all plans of a program that store or multiply in few bits."""
+    found: list[Problem] = []
+    for plan in program.plans:
+        try:
+            narrowed(program, plan)
+        except EincError as error:
+            found += error.problems
+    return tuple(found)
+
+
+def _multiplied(program: TypedProgram, line: Asked, record: Products) -> TypedProgram:
+    """The program with the products of one line rounded. EincError where there are none, or where an output would
+    depend on positions that its text keeps from it.
+    """
+    made = program
+    for word, share, count in dict.fromkeys(how for _, how in record.kinds):
+        keys = frozenset(key for key, how in record.kinds if how == (word, share, count))
+        try:
+            made = rounded(made, keys, Rounding(NARROW[word], share, count))
+        except UnroundableError as problem:
+            helps = (Help("name a tensor that is multiplied and summed, as a weight is"),)
+            raise EincError([PlanLine(str(problem), line.span, helps=helps)]) from None
+        late = _late(program, made)
+        if late:
+            said = f"with one scale for each {share}, `{late}` reads positions after its own"
+            raise EincError([PlanLine(said, line.span, notes=(
+                "the largest of all numbers that share a scale is not known before the last of them is",), helps=(
+                Help("say `per row`, where a position has a scale of its own"),
+                Help("say that the future is meant: `output … : all`")))])
+    return made
+
+
+def _late(before: Program, after: Program) -> str:
+    """The first output that depends on positions or requests on which it did not depend, and whose text does not say
+    that it does; empty where there is none."""
+    old, new = owed(before), owed(after)
+    keys = (key for _, key in after.outputs if not after.tensors[key].everywhere)
+    return next((key for key in keys if new.get(key, {}).keys() - old.get(key, {}).keys()), "")

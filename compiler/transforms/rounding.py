@@ -1,0 +1,268 @@
+"""Products of few bits: what two tensors are multiplied by is divided by the largest of those numbers that share a scale,
+rounded, and multiplied by the scale again.
+
+This changes values: it is what a `products` line of a plan asks for, and the equations are those that a text would say
+itself. A sum stays a sum of exact products: no scale depends on a letter that is summed beside the rounded numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from string import ascii_lowercase
+from typing import Literal
+
+from einc.ir.draft import Draft, unused
+from einc.ir.elements import DECLARED, REAL
+from einc.ir.indices import Index, IndexSet, distinct, number
+from einc.ir.narrow import Narrow
+from einc.ir.programs import Equation, IndexLoop, TypedProgram
+from einc.ir.terms import (
+    ONE,
+    TRUE,
+    ZERO,
+    Apply,
+    Const,
+    Fold,
+    Pack,
+    Position,
+    Read,
+    Term,
+    Where,
+    both,
+    canonical,
+    changed_under,
+    conjuncts,
+    const,
+    free_indices,
+    substitute,
+    walk,
+)
+
+Share = Literal["tensor", "row", "block"]
+
+
+class UnroundableError(Exception):
+    """Why products cannot be rounded as a plan says; the message is one statement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rounding:
+    """How the factors of products are rounded: to which type, and which numbers have one scale: all of a `tensor`,
+    those that one product sums (a `row`), or each `count` of these in turn (a `block`).
+    """
+
+    type: Narrow
+    share: Share
+    count: int = 0
+
+
+def rounded(program: TypedProgram, keys: frozenset[str], rounding: Rounding) -> TypedProgram:
+    """The program with both factors rounded in each product of these tensors that is summed. Raises UnroundableError
+    where one of them has none, or where blocks do not fit.
+    """
+    work = _Products(program, keys, rounding)
+    loops = {name: loop for loop in program.repeats for name in loop.inside}
+    inside: dict[IndexLoop, list[str]] = {}
+    for equation in program.equations:
+        loop = loops.get(equation.target)
+        before = len(work.draft.equations)
+        changed = replace(equation, body=work.changed(equation.body, equation.domain, _At(equation.target, loop)))
+        if loop is not None:
+            inside.setdefault(loop, []).extend(e.target for e in work.draft.equations[before:])
+        work.draft.add(changed)
+    for key in sorted(keys - work.found):
+        raise UnroundableError(f"`{key}` stands in no product that is summed over one of its letters")
+    found = work.draft.done(program)
+    again = [replace(x, inside=(*x.inside, *inside.get(x, ()))) if isinstance(x, IndexLoop) else x
+             for x in found.loops]
+    return replace(found, loops=tuple(again), splits={**found.splits, **work.splits})
+
+
+@dataclass(frozen=True, slots=True)
+class _Product:
+    """A product that is summed: the letters of the sum, the points of it, factors without these letters, the named
+    factor and what it is multiplied by."""
+
+    bound: tuple[Index, ...]
+    domain: Term
+    outside: tuple[Term, ...]
+    sides: tuple[Read, Term]
+
+
+@dataclass(frozen=True, slots=True)
+class _At:
+    """Where a product stands: in the equation of a tensor, in each round of a loop where there is one, whose letter
+    then stands free."""
+
+    target: str
+    loop: IndexLoop | None
+
+    @property
+    def fixed(self) -> tuple[Index, ...]:
+        """The letters that stand free and are no axes."""
+        return () if self.loop is None else (self.loop.index,)
+
+
+@dataclass
+class _Products:
+    """The work on one program. `made`: the scale and the rounded numbers of what was rounded already, by the loop in
+    which it was."""
+
+    program: TypedProgram
+    keys: frozenset[str]
+    rounding: Rounding
+    found: set[str] = field(default_factory=set)
+    made: dict[tuple[IndexLoop | None, Term, Term, tuple[int, ...]], tuple[str, str]] = field(default_factory=dict)
+    splits: dict[IndexSet, tuple[IndexSet, ...]] = field(default_factory=dict)
+    letters: dict[IndexSet, Index] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.draft = Draft(self.program.tensors)
+
+    def changed(self, term: Term, given: Term, at: _At) -> Term:
+        """A term with its products rounded, where `given` holds; what they need is added to the draft."""
+        product = _product(term, self.keys)
+        if product is None:
+            return changed_under(term, given, lambda x, under: self.changed(x, under, at))
+        self.found.add(product.sides[0].tensor)
+        bound, domain = product.bound, product.domain
+        within = both(given, domain)
+        sides: tuple[Term, ...] = tuple(self.changed(x, within, at) for x in product.sides)
+        inner = bound
+        if self.rounding.share == "block":
+            cut = self._blocks(product, within)
+            bound, inner = (*bound[:-1], cut.letters[0]), cut.letters[1:]
+            domain, within = substitute(domain, cut.by), substitute(within, cut.by)
+            sides = tuple(substitute(x, cut.by) for x in sides)
+        scales, factors = zip(*(self._rounded(x, inner, within, at) for x in sides), strict=True)
+        outside = tuple(self.changed(x, given, at) for x in product.outside)
+        if inner == bound:
+            return Apply("mul", (*outside, *scales, Fold("sum", bound, domain, Apply("mul", factors))))
+        here = [c for c in conjuncts(domain) if free_indices(c) & {*inner}]
+        total = Fold("sum", inner, both(*here), Apply("mul", factors))
+        over = both(*(c for c in conjuncts(domain) if c not in here))
+        return Apply("mul", (*outside, Fold("sum", bound, over, Apply("mul", (*scales, total)))))
+
+    def _blocks(self, product: _Product, within: Term) -> _Cut:
+        """The last letter of the sum as a block and a place in it."""
+        letter, count = product.bound[-1], number(self.rounding.count)
+        found = letter.set.extent.over(count)
+        parts = self.splits.get(letter.set) or self.program.splits.get(letter.set)
+        if found is None or letter.set.start != 1 or letter.set in self.program.sums:
+            raise UnroundableError(f"`{letter}` cannot be cut into blocks")
+        if found.constant is not None and found.constant.denominator != 1:
+            raise UnroundableError(f"`{letter}` runs over {letter.set.extent}, which is no multiple of {count}")
+        blocks, places = replace(letter.set, extent=found), replace(letter.set, extent=count)
+        if parts not in (None, (blocks, places)):
+            raise UnroundableError(f"`{letter}` is made of other parts already")
+        self.splits[letter.set] = (blocks, places)
+        terms = (within, *product.sides, *product.outside)
+        taken = {i.name for t in terms for i in free_indices(t)} | {i.name for i in product.bound}
+        block, place = distinct((self._letter(blocks), self._letter(places)), taken)
+        return _Cut((block, place), {letter: Pack((Position(block), Position(place)), (blocks, places), letter.set)})
+
+    def _letter(self, of: IndexSet) -> Index:
+        """The letter of blocks, or of places in them: one that nothing else has."""
+        if of not in self.letters:
+            used = {x.index.name for x in self.program.terms if isinstance(x, Position)} | self.program.tensors.keys()
+            used |= {i.name for i in self.letters.values()}
+            free = (x for x in ascii_lowercase if x not in used)
+            self.letters[of] = Index(next(free, unused(ascii_lowercase[0], used)), of)
+        return self.letters[of]
+
+    def _rounded(self, term: Term, summed: tuple[Index, ...], within: Term, at: _At) -> tuple[Read, Read]:
+        """A factor's scale and its rounded numbers, whose product is about the factor."""
+        letters = tuple(i for i in _in_order(term) if i not in at.fixed)
+        kept = () if self.rounding.share == "tensor" else tuple(i for i in letters if i not in summed)
+        known = tuple(c for c in conjuncts(within) if free_indices(c) <= {*letters, *at.fixed})
+        label = (at.loop, canonical(term, letters), canonical(both(*known), letters), tuple(map(letters.index, kept)))
+        if label not in self.made:
+            self.made[label] = self._equations(term, letters, kept, known, at.target)
+        scale, few = self.made[label]
+        return Read(scale, tuple(map(Position, kept))), Read(few, tuple(map(Position, letters)))
+
+    def _equations(self, term: Term, letters: tuple[Index, ...], kept: tuple[Index, ...], known: tuple[Term, ...],
+                   target: str) -> tuple[str, str]:
+        """Adds the equations of a scale and of the rounded numbers; returns the names of both."""
+        row = self.rounding.type
+        stem = term.tensor if isinstance(term, Read) else f"{target}_factor"
+        if not isinstance(term, Read):
+            term = self.draft.value(stem, letters, term, both(*known))
+        gone = tuple(i for i in letters if i not in kept)
+        beside = both(*(c for c in known if free_indices(c) <= {*kept}))
+        size: Term = Apply("abs", (term,))
+        largest = self.draft.value(f"{stem}_largest", kept, Fold("max", gone, both(*known), size) if gone else size,
+                                   beside)
+        most = Where(Apply("eq", (largest, ZERO)), ONE)  # numbers that are all 0 have the scale 1
+        part = Apply("div", (largest, const(min(row.high, -row.low))))
+        scale = self.draft.value(f"{stem}_scale", kept, Apply("add", (part, most)), beside)
+        few = self.draft.value(f"{stem}_{row.name}", letters, Apply(row.name, (Apply("div", (term, scale)),)),
+                               both(*known), DECLARED[row.name] if row.storage else REAL)
+        return scale.tensor, few.tensor
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """The letters of a block and of a place in it, and what stands for the letter that is cut."""
+
+    letters: tuple[Index, Index]
+    by: dict[Index, Term]
+
+
+def _product(term: Term, keys: frozenset[str]) -> _Product | None:
+    """The term as a sum over a product in which one of the tensors is a factor and has a letter of the sum; None else."""
+    bound: tuple[Index, ...] = ()
+    domain, body = TRUE, term
+    while isinstance(body, Fold) and body.op == "sum":
+        bound, domain, body = (*bound, *body.bound), both(domain, body.domain), body.body
+    if not bound:
+        return None
+    found, conditions = list(_factors(body)), [c for c in _conditions(body)]
+    shared = [x for x in found if free_indices(x) & {*bound}]
+    mine = [x for x in shared if isinstance(x, Read) and x.tensor in keys]
+    if not mine or len(shared) < 2:
+        return None
+    rest = [x for x in shared if x is not mine[0]]
+    other = rest[0] if len(rest) == 1 else Apply("mul", tuple(rest))
+    outside = tuple(x for x in found if not free_indices(x) & {*bound})
+    return _Product(bound, both(domain, *conditions), outside, (mine[0], other))
+
+
+def _factors(term: Term) -> Iterator[Term]:
+    """What a term is a product of."""
+    match term:
+        case Apply("mul", args):
+            for x in args:
+                yield from _factors(x)
+        case Apply("neg", (x,)):
+            yield const(-1)
+            yield from _factors(x)
+        case Apply("div", (x, y)):
+            yield from _factors(x)
+            yield Apply("div", (ONE, y))
+        case Where(_, then):
+            yield from _factors(then)
+        case Const() if term == ONE:
+            return
+        case _:
+            yield term
+
+
+def _conditions(term: Term) -> Iterator[Term]:
+    """The conditions under which a product is not 0."""
+    match term:
+        case Apply("mul", args):
+            for x in args:
+                yield from _conditions(x)
+        case Apply("neg", (x,)) | Apply("div", (x, _)):
+            yield from _conditions(x)
+        case Where(condition, then):
+            yield condition
+            yield from _conditions(then)
+
+
+def _in_order(term: Term) -> tuple[Index, ...]:
+    """The free letters of a term in the order in which they stand."""
+    free = free_indices(term)
+    return tuple(dict.fromkeys(x.index for x in walk(term) if isinstance(x, Position) and x.index in free))
