@@ -16,7 +16,7 @@ from einc.errors.report import Help, Label, Problem, Report, Span
 from einc.ir.elements import DECLARED
 from einc.ir.narrow import NARROW
 from einc.ir.programs import Program
-from einc.ir.requested import SHARES, Asked, Cache, Mesh, Noted, Products, Record, Shard, Store, Wanted
+from einc.ir.requested import SHARES, Asked, Cache, Mesh, Products, Record, Shard, Store, Wanted
 from einc.syntax import tree as s
 from einc.syntax.plan_lines import plan_words
 from einc.syntax.spelling import nearest
@@ -24,6 +24,7 @@ from einc.syntax.spelling import nearest
 KINDS = ("call", "serve")  # of files: a function of whole inputs; a step that adds positions to a cache
 LARGEST_PAGE = 1 << 24  # positions
 LARGEST_BLOCK = 1 << 24  # numbers with one scale
+STORED = tuple(name for name, element in DECLARED.items() if element.narrow is not None)
 
 Of = Program | None  # what the plans are of; None where there is no program, since it has errors
 Read = Callable[[s.PlanLine, list[s.PlanWord], Of, Report], Record]
@@ -47,43 +48,49 @@ class Row:
 
 
 def _cache(line: s.PlanLine, words: list[s.PlanWord], program: Of, report: Report) -> Cache:
-    """The tensors that are kept, and the size of a page. Problems go to the report."""
-    names = [word for word in words if word.kind == "NAME"]
+    """The tensors that are kept, in which type, and the size of a page. Problems go to the report."""
+    said = {before.text: word for before, word in zip(line.words, line.words[1:], strict=False)}
+    word, per, paged = (said.get(x) for x in ("as", "per", "paged"))
+    names = [x for x in words if x.kind == "NAME" and x is not word]
     _known(names, program, report)
-    sizes = [word for word in words if word.kind == "DIGITS"]
-    if not sizes:
-        return Cache(tuple(name.text for name in names))
-    page = int(sizes[0].text) if len(sizes[0].text) <= len(str(LARGEST_PAGE)) else LARGEST_PAGE + 1
-    if not 0 < page <= LARGEST_PAGE:
-        said = "a page of no position keeps nothing" if not page else f"a page has at most {LARGEST_PAGE:,} positions"
-        report.add(PlanLine(said, line.span, helps=(Help("say `paged 16`, for instance"),)))
-    return Cache(tuple(name.text for name in names), page)
+    page = _number(paged, LARGEST_PAGE, "a page has from 1 to {} positions", "paged 16", report)
+    if word is None:
+        return Cache(tuple(name.text for name in names), page)
+    _one_of(word, STORED, "type that numbers are stored in", report)
+    count = _number(per, LARGEST_BLOCK, "a block has from 1 to {} numbers", "per 64", report)
+    return Cache(tuple(name.text for name in names), page, tuple((name.text, (word.text, count)) for name in names))
+
+
+def _number(word: s.PlanWord | None, most: int, said: str, usage: str, report: Report) -> int:
+    """The number of a word, 0 without one; one that is 0 or beyond the most goes to the report."""
+    if word is None:
+        return 0
+    found = int(word.text) if len(word.text) <= len(str(most)) else most + 1
+    if not 0 < found <= most:
+        report.add(PlanLine(said.format(f"{most:,}"), word.span, helps=(Help(f"say `{usage}`, for instance"),)))
+    return found
 
 
 def _store(line: s.PlanLine, words: list[s.PlanWord], program: Of, report: Report) -> Store:
     """The tensors that are stored in few bits, and the type. Problems go to the report."""
     *names, word = words
-    _one_of(word, [name for name, element in DECLARED.items() if element.narrow is not None],
-            "type that numbers are stored in", report)
+    _one_of(word, STORED, "type that numbers are stored in", report)
     _known(names, program, report)
     return Store(tuple((name.text, word.text) for name in names))
 
 
 def _products(line: s.PlanLine, words: list[s.PlanWord], program: Of, report: Report) -> Products:
     """The tensors whose products are rounded, and how. Problems go to the report."""
-    sized = words[-1].kind == "DIGITS"
-    *names, word, share = words[:-1] if sized else words
+    sized = words[-1] if words[-1].kind == "DIGITS" else None
+    *names, word, share = words if sized is None else words[:-1]
     _one_of(word, NARROW, "type of few bits", report)
     _one_of(share, SHARES, "word for what has one scale", report)
     _known(names, program, report)
-    count = int(words[-1].text) if sized and len(words[-1].text) <= len(str(LARGEST_BLOCK)) else LARGEST_BLOCK + sized
-    if SHARES.get(share.text, sized) != sized:
-        what = "a block has a size" if not sized else f"a {share.text} has the size that it has"
+    count = _number(sized, LARGEST_BLOCK, "a block has from 1 to {} numbers", "per block 128", report)
+    if SHARES.get(share.text, sized is not None) != (sized is not None):
+        what = "a block has a size" if sized is None else f"a {share.text} has the size that it has"
         report.add(PlanLine(what, line.span, helps=(Help("say `per block 128`, or `per row`"),)))
-    elif sized and not 0 < count <= LARGEST_BLOCK:
-        report.add(PlanLine(f"a block has from 1 to {LARGEST_BLOCK:,} numbers", words[-1].span, helps=(
-            Help("say `per block 128`, for instance"),)))
-    return Products(tuple((name.text, (word.text, share.text, count if sized else 0)) for name in names))
+    return Products(tuple((name.text, (word.text, share.text, count)) for name in names))
 
 
 def _one_of(word: s.PlanWord, rows: Iterable[str], what: str, report: Report) -> None:
@@ -103,14 +110,10 @@ def _known(names: Iterable[s.PlanWord], program: Of, report: Report) -> None:
                 Help("`einc show` prints those there are, each with its name"),)))
 
 
-def _noted(line: s.PlanLine, words: list[s.PlanWord], program: Of, report: Report) -> Noted:
-    """The line as it is written, with one space for several."""
-    return Noted(" ".join(line.span.text.split()))
-
-
 ROWS = {row.word: row for row in (
-    Row("cache", 'NAME ("," NAME)* ("paged" DIGITS)?', Cache, _cache, frozenset({"serve"}), "kept",
-        "name tensors, and the size of a page if you wish: `cache K, V paged 16`"),
+    Row("cache", 'NAME ("," NAME)* ("as" NAME ("per" DIGITS)?)? ("paged" DIGITS)?', Cache, _cache, frozenset({"serve"}),
+        "kept", "name tensors, and if you wish the type to which they are rounded and the size of a page: `cache K, V "
+        "paged 16`, `cache K as e4m3 per 64`"),
     Row("mesh", 'NAME ("=" DIGITS)? ("," NAME ("=" DIGITS)?)*', Mesh, read_mesh, frozenset({"call"}),
         "laid out as a mesh",
         "name its axes, with their ranks where those are no matter of the call: `mesh dp = 2, tp = 4`"),
@@ -124,9 +127,10 @@ ROWS = {row.word: row for row in (
         "multiplied in few bits",
         "name tensors, the type to which both factors of their products are rounded, and what has one scale: `products "
         "of W by e4m3 per row`, `per tensor`, `per block 128`"),
-    Row("dtype", 'NAME ("," "accumulate" NAME)?', Noted, _noted, frozenset({"serve"}), "rounded",
-        "name the type of numbers, and that of sums if you wish: `dtype bf16, accumulate fp32`"),
 )}
+# Words that plans had before, and what says it now.
+BEFORE = {"dtype": "numbers have the type of the tensors of a call, and those of few bits are said by `store`, "
+                   "`products of` or `cache … as`"}
 
 
 def read(plans: Iterable[s.Plan], program: Of, report: Report) -> tuple[Wanted, ...]:
@@ -201,6 +205,8 @@ def _read(line: s.PlanLine, name: s.PlanWord, program: Of, report: Report) -> As
 
 def _instead(line: s.PlanLine, first: s.PlanWord) -> Help:
     """What to write in place of a word that begins no line."""
+    if first.text in BEFORE:
+        return Help(f"remove the line; {BEFORE[first.text]}", line.span, "", certain=False)
     near = nearest(first.text, ROWS)
     if near is not None:
         return Help(f"what is {ROWS[near].done} is said by `{near}`", first.span, near)

@@ -54,8 +54,12 @@ def gradient(program: TypedProgram, choices: Choices = PLAIN, exact: bool = Fals
 
 def generation(program: TypedProgram, choices: Choices = PLAIN, keep: Iterable[str] = (),
                plans: Iterable[str] = ("serve",)) -> Module:
-    """The plan of a step that adds positions to those before; see `serving.generation`."""
-    made: Module = import_module(SERVING).generation(program, choices, keep, tuple(plans))
+    """The plan of a step that adds positions to those before, as the text's `plans` of these names say; of `keep` see
+    `serving.generation`."""
+    program, wanted = asked(program, Options(plan=",".join(plans)))
+    cache = wanted.cache()
+    made: Module = import_module(SERVING).generation(program, choices, frozenset(keep) or frozenset(cache.tensors),
+                                                     cache.page)
     return made
 
 
@@ -80,22 +84,19 @@ def asked(program: TypedProgram, options: Options) -> tuple[TypedProgram, Wanted
         wanted = chosen(program.plans, options.plans)
     except Problem as problem:
         raise EincError([problem]) from None
-    return narrowed(program, wanted), wanted
+    return narrowed(program, wanted)
 
 
 def planned(program: TypedProgram, options: Options) -> Module | Gradient | SegmentedModule:
     """What the options ask for of a program: a step, the program, or the program with its gradient. EincError where
     the text has no plan of a name that is chosen, or where the chosen ones contradict each other.
     """
+    if options.serves:
+        return generation(program, choices(options), options.keep, options.plans)
     program, wanted = asked(program, options)
-    try:
-        if options.serves:
-            return generation(program, choices(options), options.keep, options.plans)
-        if wanted.meshed:
-            raise Problem("a plan on several devices is no plan of one", helps=(
-                Help("`einc compile` writes a file for all of them, `einc show --stage plan` prints what each does"),))
-    except Problem as problem:
-        raise EincError([problem]) from None
+    if wanted.meshed:
+        raise EincError([Problem("a plan on several devices is no plan of one", helps=(
+            Help("`einc compile` writes a file for all of them, `einc show --stage plan` prints what each does"),))])
     return cut(program, choices(options), options.grad)
 
 

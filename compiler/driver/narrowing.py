@@ -1,6 +1,9 @@
-"""What the lines of a plan about few bits do to a program: products that are rounded first, then what is stored."""
+"""What the lines of a plan about few bits do to a program: products and caches that
+are rounded first, then what is stored."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from einc.checking.programs.causality import owed
 from einc.driver.storing import stored
@@ -8,17 +11,23 @@ from einc.errors.problems import PlanLine
 from einc.errors.report import EincError, Help, Problem
 from einc.ir.narrow import NARROW
 from einc.ir.programs import Program, TypedProgram
-from einc.ir.requested import Asked, Products, Wanted
+from einc.ir.requested import Asked, Cache, Products, Wanted
+from einc.transforms.rounded_tensors import kept
 from einc.transforms.rounding import Rounding, UnroundableError, rounded
 
 
-def narrowed(program: TypedProgram, wanted: Wanted) -> TypedProgram:
-    """The program that a plan asks for. EincError where a line cannot be followed."""
-    made = program
+def narrowed(program: TypedProgram, wanted: Wanted) -> tuple[TypedProgram, Wanted]:
+    """The program that a plan asks for, and what the plan still asks for of it. EincError where a line cannot be
+    followed.
+    """
+    made, lines = program, list[Asked]()
     for line in wanted.lines:
         if isinstance(line.record, Products):
             made = _multiplied(made, line, line.record)
-    return stored(made, wanted)
+        elif isinstance(line.record, Cache) and line.record.few:
+            made, line = _cached(made, line, line.record)
+        lines.append(line)
+    return stored(made, wanted), replace(wanted, lines=tuple(lines))
 
 
 def refused(program: TypedProgram) -> tuple[Problem, ...]:
@@ -52,6 +61,25 @@ def _multiplied(program: TypedProgram, line: Asked, record: Products) -> TypedPr
                 Help("say `per row`, where a position has a scale of its own"),
                 Help("say that the future is meant: `output … : all`")))])
     return made
+
+
+def _cached(program: TypedProgram, line: Asked, record: Cache) -> tuple[TypedProgram, Asked]:
+    """The program that reads what is kept as rounded numbers and scales, and the line with the names of both. EincError
+    where the scales are not settled with the numbers.
+    """
+    made, few, names = program, dict(record.few), list[str]()
+    for key in record.tensors:
+        if key not in few:
+            names.append(key)
+            continue
+        word, count = few[key]
+        try:
+            found = kept(made, key, NARROW[word], count)
+        except UnroundableError as problem:
+            raise EincError([PlanLine(str(problem), line.span, helps=(
+                Help("keep it with all its bits, or round it in an equation of its own"),))]) from None
+        made, names = found.program, [*names, found.few, found.scale]
+    return made, replace(line, record=Cache(tuple(names), record.page))
 
 
 def _late(before: Program, after: Program) -> str:

@@ -10,29 +10,24 @@ from einc.errors.report import Span
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """`cache K, V paged 16`: the tensors that are kept of each position, by their keys, and the number of positions
-    in a page of memory, 0 where the line does not say.
+    """`cache K, V as e4m3 per 64 paged 16`: the tensors that are kept of each position, by their keys; the number of
+    positions in a page of memory, 0 where the line does not say; and of those that are rounded the type, with how many
+    numbers of the last axis have one scale, 0 where all have.
     """
 
     tensors: tuple[str, ...]
     page: int = 0
+    few: tuple[tuple[str, tuple[str, int]], ...] = ()
 
     def joined(self, other: Record) -> Cache | None:
-        """What both lines ask for; None where their pages have two sizes."""
+        """What both lines ask for; None where their pages have two sizes, or one tensor two types."""
         if not isinstance(other, Cache) or (self.page and other.page and self.page != other.page):
             return None
-        return Cache(tuple(dict.fromkeys((*self.tensors, *other.tensors))), self.page or other.page)
-
-
-@dataclass(frozen=True, slots=True)
-class Noted:
-    """A line that is read and by which no file is made yet: the user is told so where a file is asked for."""
-
-    text: str
-
-    def joined(self, other: Record) -> Noted | None:
-        """The later line: each is told by itself."""
-        return other if isinstance(other, Noted) else None
+        found = dict(self.few)
+        if any(found.setdefault(key, how) != how for key, how in other.few):
+            return None
+        return Cache(tuple(dict.fromkeys((*self.tensors, *other.tensors))), self.page or other.page,
+                     tuple(found.items()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +125,7 @@ class Products:
         return Products(tuple(found.items()))
 
 
-Record = Cache | Mesh | Noted | Products | Shard | Store
+Record = Cache | Mesh | Products | Shard | Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,13 +171,9 @@ class Wanted:
 
     @property
     def narrows(self) -> bool:
-        """Whether its lines store or multiply something in few bits."""
-        return any(isinstance(line.record, Products | Store) for line in self.lines)
+        """Whether its lines store, keep or multiply something in few bits."""
+        return bool(self.cache().few) or any(isinstance(line.record, Products | Store) for line in self.lines)
 
     def cuts(self) -> Iterator[tuple[Cut, Span]]:
         """What its lines cut over axes of a mesh, each with the line that says it."""
         return ((cut, line.span) for line in self.lines if isinstance(line.record, Shard) for cut in line.record.cuts)
-
-    def noted(self) -> Iterator[Noted]:
-        """The lines by which no file is made yet."""
-        return (line.record for line in self.lines if isinstance(line.record, Noted))

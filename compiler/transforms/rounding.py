@@ -7,7 +7,7 @@ itself. A sum stays a sum of exact products: no scale depends on a letter that i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from string import ascii_lowercase
 from typing import Literal
@@ -79,6 +79,43 @@ def rounded(program: TypedProgram, keys: frozenset[str], rounding: Rounding) -> 
     return replace(found, loops=tuple(again), splits={**found.splits, **work.splits})
 
 
+def fresh_letter(program: TypedProgram, of: IndexSet, others: Iterable[Index] = ()) -> Index:
+    """A letter over a set that nothing else in a program has, nor one of the `others`."""
+    used = {x.index.name for x in program.terms if isinstance(x, Position)} | program.tensors.keys()
+    used |= {i.name for i in others}
+    return Index(next((x for x in ascii_lowercase if x not in used), unused(ascii_lowercase[0], used)), of)
+
+
+def blocks_of(of: IndexSet, count: int, program: TypedProgram) -> tuple[IndexSet, IndexSet]:
+    """The sets of blocks of `count` elements and of places in one. Raises UnroundableError where a set has none."""
+    found = of.extent.over(number(count))
+    if found is None or of.start != 1 or of in program.sums:
+        raise UnroundableError(f"{of} cannot be cut into blocks")
+    if found.constant is not None and found.constant.denominator != 1:
+        raise UnroundableError(f"{of.extent} is no multiple of {count}")
+    parts = replace(of, extent=found), replace(of, extent=number(count))
+    if program.splits.get(of, parts) != parts:
+        raise UnroundableError(f"{of} is made of other parts already")
+    return parts
+
+
+def scaled(draft: Draft, stem: str, term: Term, letters: tuple[Index, ...], kept: tuple[Index, ...],
+           known: tuple[Term, ...], row: Narrow) -> tuple[Read, Read]:
+    """A scale for each value of the letters that are `kept`, and a term divided by it and rounded; their equations,
+    where the conditions hold that are `known` of the term's letters, are added to the draft.
+    """
+    gone = tuple(i for i in letters if i not in kept)
+    beside = both(*(c for c in known if free_indices(c) <= {*kept}))
+    size: Term = Apply("abs", (term,))
+    largest = draft.value(f"{stem}_largest", kept, Fold("max", gone, both(*known), size) if gone else size, beside)
+    zeros = Where(Apply("eq", (largest, ZERO)), ONE)  # numbers that are all 0 have the scale 1
+    part = Apply("div", (largest, const(min(row.high, -row.low))))
+    scale = draft.value(f"{stem}_scale", kept, Apply("add", (part, zeros)), beside)
+    few = draft.value(f"{stem}_{row.name}", letters, Apply(row.name, (Apply("div", (term, scale)),)), both(*known),
+                      DECLARED[row.name] if row.storage else REAL)
+    return scale, few
+
+
 @dataclass(frozen=True, slots=True)
 class _Product:
     """A product that is summed: the letters of the sum, the points of it, factors without these letters, the named
@@ -114,7 +151,7 @@ class _Products:
     rounding: Rounding
     found: set[str] = field(default_factory=set)
     made: dict[tuple[IndexLoop | None, Term, Term, tuple[int, ...]], tuple[str, str]] = field(default_factory=dict)
-    splits: dict[IndexSet, tuple[IndexSet, ...]] = field(default_factory=dict)
+    splits: dict[IndexSet, tuple[IndexSet, IndexSet]] = field(default_factory=dict)
     letters: dict[IndexSet, Index] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -138,38 +175,22 @@ class _Products:
         scales, factors = zip(*(self._rounded(x, inner, within, at) for x in sides), strict=True)
         outside = tuple(self.changed(x, given, at) for x in product.outside)
         if inner == bound:
-            return Apply("mul", (*outside, *scales, Fold("sum", bound, domain, Apply("mul", factors))))
+            return _times(*outside, *scales, Fold("sum", bound, domain, _times(*factors)))
         here = [c for c in conjuncts(domain) if free_indices(c) & {*inner}]
-        total = Fold("sum", inner, both(*here), Apply("mul", factors))
+        total = Fold("sum", inner, both(*here), _times(*factors))
         over = both(*(c for c in conjuncts(domain) if c not in here))
-        return Apply("mul", (*outside, Fold("sum", bound, over, Apply("mul", (*scales, total)))))
+        return _times(*outside, Fold("sum", bound, over, _times(*scales, total)))
 
     def _blocks(self, product: _Product, within: Term) -> _Cut:
         """The last letter of the sum as a block and a place in it."""
-        letter, count = product.bound[-1], number(self.rounding.count)
-        found = letter.set.extent.over(count)
-        parts = self.splits.get(letter.set) or self.program.splits.get(letter.set)
-        if found is None or letter.set.start != 1 or letter.set in self.program.sums:
-            raise UnroundableError(f"`{letter}` cannot be cut into blocks")
-        if found.constant is not None and found.constant.denominator != 1:
-            raise UnroundableError(f"`{letter}` runs over {letter.set.extent}, which is no multiple of {count}")
-        blocks, places = replace(letter.set, extent=found), replace(letter.set, extent=count)
-        if parts not in (None, (blocks, places)):
-            raise UnroundableError(f"`{letter}` is made of other parts already")
-        self.splits[letter.set] = (blocks, places)
+        letter = product.bound[-1]
+        blocks, places = self.splits[letter.set] = blocks_of(letter.set, self.rounding.count, self.program)
         terms = (within, *product.sides, *product.outside)
         taken = {i.name for t in terms for i in free_indices(t)} | {i.name for i in product.bound}
-        block, place = distinct((self._letter(blocks), self._letter(places)), taken)
+        for of in (blocks, places):
+            self.letters.setdefault(of, fresh_letter(self.program, of, self.letters.values()))
+        block, place = distinct((self.letters[blocks], self.letters[places]), taken)
         return _Cut((block, place), {letter: Pack((Position(block), Position(place)), (blocks, places), letter.set)})
-
-    def _letter(self, of: IndexSet) -> Index:
-        """The letter of blocks, or of places in them: one that nothing else has."""
-        if of not in self.letters:
-            used = {x.index.name for x in self.program.terms if isinstance(x, Position)} | self.program.tensors.keys()
-            used |= {i.name for i in self.letters.values()}
-            free = (x for x in ascii_lowercase if x not in used)
-            self.letters[of] = Index(next(free, unused(ascii_lowercase[0], used)), of)
-        return self.letters[of]
 
     def _rounded(self, term: Term, summed: tuple[Index, ...], within: Term, at: _At) -> tuple[Read, Read]:
         """A factor's scale and its rounded numbers, whose product is about the factor."""
@@ -178,28 +199,13 @@ class _Products:
         known = tuple(c for c in conjuncts(within) if free_indices(c) <= {*letters, *at.fixed})
         label = (at.loop, canonical(term, letters), canonical(both(*known), letters), tuple(map(letters.index, kept)))
         if label not in self.made:
-            self.made[label] = self._equations(term, letters, kept, known, at.target)
+            stem = term.tensor if isinstance(term, Read) else f"{at.target}_factor"
+            if not isinstance(term, Read):
+                term = self.draft.value(stem, letters, term, both(*known))
+            pair = scaled(self.draft, stem, term, letters, kept, known, self.rounding.type)
+            self.made[label] = pair[0].tensor, pair[1].tensor
         scale, few = self.made[label]
         return Read(scale, tuple(map(Position, kept))), Read(few, tuple(map(Position, letters)))
-
-    def _equations(self, term: Term, letters: tuple[Index, ...], kept: tuple[Index, ...], known: tuple[Term, ...],
-                   target: str) -> tuple[str, str]:
-        """Adds the equations of a scale and of the rounded numbers; returns the names of both."""
-        row = self.rounding.type
-        stem = term.tensor if isinstance(term, Read) else f"{target}_factor"
-        if not isinstance(term, Read):
-            term = self.draft.value(stem, letters, term, both(*known))
-        gone = tuple(i for i in letters if i not in kept)
-        beside = both(*(c for c in known if free_indices(c) <= {*kept}))
-        size: Term = Apply("abs", (term,))
-        largest = self.draft.value(f"{stem}_largest", kept, Fold("max", gone, both(*known), size) if gone else size,
-                                   beside)
-        most = Where(Apply("eq", (largest, ZERO)), ONE)  # numbers that are all 0 have the scale 1
-        part = Apply("div", (largest, const(min(row.high, -row.low))))
-        scale = self.draft.value(f"{stem}_scale", kept, Apply("add", (part, most)), beside)
-        few = self.draft.value(f"{stem}_{row.name}", letters, Apply(row.name, (Apply("div", (term, scale)),)),
-                               both(*known), DECLARED[row.name] if row.storage else REAL)
-        return scale.tensor, few.tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,9 +230,13 @@ def _product(term: Term, keys: frozenset[str]) -> _Product | None:
     if not mine or len(shared) < 2:
         return None
     rest = [x for x in shared if x is not mine[0]]
-    other = rest[0] if len(rest) == 1 else Apply("mul", tuple(rest))
     outside = tuple(x for x in found if not free_indices(x) & {*bound})
-    return _Product(bound, both(domain, *conditions), outside, (mine[0], other))
+    return _Product(bound, both(domain, *conditions), outside, (mine[0], _times(*rest)))
+
+
+def _times(*factors: Term) -> Term:
+    """The product of one factor or more."""
+    return factors[0] if len(factors) == 1 else Apply("mul", factors)
 
 
 def _factors(term: Term) -> Iterator[Term]:

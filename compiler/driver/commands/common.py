@@ -145,12 +145,6 @@ def known_sizes(sizes: Mapping[str, int], names: list[str], fixed: Mapping[str, 
                           f"the sizes that can be given: {listed}")
 
 
-def noted(plan: Wanted) -> None:
-    """Tells what the chosen plans ask for that is not done."""
-    for line in plan.noted():
-        click.echo(f"note: `plan {plan.name}` asks for `{line.text}`, and no file is made so yet", err=True)
-
-
 def FILE(command: F) -> F:
     """A spec, or a document with the options that say what of it is meant: the command is given them as one `Chosen`,
     `file`.

@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from einc.checking.plans import chosen
 from einc.driver import back_ends, compiling
 from einc.driver.commands.binaries import EMIT, TARGET, check_place, write, write_beside
 from einc.driver.commands.common import (
@@ -28,7 +27,6 @@ from einc.driver.commands.common import (
     STRICT,
     Chosen,
     known_sizes,
-    noted,
     typed,
 )
 from einc.driver.commands.sizes import default, names
@@ -91,7 +89,6 @@ def command(*, file: Chosen, output: str | None, backend: str, strict: bool, nar
     made = compiling.on_ranks(program, replace(options, tune=tuned), mesh)
     if isinstance(made, PerRank) and rows:
         raise failure("--target writes the kernels of one device", "leave out --target, or --mesh and the plan with it")
-    noted(chosen(program.plans, options.plans))
     for line in growth(made) if isinstance(made, Module) else ():
         click.echo(f"warning: {line}", err=True)
     text = back_ends.emit(made, options.backend, compiling.shell(program) if module else None)

@@ -29,7 +29,6 @@ from einc.driver.commands.common import (
     Chosen,
     counted,
     known_sizes,
-    noted,
     typed,
 )
 from einc.driver.commands.configs import agreed, beside
@@ -117,7 +116,6 @@ def command(*, file: Chosen, path: str, map_name: str | None, prefix: str, sizes
         told("")
         _note(program, known, max(map(len, texts)) + count, bool(prompts) and tokenizer is None)
         asks = chosen(program.plans, ("serve",))
-        noted(asks)
         told("compiling")
         made = compiling.built(program, Options(backend, narrow=narrow, own=own, plan="serve", keep=names_of(keep)))
         place = back_ends.runner(backend).device(_kind(weights))

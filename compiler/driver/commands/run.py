@@ -22,6 +22,7 @@ from einc.driver.commands.common import (
     FILE,
     NARROW,
     OWN,
+    PLAN,
     SEED,
     SIZES,
     WHERE,
@@ -69,22 +70,28 @@ REPEAT = click.option("--repeat", default=3, show_default=True, type=click.IntRa
 @OUTPUT
 @WHERE
 @REPEAT
+@PLAN
 @NARROW
 @OWN
 @click.pass_context
 def command(ctx: click.Context, *, file: Chosen, sizes: dict[str, int], data_file: str | None, map_name: str | None,
             prefix: str, dtype: str | None, seed: int, verify: bool, hard: bool, output: str | None, backend: str,
-            repeat: int,
-            narrow: bool, own: bool) -> None:
-    """Run the spec FILE; show shapes, time and memory, and with --verify or --hard the error."""
+            repeat: int, plan: str, narrow: bool, own: bool) -> None:
+    """Run the spec FILE; show shapes, time and memory, and with --verify or --hard the error: with a plan in few bits
+    that against the spec without it, too."""
     if output is not None:
         data.check_output(output)
     console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
-    program = typed(file)
-    known_sizes(sizes, names(program), program.sizes, program.idle)
+    plain = typed(file)
+    known_sizes(sizes, names(plain), plain.sizes, plain.idle)
+    options = Options(backend, narrow=narrow, own=own, plan=plan)
+    program, wanted = compiling.asked(plain, options)
+    if options.serves or wanted.meshed:
+        raise failure(f"--plan {plan} is for a file that is called otherwise",
+                      "`einc compile` writes it; run runs a function of whole inputs")
     if (map_name or prefix) and data_file is None:
         raise failure("--map and --prefix are for --data, which they read weights from")
-    module = compiling.built(program, Options(backend, narrow=narrow, own=own))
+    module = compiling.built(plain, options)
     runner = back_ends.runner(backend)
     place = runner.device(dtype or "float32")
 
@@ -120,8 +127,26 @@ def command(ctx: click.Context, *, file: Chosen, sizes: dict[str, int], data_fil
         if hard:
             fine, more = _hard(program, sizes, (data_file, dtype, seed, map_name, prefix), module, place, console)
             good, lines = good and fine, [*lines, *more]
+        if wanted.narrows:
+            without = compiling.built(plain, replace(options, plan=""))
+            lines += _beside(plain, inputs, numbers, outputs, without, place)
         console.print("\n".join(lines))
         ctx.exit(0 if good else 1)
+
+
+def _beside(plain: Program, inputs: Tensors, numbers: Mapping[str, int], outputs: Tensors,
+            without: Callable[..., Any], place: Any) -> list[str]:
+    """A line on each output: how far it is from the exact value of the spec without its plan, and how far the spec
+    without its plan is, computed in the same type of data."""
+    exact = interpret(plain, {key: data.exact(tensor) for key, tensor in inputs.items()}, numbers)
+    value = without(**{key: tensor.to(place) for key, tensor in inputs.items()}, **numbers)
+    values = value if isinstance(value, tuple) else (value,)
+    lines = []
+    for (name, _), other in zip(plain.outputs, values, strict=True):
+        few, all_bits = (measure.distance(data.exact(x), exact[name], data.dtype_of(x)) for x in (outputs[name], other))
+        lines.append(f"few bits     {name}: relative {few.relative:.2e} from the spec without the plan, which is "
+                     f"itself {all_bits.relative:.2e} from float64")
+    return lines
 
 
 @dataclass(frozen=True)
