@@ -126,7 +126,7 @@ ROWS = {row.word: row for row in (
     Row("products", '"of" NAME ("," NAME)* "by" NAME "per" NAME DIGITS?', Products, _products, frozenset(KINDS),
         "multiplied in few bits",
         "name tensors, the type to which both factors of their products are rounded, and what has one scale: `products "
-        "of W by e4m3 per row`, `per tensor`, `per block 128`"),
+        "of K by e4m3 per row`, `per tensor`, `per block 128`"),
 )}
 # Words that plans had before, and what says it now.
 BEFORE = {"dtype": "numbers have the type of the tensors of a call, and those of few bits are said by `store`, "

@@ -17,16 +17,17 @@ from einc.driver.compiled import Compiled, Loaded
 from einc.driver.files import noting
 from einc.driver.library import library
 from einc.driver.narrowing import narrowed
-from einc.driver.options import DEFAULTS, Grad, Options
+from einc.driver.options import DEFAULTS, PARTS, Grad, Options
 from einc.driver.restoring import Origin, origin
 from einc.errors.report import EincError, Help, Problem
 from einc.ir.choices import PLAIN, Choices
 from einc.ir.plan import Gradient, Module, ModuleClass, PerRank, SegmentedModule
 from einc.ir.programs import Program, Tensor, TypedProgram
-from einc.ir.requested import Wanted
+from einc.ir.requested import Products, Store, Wanted
 
 SERVING = "einc.driver.serving"  # loaded where a plan serves: other files need nothing of it
 PLACING = "einc.driver.placing"  # the same where a mesh is named
+ONCE = "einc.transforms.once"  # the same where a part is asked for
 NO_MESH: Mapping[str, int] = MappingProxyType({})
 GRADIENTS = "einc.driver.gradients"  # the same where a gradient is asked for
 
@@ -87,6 +88,26 @@ def asked(program: TypedProgram, options: Options) -> tuple[TypedProgram, Wanted
     return narrowed(program, wanted)
 
 
+def parted(program: TypedProgram, options: Options) -> tuple[TypedProgram, Options]:
+    """The part of a program that the options name, with what is left of them: what makes tensors of weights alone, or
+    what takes these. EincError where nothing is made of weights alone.
+    """
+    if not options.part:
+        return program, options
+    if options.part not in PARTS:
+        raise EincError([Problem(f"`{options.part}` is no part of a program", helps=(
+            Help(f"the parts are {', '.join(f'`{x}`' for x in PARTS)}"),))])
+    changed, wanted = asked(program, options)
+    made = import_module(ONCE).parts(changed)
+    if made is None:
+        raise EincError([Problem(f"`{program.name}` makes nothing of its weights alone", helps=(
+            Help("leave out `part`: the whole is one function"),))])
+    left = replace(wanted, lines=tuple(x for x in wanted.lines if not isinstance(x.record, Products | Store)))
+    if options.part == "once":
+        return made.once, Options(options.backend, options.strict, options.narrow, options.own)
+    return replace(made.rest, plans=(left,)), replace(options, part="", plan=wanted.name)
+
+
 def planned(program: TypedProgram, options: Options) -> Module | Gradient | SegmentedModule:
     """What the options ask for of a program: a step, the program, or the program with its gradient. EincError where
     the text has no plan of a name that is chosen, or where the chosen ones contradict each other.
@@ -126,7 +147,7 @@ def on_ranks(program: TypedProgram, options: Options,
 def compile(path_or_text: str | Path, backend: str = "auto", *, strict: bool = False, narrow: bool = False,
             own: bool = False, tune: bool = False, module: bool = False, grad: Grad = False, plan: str = "",
             keep: Iterable[str] = (), section: str = "", equation: str = "",
-            side: str | Path | None = None, mesh: Mapping[str, int] | None = None) -> Compiled:
+            side: str | Path | None = None, mesh: Mapping[str, int] | None = None, part: str = "") -> Compiled:
     """A spec (a path, the name of one that comes with einc, or the text itself) as a callable.
 
     The back end is torch, cpp or triton; `auto` decides at the call: Triton on a GPU, and on a CPU torch until, by
@@ -144,12 +165,14 @@ def compile(path_or_text: str | Path, backend: str = "auto", *, strict: bool = F
     With `module` the result's `.module` is a `torch.nn.Module` class whose parameters are the weights.
     With `mesh={"tp": 2}`, or a plan that says it, it is what each rank of a mesh of devices runs, which sends what the
     others need: `shard` lines of plans say what is cut over an axis.
+    With `part="once"` it is what makes tensors of weights alone, as scales and rounded numbers, and with `part="rest"`
+    what is given these in place of the weights: `load_weights` makes them once.
     Of a paper one `section` is compiled, or one `equation`, by its label, its number or tag, or the title of its
     section; `side` is a spec with the declarations that the paper lacks.
 
     EincError where the spec has errors, or the back end has nothing to tune; the message is the rendered problems.
     """
-    options = Options(backend, strict, narrow, own, tune, module, grad, plan, tuple(keep), section, side, equation)
+    options = Options(backend, strict, narrow, own, tune, module, grad, plan, tuple(keep), section, side, equation, part)
     with noting() as noted:
         program = typed(path_or_text, options)
     return built(program, options, None if mesh else origin(path_or_text, options, noted), mesh or {})
@@ -163,6 +186,7 @@ def built(program: TypedProgram, options: Options = DEFAULTS, of: Origin | None 
             Help('say `plan="serve"`, and none of the others'),))])
     if options.keep and not options.serves:
         raise EincError([Problem("what is kept is of a plan that serves", helps=(Help('say `plan="serve"`'),))])
+    program, options = parted(program, options)
     made_of = on_ranks(program, options, mesh)
     if isinstance(made_of, PerRank):
         backend = "torch" if options.backend == back_ends.AUTO else options.backend

@@ -9,10 +9,13 @@ from typing import Literal
 Grad = bool | Literal["exact"]  # "exact": only where no slope is declared
 
 
+PARTS = ("once", "rest")  # what makes tensors of weights alone, and what is given these in place of the weights
+
+
 @dataclass(frozen=True)
 class Options:
     """The keywords of `einc.compile`, whose docstring says what each does. `plan` has names of plans with commas
-    between.
+    between; `part` is a word of `PARTS`, or empty for the whole.
     """
 
     backend: str = "torch"
@@ -27,6 +30,7 @@ class Options:
     section: str = ""
     side: str | Path | None = None
     equation: str = ""
+    part: str = ""
 
     @property
     def plans(self) -> tuple[str, ...]:
