@@ -34,8 +34,8 @@ plan few:
 def test_the_parts_give_what_the_whole_gives(backend: str) -> None:
     inputs = [x.float() for x in given()]
     whole = einc.compile(spec("e4m3 per block 4"), plan="few", backend=backend)(*inputs)
-    once = einc.compile(spec("e4m3 per block 4"), plan="few", backend=backend, part="once")
-    rest = einc.compile(spec("e4m3 per block 4"), plan="few", backend=backend, part="rest")
+    once = einc.compile(spec("e4m3 per block 4"), plan="few,once", backend=backend)
+    rest = einc.compile(spec("e4m3 per block 4"), plan="few,rest", backend=backend)
     made = dict(zip((name for name, _ in once.program.outputs), once(*inputs[1:]), strict=True))
     assert {name: x.dtype for name, x in made.items()} == {
         "W_1_e4m3": torch.float8_e4m3fn, "W_2_e4m3": torch.float8_e4m3fn, "W_1_scale": torch.float32,
@@ -48,10 +48,10 @@ def test_rounds_are_given_what_is_made_for_all_of_them() -> None:
     torch.manual_seed(4)
     x, g, w = torch.randn(5, 6), torch.randn(6), torch.randn(6, 6, 3)
     whole = einc.compile(ROUNDS, plan="few", backend="torch")(X=x, G=g, W=w)
-    once = einc.compile(ROUNDS, plan="few", backend="torch", part="once")
+    once = einc.compile(ROUNDS, plan="few,once", backend="torch")
     made = dict(zip((name for name, _ in once.program.outputs), once(G=g, W=w), strict=True))
     assert made["U_int8"].shape == (3, 6, 6) and made["U_int8"].dtype == torch.int8
-    rest = einc.compile(ROUNDS, plan="few", backend="torch", part="rest")
+    rest = einc.compile(ROUNDS, plan="few,rest", backend="torch")
     assert torch.equal(rest(X=x, **made), whole)
 
 
@@ -62,7 +62,7 @@ def test_weights_of_another_model_are_rounded_once(tmp_path: Path) -> None:
     state = {"up": first, "down": second}
     made = einc.load_weights(tmp_path / "a.ein", state, map=str(tmp_path / "a.toml"), plan="few")
     assert set(made) == {"W_1_int8", "W_1_scale", "W_2_int8", "W_2_scale"} and made["W_1_int8"].dtype == torch.int8
-    rest = einc.compile(tmp_path / "a.ein", plan="few", part="rest", backend="torch")
+    rest = einc.compile(tmp_path / "a.ein", plan="few,rest", backend="torch")
     whole = einc.compile(tmp_path / "a.ein", plan="few", backend="torch")
     assert torch.equal(rest(X=x, **made), whole(x, first, second))
 
@@ -70,7 +70,7 @@ def test_weights_of_another_model_are_rounded_once(tmp_path: Path) -> None:
 def test_two_files_are_written(tmp_path: Path) -> None:
     (tmp_path / "a.ein").write_text(spec("int8 per row"))
     for part in ("once", "rest"):
-        words = ["compile", str(tmp_path / "a.ein"), "--plan", "few", "--part", part, "-o", str(tmp_path / f"{part}.py")]
+        words = ["compile", str(tmp_path / "a.ein"), "--plan", f"few,{part}", "-o", str(tmp_path / f"{part}.py")]
         assert CliRunner().invoke(main, words).exit_code == 0
         again = CliRunner().invoke(main, ["check", str(tmp_path / f"{part}.py")])
         assert again.exit_code == 0, again.output
@@ -80,6 +80,4 @@ def test_two_files_are_written(tmp_path: Path) -> None:
 
 def test_what_has_no_parts_is_told() -> None:
     with pytest.raises(EincError, match="makes nothing of its weights alone"):
-        einc.compile("mla", part="rest")
-    with pytest.raises(EincError, match="is no part of a program"):
-        einc.compile("mla", part="first")
+        einc.compile("mla", plan="rest")

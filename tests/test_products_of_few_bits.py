@@ -104,7 +104,8 @@ def test_the_interpreter_agrees_with_casts_of_torch(how: str) -> None:
     assert np.abs(got - want).max() <= 1e-12 * np.abs(want).max()
 
 
-@pytest.mark.parametrize(("how", "backend"), [("e4m3 per row", "torch"), ("int8 per block 4", "triton"), ("e4m3 per row", "cpp")])
+@pytest.mark.parametrize(("how", "backend"), [("e4m3 per row", "torch"), ("int8 per block 4", "triton"),
+                                              ("e4m3 per row", "cpp")])
 def test_files_agree_with_casts_of_torch(how: str, backend: str) -> None:
     inputs = [x.float() for x in given()]
     # a number may lie so near to a midpoint that float32 rounds it to the other side: as exact inputs as may be
@@ -232,7 +233,8 @@ plan few:
     with pytest.raises(EincError, match="made of other parts already"):
         checked(text, Options())
     with pytest.raises(EincError, match="no multiple of 8"):
-        checked(text.replace("H D) = (h d)", "12)").replace(" + X_t^{(h d)} V_{h d}", "").replace(", V_{h d}", ""), Options())
+        text = text.replace("H D) = (h d)", "12)")
+        checked(text.replace(" + X_t^{(h d)} V_{h d}", "").replace(", V_{h d}", ""), Options())
 
 
 def test_run_tells_the_error_beside_that_of_the_plain_spec(tmp_path: Path) -> None:

@@ -246,7 +246,7 @@ def test_infinite_codes_are_those_of_the_type() -> None:
 WRONG = {
     "store y as int8": "`y` may hold numbers that `int8` does not, and to store is not to round",
     "store x as int8": "`x` is given by the caller",
-    "store y as int3": "`int3` is no type of few bits",
+    "store y as int3": "`int3` is no type that numbers are stored in",
     "store q as int8": "`q` is no tensor of this spec",
     "store y int8": "this is not how a line about what is stored in few bits reads",
     "store w as int8": "`w` is a result",

@@ -17,7 +17,7 @@ from einc.driver.compiled import Compiled, Loaded
 from einc.driver.files import noting
 from einc.driver.library import library
 from einc.driver.narrowing import narrowed
-from einc.driver.options import DEFAULTS, PARTS, Grad, Options
+from einc.driver.options import DEFAULTS, Grad, Options
 from einc.driver.restoring import Origin, origin
 from einc.errors.report import EincError, Help, Problem
 from einc.ir.choices import PLAIN, Choices
@@ -94,18 +94,15 @@ def parted(program: TypedProgram, options: Options) -> tuple[TypedProgram, Optio
     """
     if not options.part:
         return program, options
-    if options.part not in PARTS:
-        raise EincError([Problem(f"`{options.part}` is no part of a program", helps=(
-            Help(f"the parts are {', '.join(f'`{x}`' for x in PARTS)}"),))])
     changed, wanted = asked(program, options)
     made = import_module(ONCE).parts(changed)
     if made is None:
         raise EincError([Problem(f"`{program.name}` makes nothing of its weights alone", helps=(
-            Help("leave out `part`: the whole is one function"),))])
+            Help(f"leave out `{options.part}`: the whole is one function"),))])
     left = replace(wanted, lines=tuple(x for x in wanted.lines if not isinstance(x.record, Products | Store)))
     if options.part == "once":
         return made.once, Options(options.backend, options.strict, options.narrow, options.own)
-    return replace(made.rest, plans=(left,)), replace(options, part="", plan=wanted.name)
+    return replace(made.rest, plans=(left,)), replace(options, plan=wanted.name)
 
 
 def planned(program: TypedProgram, options: Options) -> Module | Gradient | SegmentedModule:
@@ -147,7 +144,7 @@ def on_ranks(program: TypedProgram, options: Options,
 def compile(path_or_text: str | Path, backend: str = "auto", *, strict: bool = False, narrow: bool = False,
             own: bool = False, tune: bool = False, module: bool = False, grad: Grad = False, plan: str = "",
             keep: Iterable[str] = (), section: str = "", equation: str = "",
-            side: str | Path | None = None, mesh: Mapping[str, int] | None = None, part: str = "") -> Compiled:
+            side: str | Path | None = None, mesh: Mapping[str, int] | None = None) -> Compiled:
     """A spec (a path, the name of one that comes with einc, or the text itself) as a callable.
 
     The back end is torch, cpp or triton; `auto` decides at the call: Triton on a GPU, and on a CPU torch until, by
@@ -165,14 +162,14 @@ def compile(path_or_text: str | Path, backend: str = "auto", *, strict: bool = F
     With `module` the result's `.module` is a `torch.nn.Module` class whose parameters are the weights.
     With `mesh={"tp": 2}`, or a plan that says it, it is what each rank of a mesh of devices runs, which sends what the
     others need: `shard` lines of plans say what is cut over an axis.
-    With `part="once"` it is what makes tensors of weights alone, as scales and rounded numbers, and with `part="rest"`
-    what is given these in place of the weights: `load_weights` makes them once.
+    With `once` among its plans it is what makes tensors of weights alone, as scales and rounded numbers, and with
+    `rest` what is given these in place of the weights: `load_weights` makes them once.
     Of a paper one `section` is compiled, or one `equation`, by its label, its number or tag, or the title of its
     section; `side` is a spec with the declarations that the paper lacks.
 
     EincError where the spec has errors, or the back end has nothing to tune; the message is the rendered problems.
     """
-    options = Options(backend, strict, narrow, own, tune, module, grad, plan, tuple(keep), section, side, equation, part)
+    options = Options(backend, strict, narrow, own, tune, module, grad, plan, tuple(keep), section, side, equation)
     with noting() as noted:
         program = typed(path_or_text, options)
     return built(program, options, None if mesh else origin(path_or_text, options, noted), mesh or {})

@@ -15,7 +15,7 @@ PARTS = ("once", "rest")  # what makes tensors of weights alone, and what is giv
 @dataclass(frozen=True)
 class Options:
     """The keywords of `einc.compile`, whose docstring says what each does. `plan` has names of plans with commas
-    between; `part` is a word of `PARTS`, or empty for the whole.
+    between, and may have a word of `PARTS`.
     """
 
     backend: str = "torch"
@@ -30,12 +30,16 @@ class Options:
     section: str = ""
     side: str | Path | None = None
     equation: str = ""
-    part: str = ""
 
     @property
     def plans(self) -> tuple[str, ...]:
         """The names of the plans that are chosen."""
-        return names_of(self.plan)
+        return tuple(name for name in names_of(self.plan) if name not in PARTS)
+
+    @property
+    def part(self) -> str:
+        """The part of the program that is meant; empty for the whole."""
+        return next((name for name in names_of(self.plan) if name in PARTS), "")
 
     @property
     def serves(self) -> bool:

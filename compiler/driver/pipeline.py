@@ -42,7 +42,8 @@ def check(source: Source, report: Report, *, strict: bool = False, proved: bool 
     with the declarations that a document lacks, `sources` has the specs that are used.
     """
     if not is_document(source.name):
-        return _narrow(check_spec(source, report, strict=strict, proved=proved, sources=sources), report)
+        found = check_spec(source, report, strict=strict, proved=proved, sources=sources)
+        return _narrow(found, report)
     made: TypedProgram | None = import_module("einc.driver.papers").check_section(
         source, report, strict=strict, proved=proved, section=section, equation=equation, side=side, sources=sources)
     return made

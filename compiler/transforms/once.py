@@ -1,5 +1,5 @@
-"""What depends on weights alone is computed once: a program in two, the first of which makes tensors of the weights that
-the second takes in place of these.
+"""What depends on weights alone is computed once: a program in two, the first of which makes tensors of the weights,
+which the second takes in place of these.
 
 A value that each round of a loop makes of its own weights is made for all rounds, with an axis for them in front.
 """

@@ -1,5 +1,5 @@
-"""Products of few bits: what two tensors are multiplied by is divided by the largest of those numbers that share a scale,
-rounded, and multiplied by the scale again.
+"""Products of few bits: each factor is divided by the largest of those of its numbers that share a scale, rounded, and
+multiplied by the scale again.
 
 This changes values: it is what a `products` line of a plan asks for, and the equations are those that a text would say
 itself. A sum stays a sum of exact products: no scale depends on a letter that is summed beside the rounded numbers.
@@ -10,16 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from string import ascii_lowercase
-from typing import Literal
 
 from einc.ir.draft import Draft, unused
 from einc.ir.elements import DECLARED, REAL
 from einc.ir.indices import Index, IndexSet, distinct, number
 from einc.ir.narrow import Narrow
-from einc.ir.programs import Equation, IndexLoop, TypedProgram
+from einc.ir.programs import IndexLoop, TypedProgram
 from einc.ir.terms import (
     ONE,
-    TRUE,
     ZERO,
     Apply,
     Const,
@@ -39,8 +37,6 @@ from einc.ir.terms import (
     walk,
 )
 
-Share = Literal["tensor", "row", "block"]
-
 
 class UnroundableError(Exception):
     """Why products cannot be rounded as a plan says; the message is one statement."""
@@ -48,12 +44,12 @@ class UnroundableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Rounding:
-    """How the factors of products are rounded: to which type, and which numbers have one scale: all of a `tensor`,
-    those that one product sums (a `row`), or each `count` of these in turn (a `block`).
+    """How the factors of products are rounded: to which type, and, by a word of `SHARES`, which numbers have one scale:
+    all of a tensor, those that one product sums (a row), or each `count` of these in turn (a block).
     """
 
     type: Narrow
-    share: Share
+    share: str
     count: int = 0
 
 
@@ -217,9 +213,8 @@ class _Cut:
 
 
 def _product(term: Term, keys: frozenset[str]) -> _Product | None:
-    """The term as a sum over a product in which one of the tensors is a factor and has a letter of the sum; None else."""
-    bound: tuple[Index, ...] = ()
-    domain, body = TRUE, term
+    """The term as a sum of products in which one of the tensors is a factor and has a letter of the sum; None else."""
+    bound, domain, body = tuple[Index, ...](), both(), term
     while isinstance(body, Fold) and body.op == "sum":
         bound, domain, body = (*bound, *body.bound), both(domain, body.domain), body.body
     if not bound:

@@ -18,7 +18,6 @@ from einc.driver.files import given
 from einc.driver.sources import names as shipped_names
 from einc.errors.report import Report, Source, as_json, failure, render
 from einc.ir.programs import TypedProgram
-from einc.ir.requested import Wanted
 from einc.syntax.spelling import nearest
 from einc.syntax.texts import MAX_BYTES, read_bytes
 
@@ -189,8 +188,8 @@ GRAD = click.option("--grad", type=click.Choice(["yes", "exact"]), is_flag=False
                     metavar="[exact]", callback=lambda _, __, value: value if value == "exact" else bool(value), help=(
     "With the gradient: what the file returns can be differentiated. `--grad exact` refuses a declared slope."))
 PLAN = click.option("--plan", "plan", default="call", metavar="NAME,…", help=(
-    "call, or serve: prefill and step, which add positions to a cache; and names of `plan` blocks of the text, "
-    "which are joined."))
+    "call, or serve: prefill and step, which add positions to a cache; names of `plan` blocks of the text, which are "
+    "joined; and once, what makes tensors of weights alone, or rest, what takes these in place of the weights."))
 KEEP = click.option("--keep", default=None, metavar="K,V",
                     help="What the cache of a plan that serves keeps of each position, instead of what is cheapest.")
 DTYPE = click.option("--dtype", type=click.Choice(DTYPES),

@@ -33,7 +33,7 @@ from einc.driver.commands.sizes import default, names
 from einc.driver.files import same
 from einc.driver.kept import headed, portable
 from einc.driver.layout import laid_out
-from einc.driver.options import PARTS, Grad, Options, names_of
+from einc.driver.options import Grad, Options, names_of
 from einc.driver.reports.growth import growth
 from einc.errors.report import failure
 from einc.ir.backend import Target
@@ -54,9 +54,6 @@ TUNED = "einc.driver.commands.tuned"  # loaded with --tuned: other files need no
 @PLAN
 @MESH
 @KEEP
-@click.option("--part", type=click.Choice(PARTS), default=None,
-              help="once: the file that makes tensors of weights alone, such as scales and rounded numbers. rest: the "
-              "file that is given these in place of the weights.")
 @click.option("--module", is_flag=True, help="Add a torch.nn.Module class whose parameters are the weights.")
 @click.option("--tuned", is_flag=True,
               help="Write in the tiles that `einc tune` found for --sizes, --dtype and this device.")
@@ -67,13 +64,12 @@ TUNED = "einc.driver.commands.tuned"  # loaded with --tuned: other files need no
 @DATA
 @SEED
 def command(*, file: Chosen, output: str | None, backend: str, strict: bool, narrow: bool, own: bool, grad: Grad,
-            part: str | None, module: bool, plan: str, mesh: dict[str, int], keep: str | None, tuned: bool,
-            target: str | None, kind: str | None, sizes: dict[str, int], dtype: str | None, data_file: str | None, seed: int) -> None:
+            module: bool, plan: str, mesh: dict[str, int], keep: str | None, tuned: bool, target: str | None,
+            kind: str | None, sizes: dict[str, int], dtype: str | None, data_file: str | None, seed: int) -> None:
     """Write the Python file that computes the spec FILE; it needs no einc to run."""
     if output is not None and same(output, file.path):
         raise failure(f"{output} is the spec itself; it is not overwritten")
-    options = Options(backend, narrow=narrow, own=own, grad=grad, module=module, plan=plan, keep=names_of(keep),
-                      part=part or "")
+    options = Options(backend, narrow=narrow, own=own, grad=grad, module=module, plan=plan, keep=names_of(keep))
     rows: tuple[Target, ...] = ()
     if target is not None:
         by_default = click.get_current_context().get_parameter_source("backend") is ParameterSource.DEFAULT

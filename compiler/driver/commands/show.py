@@ -67,7 +67,7 @@ def command(*, file: Chosen, stage: str, explicit: bool, full: bool, grad: bool,
     if options.serves and (grad or mesh):
         raise failure("what serves has no gradient" if grad else "what serves is not on a mesh of devices",
                       "leave out one of the two")
-    if plan != "call" and (stage == "syntax" or options.serves and stage not in ("plan", "source")):
+    if plan != "call" and (stage == "syntax" or (options.serves and stage not in ("plan", "source"))):
         raise failure(f"--plan {plan} is not for the stage {stage}", "the stages plan and source show what serves")
     if mesh and stage != "plan":
         raise failure(f"--mesh is for the stage plan, not for {stage}")
@@ -77,7 +77,7 @@ def command(*, file: Chosen, stage: str, explicit: bool, full: bool, grad: bool,
         tree = None if report.errors else pipeline.syntax(source, report)
         click.echo("" if tree is None else show(tree))
         return unreadable(source, report) if report.errors else None
-    program = typed(file)
+    program, options = compiling.parted(typed(file), options)
     if not options.serves:
         known_sizes(sizes, names(program), program.sizes, program.idle)
     if stage == "plan" and not options.serves and (mesh or placing.meshed(program, options.plans)):

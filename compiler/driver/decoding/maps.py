@@ -42,7 +42,7 @@ def load_weights(spec: str | Path | Compiled, state: Mapping[str, Any], *, map: 
 
     `prefix` stands before every name of the map: `h.0.` for the first layer of a GPT-2. Sizes that no shape tells,
     such as the number of heads, are given by name. With a `plan`, what it makes of weights alone is made here, once:
-    the result is what `einc.compile(spec, plan=plan, part="rest")` takes. EincError where something is missing or does
+    the result is what `einc.compile` with `rest` among its plans takes. EincError where something is missing or does
     not fit.
     """
     program = spec.program if isinstance(spec, Compiled) else typed(spec)
@@ -56,8 +56,8 @@ def load_weights(spec: str | Path | Compiled, state: Mapping[str, Any], *, map: 
 
 def _made(program: TypedProgram, weights: dict[str, Any], known: Mapping[str, int], plan: str) -> dict[str, Any]:
     """The weights with what a plan makes of them alone in place of those that nothing else reads."""
-    once = built(program, Options(backend="torch", plan=plan, part="once"))
-    rest, _ = parted(program, Options(plan=plan, part="rest"))
+    once = built(program, Options(backend="torch", plan=f"{plan},once"))
+    rest, _ = parted(program, Options(plan=f"{plan},rest"))
     read = once.program.inputs()
     value = once(**{t.key: weights[t.key] for t in read}, **{name: known[name] for name in asked(once.program)})
     values = value if isinstance(value, tuple) else (value,)

@@ -67,7 +67,17 @@ from einc.errors.problems.state import (
     RoundValue,
     UpdateOutside,
 )
-from einc.errors.problems.warnings import CapturedExtent, IdleDelta, NotBrought, OtherLine, OtherTensor, Unread, Unused
+from einc.errors.problems.warnings import (
+    CapturedExtent,
+    CutOff,
+    IdleDelta,
+    NotBrought,
+    OtherLine,
+    OtherTensor,
+    ScaleLeft,
+    Unread,
+    Unused,
+)
 from einc.errors.problems.writing import (
     AmbiguousQuotient,
     BadLoop,
@@ -95,12 +105,12 @@ __all__ = [
     "AmbiguousQuotient", "AmbiguousScript", "AskedTwice", "AssignsInput", "BadDeclaration", "BadLoop", "BadMap",
     "BadNumber", "BadPart", "BadPattern", "BadScript", "BoundAndFree", "BoundTwice", "CannotCall", "CannotUse",
     "CapturedExtent", "CasesLeaveOut", "ChosenLater", "Circular", "CrossesRequests", "CutDependent", "CutDomain",
-    "Damaged", "DeclaredOtherwise", "DefinedTwice", "DoubleScript", "EmptyDomain", "ForeignIndex", "FreeOnLeft",
-    "FreeOnRight", "IdleBinder", "IdleDelta", "IndicatorFactor", "NeedsArguments", "NeverStarted", "NoDomain",
-    "NoNumber", "NoRequest", "NoShape", "NoSuchLabel", "NoSuchSection", "NoSuchSignature", "NotAccounted",
+    "CutOff", "Damaged", "DeclaredOtherwise", "DefinedTwice", "DoubleScript", "EmptyDomain", "ForeignIndex",
+    "FreeOnLeft", "FreeOnRight", "IdleBinder", "IdleDelta", "IndicatorFactor", "NeedsArguments", "NeverStarted",
+    "NoDomain", "NoNumber", "NoRequest", "NoShape", "NoSuchLabel", "NoSuchSection", "NoSuchSignature", "NotAccounted",
     "NotApplicable", "NotBrought", "NotRestated", "NotTaken", "NotText", "NotThere", "NotYet", "OnePythonName",
     "OpenReading", "OrderDependent", "OtherLine", "OtherTensor", "OutOfRange", "OverridesNothing", "PartialOutput",
-    "PlanLine", "PlansDisagree", "ReadsFuture", "RelationAsValue", "Reserved", "RoundValue", "SameLevel",
+    "PlanLine", "PlansDisagree", "ReadsFuture", "RelationAsValue", "Reserved", "RoundValue", "SameLevel", "ScaleLeft",
     "ShapesDiffer", "StrayCloser", "TemporalSum", "ThreeTimes", "TooDeep", "Transposed", "TwoBars", "TwoEquals",
     "TwoMeanings", "TwoReadings", "Unbound", "Unclosed", "Undeclared", "Unexpected", "UnknownIndex", "UnknownMacro",
     "Unpacked", "Unread", "UnreadableCharacter", "UnreadableScript", "Unused", "UpdateOutside", "WrongArguments",

@@ -84,3 +84,25 @@ class NotBrought(
         "`--strict` refuses it."
     ),
 ): ...
+
+
+class CutOff(
+    Problem, code="W0911", section="14.4", severity="warning", title="a rounding that may cut off",
+    example="input x_t\noutput y_t = int8(x_t)",
+    explanation=(
+        "A type of few bits has a largest number, and what lies beyond is rounded to it. Numbers are known to lie within "
+        "where they are divided by a scale that is the largest of them over the largest of the type, or by `min` and "
+        "`max`. `--strict` refuses it."
+    ),
+): ...
+
+
+class ScaleLeft(
+    Problem, code="W0912", section="14.4", severity="warning", title="a scale that does not come out",
+    example="index d : feature(D)\ninput x_t^d, w_d\nσ_t = max_d |x_t^d| / 127\noutput y_t = int8(x_t^d / σ_t) w_d",
+    explanation=(
+        "What is divided by a scale to be rounded is multiplied by it again, once, and by the scale of the same "
+        "position: else the result changes with the scale. A scale may be forgotten, applied twice, or of another "
+        "letter. `--strict` refuses it."
+    ),
+): ...

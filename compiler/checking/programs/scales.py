@@ -1,0 +1,300 @@
+"""Roundings to few bits that look like slips: of numbers that the type may cut off, and by scales that do not come out.
+
+A number is known to lie within a type where it was divided by the largest of the numbers that it is one of. What is
+divided by a scale and rounded has to be multiplied by it again: an analysis as of units, in which a scale is a unit, a
+rounding changes none, and a result has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from einc.errors.problems import CutOff, ScaleLeft
+from einc.errors.report import Help, Report, Source, Span
+from einc.ir.indices import Index
+from einc.ir.narrow import NARROW
+from einc.ir.programs import Equation, Program
+from einc.ir.terms import (
+    Apply,
+    Const,
+    Fold,
+    Pack,
+    Position,
+    Read,
+    Size,
+    Term,
+    Where,
+    children,
+    free_indices,
+    substitute,
+    walk,
+)
+from einc.transforms.normal.reach import Reaches
+
+Unit = Mapping[Term, Fraction]
+
+
+class _Unknown(Exception):  # noqa: N818 - it is no error: nothing is said then
+    """A value whose unit the analysis does not follow."""
+
+
+class _Differs(Exception):  # noqa: N818 - it is what is looked for
+    """A value that changes with a scale in a way that no multiplication takes back."""
+
+
+def roundings(program: Program, places: Mapping[Term, Span], spans: Mapping[str, Span], source: Source,
+              report: Report) -> None:
+    """Tells of roundings of the text itself that look like slips."""
+    own = [(e, t) for e in program.equations for t in walk(e.body) if isinstance(t, Apply) and t.op in NARROW]
+    if not own:
+        return
+    known = _Bounds(program)
+    for equation, term in own:
+        place = places.get(term) or spans.get(equation.target)
+        if place is not None and place.source == source:
+            row = NARROW[term.op]
+            if known.most(term.args[0]) > max(row.high, -row.low):
+                report.add(CutOff(f"`{row.name}` cuts off what lies beyond {row.low} and {row.high}, and of these numbers "
+                                  f"it is not known that they do not", place, once=(place,), helps=(
+                    Help(f"divide by a scale, the largest of the same numbers over {min(row.high, -row.low)}"),
+                    Help(f"say that they are cut off: `{row.name}(min(max(…, {row.low}), {row.high}))`"))))
+    for key in dict.fromkeys(read.tensor for _, term in own for read in _divisors(term.args[0], known.equations)):
+        target = _Units(program, key).left()
+        place = spans.get(target or "")
+        if target is not None and place is not None and place.source == source:
+            report.add(ScaleLeft(f"roundings divide by `{program.tensors[key].text}`, and `{program.tensors[target].text}` "
+                                 f"is not multiplied by it again, once and with the same letters", place, helps=(
+                Help("multiply each product of rounded numbers by the scale of each"),)))
+
+
+def _divisors(term: Term, equations: Mapping[str, Equation]) -> Iterator[Read]:
+    """The defined tensors by which a term is divided."""
+    _, below = _fraction(term)
+    return (x for x in below if isinstance(x, Read) and x.tensor in equations)
+
+
+def _fraction(term: Term) -> tuple[list[Term], list[Term]]:
+    """What a term is a product of, and what that is divided by."""
+    match term:
+        case Apply("mul", args):
+            both = [_fraction(x) for x in args]
+            return [x for above, _ in both for x in above], [x for _, below in both for x in below]
+        case Apply("div", (x, y)):
+            above, below = _fraction(x), _fraction(y)
+            return [*above[0], *below[1]], [*above[1], *below[0]]
+        case Apply("neg" | "abs", (x,)) | Where(_, x):
+            return _fraction(x)
+    return [term], []
+
+
+@dataclass
+class _Bounds:
+    """How large the values of a program are known to be."""
+
+    program: Program
+
+    def __post_init__(self) -> None:
+        self.equations = self.program.by_target
+        self.reaches = Reaches(self.equations)
+
+    def most(self, term: Term) -> float:
+        """A number that no absolute value of a term exceeds; ∞ where none is known."""
+        low, high = self.reaches.interval(term)
+        if (found := max(-low, high)) < float("inf"):
+            return float(found)
+        above, below = _fraction(term)
+        number = Fraction(1)
+        for x in [*above]:
+            if isinstance(x, Const):
+                number *= Fraction(x.value)
+                above.remove(x)
+        if not below and len(above) == 1 and self._share(above[0]):
+            return float(abs(number))
+        for x in below:
+            for end, y in self._largest(x):
+                rest = [y_ for y_ in below if y_ is not x and not isinstance(y_, Const)]
+                if not rest and len(above) == 1 and _is_one_of(above[0], y):
+                    consts = [Fraction(c.value) for c in below if isinstance(c, Const)]
+                    return float(abs(number) * end / _times(consts))
+        return float("inf")
+
+    def _share(self, term: Term) -> bool:
+        """Whether a term is the exponential of a number less the largest of the numbers that it is one of."""
+        if isinstance(term, Read) and (e := self.equations.get(term.tensor)) is not None and e.has_letters:
+            return self._share(e.at(term.subs))
+        match term:
+            case Apply("exp", (Apply("sub", (x, y)),)):
+                return any(_is_one_of(x, inner) for _, inner in self._largest(y, signed=True))
+        return False
+
+    def _largest(self, term: Term, signed: bool = False) -> Iterator[tuple[Fraction, _Largest]]:
+        """Each x, with a number c, such that a term is at least the largest |x| over c, or the largest x."""
+        if isinstance(term, Read) and (e := self.equations.get(term.tensor)) is not None and e.has_letters:
+            term = e.at(term.subs)
+        match term:
+            case Apply("max" | "add", args):
+                for x in args:
+                    yield from self._largest(x, signed)
+            case Apply("div", (x, Const(value))) if value > 0:
+                yield from ((c * Fraction(value), y) for c, y in self._largest(x, signed))
+            case Apply("mul", (Const(value), x)) if value > 0:
+                yield from ((c / Fraction(value), y) for c, y in self._largest(x, signed))
+            case Fold("max", bound, _, body):
+                for c, y in self._largest(body, signed) if signed is False or isinstance(body, Fold) else [
+                        (Fraction(1), _Largest((), body))]:
+                    yield c, _Largest((*bound, *y.bound), y.body)
+            case Apply("abs", (x,)) if not signed:
+                yield Fraction(1), _Largest((), x)
+
+
+@dataclass(frozen=True)
+class _Largest:
+    """The numbers of which one is the largest: a term and the letters that run."""
+
+    bound: tuple[Index, ...]
+    body: Term
+
+
+def _times(numbers: Iterable[Fraction]) -> Fraction:
+    """The product of some numbers."""
+    total = Fraction(1)
+    for x in numbers:
+        total *= x
+    return total
+
+
+def _is_one_of(term: Term, among: _Largest) -> bool:
+    """Whether a term is the body at some values of the letters that run."""
+    return _matched(among.body, term, {*among.bound}, {})
+
+
+def _matched(pattern: Term, term: Term, free: set[Index], found: dict[Index, Term]) -> bool:
+    """Whether a term is a pattern with terms in place of its free letters, which are added to `found`."""
+    match pattern, term:
+        case Position(index), _ if index in free:
+            return found.setdefault(index, term) == term
+        case Pack((block, Position(place)), (_, inner)), _ if place in free and not isinstance(term, Pack):
+            here = Apply("ceil", (Apply("div", (term, Size(inner.extent))),))
+            return _matched(block, here, free, found)
+        case Fold(op, bound, _, body), Fold(other, others, _, inside) if (op, len(bound)) == (other, len(others)):
+            return _matched(body, inside, free | {*bound}, found)
+    kids, others_ = children(pattern), children(term)
+    if type(pattern) is not type(term) or len(kids) != len(others_):
+        return False
+    if not kids:
+        return pattern == term
+    same = {Read: "tensor", Apply: "op"}.get(type(pattern))
+    if same is not None and getattr(pattern, same) != getattr(term, same):
+        return False
+    return all(_matched(a, b, free, found) for a, b in zip(kids, others_, strict=True))
+
+
+@dataclass
+class _Units:
+    """How often values have one scale as a factor, by the letters that it has there."""
+
+    program: Program
+    scale: str
+    known: dict[str, Unit] = field(default_factory=dict)
+
+    def left(self) -> str | None:
+        """The first value that changes with the scale, other than rounded numbers and the scale itself; None where
+        there is none, or where it is not known."""
+        equations = self.program.by_target
+        states = {key for loop in self.program.repeats for state in loop.states for key in state}
+        try:
+            for equation in self.program.equations:
+                if equation.target == self.scale or self._codes(equation.body):
+                    continue
+                try:
+                    unit = self._unit(equation.body)
+                except _Differs:
+                    return equation.target
+                if unit and equation.target in states:
+                    return None
+            for _, key in self.program.outputs:
+                if key != self.scale and key in equations and not self._codes(equations[key].body) and (
+                        self._of(equations[key])):
+                    return key
+        except _Unknown:
+            return None
+        return None
+
+    def _codes(self, body: Term) -> bool:
+        """Whether a term is rounded numbers, which a result may be."""
+        if isinstance(body, Read) and body.tensor in self.program.by_target and body.tensor != self.scale:
+            return self._codes(self.program.by_target[body.tensor].body)
+        return isinstance(body, Apply) and body.op in NARROW
+
+    def _of(self, equation: Equation) -> Unit:
+        """The unit of what an equation defines, in its own letters."""
+        if equation.target not in self.known:
+            self.known[equation.target] = {}  # what reads itself
+            self.known[equation.target] = self._unit(equation.body)
+        return self.known[equation.target]
+
+    def _unit(self, term: Term) -> Unit:
+        match term:
+            case Read(tensor) if tensor == self.scale:
+                return {term: Fraction(1)}
+            case Read(tensor, subs):
+                equation = self.program.equation(tensor)
+                unit = {} if equation is None else self._of(equation)
+                if not unit or equation is None:
+                    return {}
+                return _sum((_at(equation, key, subs), n) for key, n in unit.items())
+            case Apply("mul", args):
+                return _sum(x for arg in args for x in self._unit(arg).items())
+            case Apply("div", (x, y)):
+                return _sum([*self._unit(x).items(), *((key, -n) for key, n in self._unit(y).items())])
+            case Apply("add" | "sub" | "max" | "min", args):
+                return self._same([x for x in args if x != Const(Fraction(0))])
+            case Apply(op, (x,)) if op in NARROW or op in ("neg", "abs", "exact", "nonpositive"):
+                return self._unit(x)
+            case Apply("pow", (x, Const(value))) if isinstance(value, Fraction):
+                return {key: n * value for key, n in self._unit(x).items()}
+            case Apply("sqrt", (x,)):
+                return {key: n / 2 for key, n in self._unit(x).items()}
+            case Where(_, then):
+                return self._unit(then)
+            case Fold(op, bound, _, body):
+                unit = self._unit(body)
+                if unit and op not in ("sum", "max", "min"):
+                    raise _Unknown
+                if any(free_indices(key) & {*bound} for key in unit):
+                    raise _Differs
+                return unit
+        if any(self._unit(kid) for kid in children(term)):
+            raise _Differs if isinstance(term, Apply) and term.op in ("exp", "tanh", "sin", "cos", "log") else _Unknown
+        return {}
+
+    def _same(self, terms: list[Term]) -> Unit:
+        """The one unit of some values. Raises _Differs where they have several."""
+        first, *others = [self._unit(x) for x in terms] or [{}]
+        if any(x != first for x in others):
+            raise _Differs
+        return first
+
+
+def _at(equation: Equation, key: Term, subs: tuple[Term, ...]) -> Term:
+    """A scale that a value has, in the letters of a reader. Raises _Unknown where these are no letters of it."""
+    by: dict[Index, Term] = {}
+    for axis, sub in zip(equation.axes, subs, strict=True):
+        match axis, sub:
+            case Position(index), _:
+                by[index] = sub
+            case Pack(parts), Pack(others):
+                by |= {p.index: x for p, x in zip(parts, others, strict=True) if isinstance(p, Position)}
+    if not free_indices(key) <= by.keys():
+        raise _Unknown
+    return substitute(key, by)
+
+
+def _sum(found: Iterable[tuple[Term, Fraction]]) -> Unit:
+    """Exponents added up, without those that are 0."""
+    total: dict[Term, Fraction] = {}
+    for key, n in found:
+        total[key] = total.get(key, Fraction(0)) + n
+    return {key: n for key, n in total.items() if n}
