@@ -50,7 +50,7 @@ def check(source: Source, report: Report, *, strict: bool = False, proved: bool 
 
 
 def _narrow(program: TypedProgram | None, report: Report) -> TypedProgram | None:
-    """The program where its plans store and multiply what they may in few bits; else None, and the problems are in the report."""
+    """The program where its plans do what they may in few bits; else None, and the problems are in the report."""
     asks = program is not None and any(plan.narrows for plan in program.plans)
     found = import_module("einc.driver.narrowing").refused(program) if asks else ()
     for problem in found:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from math import prod
 
 from einc.errors.problems import CutOff, ScaleLeft
 from einc.errors.report import Help, Report, Source, Span
@@ -53,20 +54,21 @@ def roundings(program: Program, places: Mapping[Term, Span], spans: Mapping[str,
     known = _Bounds(program)
     for equation, term in own:
         place = places.get(term) or spans.get(equation.target)
-        if place is not None and place.source == source:
-            row = NARROW[term.op]
-            if known.most(term.args[0]) > max(row.high, -row.low):
-                report.add(CutOff(f"`{row.name}` cuts off what lies beyond {row.low} and {row.high}, and of these numbers "
-                                  f"it is not known that they do not", place, once=(place,), helps=(
+        row = NARROW[term.op]
+        if place is not None and place.source == source and known.most(term.args[0]) > max(row.high, -row.low):
+            report.add(CutOff(
+                f"`{row.name}` cuts off what lies beyond {row.low} and {row.high}, and it is not known of these numbers "
+                f"that they do not", place, once=(place,), helps=(
                     Help(f"divide by a scale, the largest of the same numbers over {min(row.high, -row.low)}"),
                     Help(f"say that they are cut off: `{row.name}(min(max(…, {row.low}), {row.high}))`"))))
     for key in dict.fromkeys(read.tensor for _, term in own for read in _divisors(term.args[0], known.equations)):
         target = _Units(program, key).left()
         place = spans.get(target or "")
         if target is not None and place is not None and place.source == source:
-            report.add(ScaleLeft(f"roundings divide by `{program.tensors[key].text}`, and `{program.tensors[target].text}` "
-                                 f"is not multiplied by it again, once and with the same letters", place, helps=(
-                Help("multiply each product of rounded numbers by the scale of each"),)))
+            scale, left = (program.tensors[x].text for x in (key, target))
+            report.add(ScaleLeft(
+                f"roundings divide by `{scale}`, and `{left}` is not multiplied by it again, once and with the same "
+                f"letters", place, helps=(Help("multiply each product of rounded numbers by the scale of each"),)))
 
 
 def _divisors(term: Term, equations: Mapping[str, Equation]) -> Iterator[Read]:
@@ -105,19 +107,14 @@ class _Bounds:
         if (found := max(-low, high)) < float("inf"):
             return float(found)
         above, below = _fraction(term)
-        number = Fraction(1)
-        for x in [*above]:
-            if isinstance(x, Const):
-                number *= Fraction(x.value)
-                above.remove(x)
+        number = abs(prod(Fraction(x.value) for x in above if isinstance(x, Const)))
+        number /= abs(prod(Fraction(x.value) for x in below if isinstance(x, Const))) or 1
+        above, below = ([x for x in side if not isinstance(x, Const)] for side in (above, below))
         if not below and len(above) == 1 and self._share(above[0]):
-            return float(abs(number))
-        for x in below:
-            for end, y in self._largest(x):
-                rest = [y_ for y_ in below if y_ is not x and not isinstance(y_, Const)]
-                if not rest and len(above) == 1 and _is_one_of(above[0], y):
-                    consts = [Fraction(c.value) for c in below if isinstance(c, Const)]
-                    return float(abs(number) * end / _times(consts))
+            return float(number)
+        if len(above) == len(below) == 1:
+            ends = [end for end, y in self._largest(below[0]) if _is_one_of(above[0], y)]
+            return float(number * min(ends)) if ends else float("inf")
         return float("inf")
 
     def _share(self, term: Term) -> bool:
@@ -142,9 +139,10 @@ class _Bounds:
             case Apply("mul", (Const(value), x)) if value > 0:
                 yield from ((c / Fraction(value), y) for c, y in self._largest(x, signed))
             case Fold("max", bound, _, body):
-                for c, y in self._largest(body, signed) if signed is False or isinstance(body, Fold) else [
-                        (Fraction(1), _Largest((), body))]:
-                    yield c, _Largest((*bound, *y.bound), y.body)
+                inner = self._largest(body, signed)
+                if signed and not isinstance(body, Fold):
+                    inner = iter([(Fraction(1), _Largest((), body))])
+                yield from ((c, _Largest((*bound, *y.bound), y.body)) for c, y in inner)
             case Apply("abs", (x,)) if not signed:
                 yield Fraction(1), _Largest((), x)
 
@@ -155,14 +153,6 @@ class _Largest:
 
     bound: tuple[Index, ...]
     body: Term
-
-
-def _times(numbers: Iterable[Fraction]) -> Fraction:
-    """The product of some numbers."""
-    total = Fraction(1)
-    for x in numbers:
-        total *= x
-    return total
 
 
 def _is_one_of(term: Term, among: _Largest) -> bool:

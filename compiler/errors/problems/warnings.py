@@ -90,9 +90,9 @@ class CutOff(
     Problem, code="W0911", section="14.4", severity="warning", title="a rounding that may cut off",
     example="input x_t\noutput y_t = int8(x_t)",
     explanation=(
-        "A type of few bits has a largest number, and what lies beyond is rounded to it. Numbers are known to lie within "
-        "where they are divided by a scale that is the largest of them over the largest of the type, or by `min` and "
-        "`max`. `--strict` refuses it."
+        "A type of few bits has a largest number, and what lies beyond is rounded to it. Numbers are known to lie "
+        "within where they are divided by a scale that is the largest of them over the largest of the type, or by "
+        "`min` and `max`. `--strict` refuses it."
     ),
 ): ...
 
