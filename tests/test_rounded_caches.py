@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -143,3 +144,17 @@ plan serve:
 """.replace("K^d_s", "K_{d s}"))
     found = CliRunner().invoke(main, ["check", str(tmp_path / "a.ein")])
     assert found.exit_code == 1 and "one of positions, over which no scale is settled" in found.output, found.output
+
+
+@pytest.mark.parametrize("ways", [("as int8", "as e4m3"), ("as int8", ""), ("", "as int8"),
+                                  ("as e4m3", "as e4m3 per 4")])
+def test_a_saved_cache_of_another_type_is_refused(ways: tuple[str, str], tmp_path: Path) -> None:
+    made, other = (einc.compile(TEXT.replace("WAY", way), backend="torch", plan="serve") for way in ways)
+    inputs = {key: torch.randn(5, 2, 8) for key in "QKV"}
+    _, cache = made.prefill(**inputs)
+    cache.save(str(tmp_path / "cache"))
+    again = type(cache).load(str(tmp_path / "cache"))
+    assert made(again, **inputs).shape == (5, 2, 8)
+    of_other = inspect.unwrap(other.function).__globals__["Cache"].load(str(tmp_path / "cache"))
+    with pytest.raises(ValueError, match=r"the cache (has 5 positions but no|keeps)"):
+        other(of_other, **inputs)

@@ -174,6 +174,8 @@ class _Rows:
         laid: _Laid
         past, pool = self.cache.length - self.cache.dropped, self.cache.pool
         upto = past + new.shape[axis]
+        if past and (self.store is None if pool is None else self.name not in pool.stores):
+            raise ValueError(f"the cache has {past} positions but no {self.name}: it is another function's")
         if pool is not None:
             if not self.cache.table.ready(past, new.shape[axis]):
                 self.cache.reserve(new.shape[axis])

@@ -57,8 +57,8 @@ def roundings(program: Program, places: Mapping[Term, Span], spans: Mapping[str,
         row = NARROW[term.op]
         if place is not None and place.source == source and known.most(term.args[0]) > max(row.high, -row.low):
             report.add(CutOff(
-                f"`{row.name}` cuts off what lies beyond {row.low} and {row.high}, and it is not known of these numbers "
-                f"that they do not", place, once=(place,), helps=(
+                f"`{row.name}` cuts off what lies beyond {row.low} and {row.high}, and it is not known of these that "
+                f"they do not", place, once=(place,), helps=(
                     Help(f"divide by a scale, the largest of the same numbers over {min(row.high, -row.low)}"),
                     Help(f"say that they are cut off: `{row.name}(min(max(…, {row.low}), {row.high}))`"))))
     for key in dict.fromkeys(read.tensor for _, term in own for read in _divisors(term.args[0], known.equations)):
