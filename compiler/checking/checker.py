@@ -28,7 +28,6 @@ from einc.checking.programs.lints import lints
 from einc.checking.programs.packing import packed
 from einc.checking.programs.readings import Place, Reading, meanings
 from einc.checking.programs.recurs import recurrences
-from einc.checking.programs.scales import roundings
 from einc.checking.programs.starts import with_starts
 from einc.errors.problems import CannotUse, NotText, TooDeep
 from einc.errors.report import Help, Report, Silent, Source, Span
@@ -159,8 +158,6 @@ def _checked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str,
     told = [] if report.errors else [built(work, x, recurs, repeated) for x in stated]
     if linted and not report.errors:
         lints(work, tree, recurs, repeated, chosen)
-        if made is not None:
-            roundings(made[0], made[1].places, made[1].spans, tree.source, report)
     if report.errors or made is None:
         return None
     return Called(packed(made[0], made[1].ragged), made[1].folds, tuple(x for x in told if x is not None),

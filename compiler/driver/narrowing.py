@@ -3,17 +3,19 @@ are rounded first, then what is stored."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from einc.checking.programs.causality import owed
 from einc.driver.storing import stored
-from einc.errors.problems import PlanLine
-from einc.errors.report import EincError, Help, Problem
+from einc.errors.problems import CutOff, PlanLine, ScaleLeft
+from einc.errors.report import EincError, Help, Problem, Source
 from einc.ir.narrow import NARROW
 from einc.ir.programs import Program, TypedProgram
 from einc.ir.requested import Asked, Cache, Products, Wanted
 from einc.transforms.rounded_tensors import kept
 from einc.transforms.rounding import Rounding, UnroundableError, rounded
+from einc.transforms.scales import slips
 
 
 def narrowed(program: TypedProgram, wanted: Wanted) -> tuple[TypedProgram, Wanted]:
@@ -39,6 +41,25 @@ def refused(program: TypedProgram) -> tuple[Problem, ...]:
         except EincError as error:
             found += error.problems
     return tuple(found)
+
+
+def doubtful(program: TypedProgram, source: Source) -> Iterator[Problem]:
+    """What is told of the roundings of a text itself that look like slips."""
+    for slip in slips(program):
+        place, text = program.tensors[slip.target].span, program.tensors[slip.target].text
+        if place is None or place.source != source:
+            continue
+        if slip.row is not None:
+            low, high = slip.row.low, slip.row.high
+            yield CutOff(f"`{slip.row.name}` cuts off what lies beyond {low} and {high}, and it is not known of what "
+                         f"`{text}` rounds that it does not", place, helps=(
+                Help(f"divide by a scale, the largest of the same numbers over {min(high, -low)}"),
+                Help(f"say that they are cut off: `{slip.row.name}(min(max(…, {low}), {high}))`")))
+        else:
+            scale = program.tensors[slip.scale].text
+            yield ScaleLeft(f"roundings divide by `{scale}`, and `{text}` is not multiplied by it again, once and with "
+                            f"the same letters", place, helps=(
+                Help("multiply each product of rounded numbers by the scale of each"),))
 
 
 def _multiplied(program: TypedProgram, line: Asked, record: Products) -> TypedProgram:

@@ -24,7 +24,9 @@ from einc.driver.flow import (
 )
 from einc.driver.sources import DISK, Sources, is_spec, packed
 from einc.errors.report import Report, Source
+from einc.ir.narrow import NARROW
 from einc.ir.programs import TypedProgram
+from einc.ir.terms import Apply
 
 if TYPE_CHECKING:
     from einc.documents.sections import Paper
@@ -43,19 +45,26 @@ def check(source: Source, report: Report, *, strict: bool = False, proved: bool 
     """
     if not is_document(source.name):
         found = check_spec(source, report, strict=strict, proved=proved, sources=sources)
-        return _narrow(found, report)
+        return _narrow(found, source, report)
     made: TypedProgram | None = import_module("einc.driver.papers").check_section(
         source, report, strict=strict, proved=proved, section=section, equation=equation, side=side, sources=sources)
     return made
 
 
-def _narrow(program: TypedProgram | None, report: Report) -> TypedProgram | None:
-    """The program where its plans do what they may in few bits; else None, and the problems are in the report."""
-    asks = program is not None and any(plan.narrows for plan in program.plans)
-    found = import_module("einc.driver.narrowing").refused(program) if asks else ()
-    for problem in found:
+def _narrow(program: TypedProgram | None, source: Source, report: Report) -> TypedProgram | None:
+    """The program where its plans do what they may in few bits; else None. Problems go to the report, with what is told
+    of roundings."""
+    if program is None:
+        return None
+    asks = any(plan.narrows for plan in program.plans)
+    rounds = any(isinstance(term, Apply) and term.op in NARROW for term in program.terms)
+    if not (asks or rounds):
+        return program
+    found = import_module("einc.driver.narrowing")
+    refused = found.refused(program) if asks else ()
+    for problem in (*refused, *(found.doubtful(program, source) if rounds else ())):
         report.add(problem)
-    return None if found else program
+    return None if refused or report.errors else program
 
 
 def examine(source: Source, report: Report, *, strict: bool = False, proved: bool = True, section: str = "",

@@ -313,7 +313,7 @@ def kept(plan: Any, known: Sizes, weights: Mapping[str, data.Array]) -> list[str
     for what, of in (("position", False), ("text", True)):
         caches = [t for t in plan.inputs if t.role == "cache" and (t.key in states) == of]
         bytes_ = max(width, 4) if of else width  # states are float32 at least
-        total = sum(math.prod(extent(slot.set.extent, one) for slot in t.slots) * (8 if t.integer else bytes_)
+        total = sum(math.prod(extent(slot.set.extent, one) for slot in t.slots) * t.element.size(bytes_)
                     for t in caches)
         listed = ", ".join(t.key.removesuffix("_past") for t in caches)
         out += [f"cache    {total:,} bytes a {what}: {listed}"] if caches else []

@@ -10,12 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from math import prod
+from math import inf, prod
 
-from einc.errors.problems import CutOff, ScaleLeft
-from einc.errors.report import Help, Report, Source, Span
 from einc.ir.indices import Index
-from einc.ir.narrow import NARROW
+from einc.ir.narrow import NARROW, Narrow
 from einc.ir.programs import Equation, Program
 from einc.ir.terms import (
     Apply,
@@ -45,30 +43,27 @@ class _Differs(Exception):  # noqa: N818 - it is what is looked for
     """A value that changes with a scale in a way that no multiplication takes back."""
 
 
-def roundings(program: Program, places: Mapping[Term, Span], spans: Mapping[str, Span], source: Source,
-              report: Report) -> None:
-    """Tells of roundings of the text itself that look like slips."""
+@dataclass(frozen=True, slots=True)
+class Slip:
+    """In the equation of `target` a rounding of the type `row` may cut off; or `target` changes with `scale`."""
+
+    target: str
+    row: Narrow | None = None
+    scale: str = ""
+
+
+def slips(program: Program) -> Iterator[Slip]:
+    """The roundings of a program that look like slips."""
     own = [(e, t) for e in program.equations for t in walk(e.body) if isinstance(t, Apply) and t.op in NARROW]
-    if not own:
-        return
     known = _Bounds(program)
     for equation, term in own:
-        place = places.get(term) or spans.get(equation.target)
         row = NARROW[term.op]
-        if place is not None and place.source == source and known.most(term.args[0]) > max(row.high, -row.low):
-            report.add(CutOff(
-                f"`{row.name}` cuts off what lies beyond {row.low} and {row.high}, and it is not known of these that "
-                f"they do not", place, once=(place,), helps=(
-                    Help(f"divide by a scale, the largest of the same numbers over {min(row.high, -row.low)}"),
-                    Help(f"say that they are cut off: `{row.name}(min(max(…, {row.low}), {row.high}))`"))))
+        if known.most(term.args[0]) > max(row.high, -row.low):
+            yield Slip(equation.target, row)
     for key in dict.fromkeys(read.tensor for _, term in own for read in _divisors(term.args[0], known.equations)):
         target = _Units(program, key).left()
-        place = spans.get(target or "")
-        if target is not None and place is not None and place.source == source:
-            scale, left = (program.tensors[x].text for x in (key, target))
-            report.add(ScaleLeft(
-                f"roundings divide by `{scale}`, and `{left}` is not multiplied by it again, once and with the same "
-                f"letters", place, helps=(Help("multiply each product of rounded numbers by the scale of each"),)))
+        if target is not None:
+            yield Slip(target, scale=key)
 
 
 def _divisors(term: Term, equations: Mapping[str, Equation]) -> Iterator[Read]:
@@ -98,24 +93,24 @@ class _Bounds:
     program: Program
 
     def __post_init__(self) -> None:
-        self.equations = self.program.by_target
+        self.equations = dict(self.program.by_target)
         self.reaches = Reaches(self.equations)
 
     def most(self, term: Term) -> float:
         """A number that no absolute value of a term exceeds; ∞ where none is known."""
         low, high = self.reaches.interval(term)
-        if (found := max(-low, high)) < float("inf"):
+        if (found := max(-low, high)) < inf:
             return float(found)
         above, below = _fraction(term)
-        number = abs(prod(Fraction(x.value) for x in above if isinstance(x, Const)))
-        number /= abs(prod(Fraction(x.value) for x in below if isinstance(x, Const))) or 1
-        above, below = ([x for x in side if not isinstance(x, Const)] for side in (above, below))
-        if not below and len(above) == 1 and self._share(above[0]):
-            return float(number)
-        if len(above) == len(below) == 1:
-            ends = [end for end, y in self._largest(below[0]) if _is_one_of(above[0], y)]
-            return float(number * min(ends)) if ends else float("inf")
-        return float("inf")
+        number = abs(prod((float(x.value) for x in above if isinstance(x, Const)), start=1.0))
+        number /= abs(prod((float(x.value) for x in below if isinstance(x, Const)), start=1.0)) or 1.0
+        mine, others = ([x for x in side if not isinstance(x, Const)] for side in (above, below))
+        if not others and len(mine) == 1 and self._share(mine[0]):
+            return number
+        if len(mine) == len(others) == 1:
+            ends = [end for end, y in self._largest(others[0]) if _is_one_of(mine[0], y)]
+            return number * float(min(ends)) if ends else inf
+        return inf
 
     def _share(self, term: Term) -> bool:
         """Whether a term is the exponential of a number less the largest of the numbers that it is one of."""
@@ -226,6 +221,7 @@ class _Units:
         return self.known[equation.target]
 
     def _unit(self, term: Term) -> Unit:
+        """The unit of a term. Raises _Differs where parts of it have several, _Unknown where it is not followed."""
         match term:
             case Read(tensor) if tensor == self.scale:
                 return {term: Fraction(1)}
