@@ -15,6 +15,7 @@ from triton_modes import interpreted
 
 import einc
 from einc.driver.cli import main
+from einc.driver.commands.generate import kept
 from einc.ir.narrow import NARROW
 
 TEXT = """
@@ -158,3 +159,9 @@ def test_a_saved_cache_of_another_type_is_refused(ways: tuple[str, str], tmp_pat
     of_other = inspect.unwrap(other.function).__globals__["Cache"].load(str(tmp_path / "cache"))
     with pytest.raises(ValueError, match=r"the cache (has 5 positions but no|keeps)"):
         other(of_other, **inputs)
+
+
+def test_a_position_takes_the_bytes_of_the_types() -> None:
+    made = einc.compile(TEXT.replace("WAY", "as int8"), backend="torch", plan="serve")
+    (line,) = kept(made.plan, {"H": 3, "D": 8}, {"w": torch.zeros(1)})
+    assert line.split(": ")[0] == f"cache    {2 * (3 * 8 + 4 * 3)} bytes a position"
