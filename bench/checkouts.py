@@ -30,14 +30,17 @@ def environment(checkout: Path) -> Iterator[dict[str, str]]:
     """The environment in which a process imports einc from this checkout, wherever that keeps its folders.
 
     A temporary folder has the package by its import names, as links; the bench is that of this checkout. Texts are as
-    wide everywhere, and sets in the same order.
+    wide everywhere, and sets in the same order. The first process leaves its bytecode in that folder, as an installed
+    package has it, whatever the caller's environment says of bytecode.
     """
     with tempfile.TemporaryDirectory() as room:
         view = Path(room, "einc")
         view.mkdir()
         for entry in (*(checkout / "compiler").iterdir(), *(checkout / name for name in ROOMS)):
             (view / entry.name).symlink_to(entry.resolve())
-        yield os.environ | {"PYTHONPATH": os.pathsep.join((room, str(ROOT))), "PYTHONHASHSEED": "0", "COLUMNS": "160"}
+        bytecode = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(Path(room, "bytecode"))}
+        yield os.environ | bytecode | {"PYTHONPATH": os.pathsep.join((room, str(ROOT))), "PYTHONHASHSEED": "0",
+                                       "COLUMNS": "160"}
 
 
 def ended(words: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None) -> Ended:

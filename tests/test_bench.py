@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -188,7 +189,7 @@ def test_process_time_counts_the_start() -> None:
 
 
 def process_time_of(*words: str) -> float:
-    return starting.process_seconds(words)
+    return starting.process_seconds(words, os.environ)
 
 
 def test_the_generated_spec_is_sound() -> None:

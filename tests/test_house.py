@@ -140,6 +140,18 @@ def test_pairs_of_commands(tmp_path: Path) -> None:
         paired.run(places[0], places[1], ["fail"], 1, tmp_path)
 
 
+def test_both_are_run_from_bytecode_whatever_the_caller_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the time is that of compiling the sources, which an installed package is spared."""
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    says = "import einc.other\nprint(einc.other.__cached__)\n"
+    files = {"compiler/__init__.py": "", "compiler/__main__.py": says, "compiler/other.py": ""}
+    place = checkout(tmp_path / "a", files)
+    with checkouts.environment(place) as variables:
+        kept = Path(checkouts.ended([], tmp_path, variables).stdout.strip())
+        assert kept.is_file() and not kept.is_relative_to(place)
+    assert not kept.exists()
+
+
 def test_the_median_and_the_quartiles_of_the_ratios() -> None:
     found = paired.Paired((1.0, 2.0, 1.0, 4.0, 1.0), (3.0, 2.0, 2.0, 2.0, 4.0), True, (None, None))
     assert found.quartiles() == (1.0, 2.0, 3.0)

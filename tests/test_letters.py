@@ -9,9 +9,9 @@ from helpers import typed, typed_of
 from programs import FILES, SPEC_TEXTS, Case
 
 from einc.driver import front
-from einc.driver.flow import normalise
 from einc.driver.reports.recurrence import as_tex, as_text, recurrences
 from einc.syntax.printing.show import show
+from einc.transforms.normal.normalise import normalise
 
 STEMS = re.compile(r"_(sum|max|min|prod|exp|log|sqrt|cos|sin|scaled|moment|mean|term)\d*(?![A-Za-z0-9])"
                    r"|_\{\\text\{\w*_\w*\}\}")

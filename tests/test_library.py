@@ -10,7 +10,9 @@ import torch
 
 import einc
 from einc.backends.host.runtime.values import _in_parts
+from einc.driver import compiling, gradients, library
 from einc.driver.front import Compiled
+from einc.ir.choices import LibraryRow
 from einc.ir.plan import Call, Gradient, PerRequest, leaves
 
 HEAD = """
@@ -51,6 +53,34 @@ OTHER = {
 def calls(text: str, **options: bool) -> list[str]:
     return [step.library.name for step in leaves(einc.compile(HEAD + text, **options).plan.steps)
             if isinstance(step, Call)]
+
+
+def test_the_spec_of_a_row_is_read_where_a_plan_may_call_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel without a pass over a domain asks for none, one that a row computes for no later row; of rows of a
+    gradient those whose kernels have as many results.
+    """
+    asked: list[str] = []
+
+    def noted(row: LibraryRow) -> LibraryRow:
+        return LibraryRow(row.results, lambda: asked.append(row.kernel().library.call) or row.kernel())
+
+    rows, halves = (tuple(map(noted, made())) for made in (library.library, gradients.library_with_halves))
+    monkeypatch.setattr(compiling, "library", lambda: rows)
+    monkeypatch.setattr(gradients, "library_with_halves", lambda: halves)
+    einc.compile("index t : time(T)\ninput x_t\noutput y_t = tanh(x_t)", "torch")
+    assert asked == []
+    einc.compile(HEAD + SAME["as the row"], "torch")
+    assert len(asked) == 1 and "is_causal=True" in asked[0]
+    asked.clear()
+    einc.compile(HEAD + SAME["as the row"], "torch", grad=True)
+    assert [call.partition("(")[0].rpartition(".")[2] for call in asked] == [
+        "_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_flash_attention_for_cpu_backward",
+        "scaled_dot_product_attention"]
+
+
+def test_every_row_gives_as_many_results_as_it_says() -> None:
+    assert [len(row.kernel().results) for row in gradients.library_with_halves()] == [
+        row.results for row in gradients.library_with_halves()]
 
 
 @pytest.mark.parametrize("spelling", SAME)

@@ -13,7 +13,9 @@ ROOT = Path(__file__).parent.parent
 HEAVY = {"sympy", "rich", "numpy", "torch", "triton", "safetensors", "transformers", "opt_einsum", "markdown_it",
          "pylatexenc",
          "latex2mathml", "tokenizers", "matplotlib", "pygls", "lsprotocol", "pygments", "http"}
-WINGS = {"errors", "ir", "syntax", "checking", "transforms", "meaning", "driver"}
+CHECKING = {"driver", "driver.commands", "errors", "errors.problems", "ir", "syntax", "syntax.printing", "checking",
+            "checking.declarations", "checking.expressions", "checking.programs"}
+WINGS = {"errors", "ir", "syntax", "checking", "transforms", "driver", "planning", "backends"}
 CALLED = """
 import sys
 from click.testing import CliRunner
@@ -36,20 +38,44 @@ def wings(*words: str) -> set[str]:
     return {name.split(".")[1] for name in loaded(*words) if name.startswith("einc.") and name.count(".") > 1}
 
 
+def folders(*words: str) -> set[str]:
+    """The folders that modules are loaded from, each with its wing: `checking.programs`."""
+    return {".".join(name.split(".")[1:-1]) for name in loaded(*words) if name.startswith("einc.")} - {""}
+
+
 @pytest.mark.parametrize("words", [("check", "specs/attention.ein"), ("compile", "specs/attention.ein")])
 def test_heavy_libraries_are_not_loaded(words: tuple[str, ...]) -> None:
     assert {name.split(".")[0] for name in loaded(*words)} & HEAVY == set()
 
 
-def test_checking_loads_no_plans_back_ends_or_papers() -> None:
-    assert wings("check", "specs/attention.ein") <= WINGS
-    assert not any(name.startswith("einc.transforms.") and name.split(".")[2] in ("gradients", "serving")
-                   for name in loaded("check", "specs/attention.ein"))
+def test_checking_loads_the_checker_alone() -> None:
+    """Of a sound text in index notation: no other notation, no edits, no proofs, no passes, no plans and back ends. Of
+    matrices the one module that tells whether there are any.
+    """
+    assert folders("check", "specs/attention.ein") <= CHECKING | {"checking.matrices"}
+    assert {name for name in loaded("check", "specs/attention.ein") if name.startswith("einc.checking.matrices.")} == {
+        "einc.checking.matrices.shapes"}
+    assert "einc.checking.fixits" not in loaded("check", "specs/attention.ein")
 
 
 def test_compiling_loads_what_the_file_needs() -> None:
     words = ("compile", "specs/attention.ein")
-    assert wings(*words) <= WINGS | {"planning", "backends"}
-    assert not any(name.startswith(("einc.transforms.gradients", "einc.transforms.serving",
-                                    "einc.backends.triton.emit"))
+    assert wings(*words) <= WINGS
+    assert not any(name.startswith(("einc.transforms.gradients", "einc.transforms.serving", "einc.checking.fixits",
+                                    "einc.checking.arrays", "einc.backends.triton.emit"))
                    for name in loaded(*words))
+
+
+MATRICES = "dim T, D\nmatrix X : T × D\nvector w : D\noutput y = X w\n"
+STRINGS = 'tensor x : T × D\noutput y = einsum("td->t", x)\n'
+
+
+@pytest.mark.parametrize(("text", "needs"), [
+    (MATRICES, "einc.checking.matrices.elaborate"),
+    (STRINGS, "einc.checking.arrays.elaborate"),
+    ((ROOT / "specs/online_softmax.ein").read_text(encoding="utf-8"), "einc.meaning.proof"),
+], ids=["matrices", "strings", "rounds"])
+def test_what_few_texts_need_is_loaded_where_one_needs_it(text: str, needs: str, tmp_path: Path) -> None:
+    file = tmp_path / "a.ein"
+    file.write_text(text, encoding="utf-8")
+    assert needs in loaded("check", str(file))

@@ -11,6 +11,7 @@ import pytest
 from helpers import assert_close, each, inputs_at, meaning, normal_of, plan_of, source_of, turn, typed, typed_of, wanted
 from programs import CASES, DRAWN, FILES, SPEC_SIZES, WITH_ROUNDS, Case
 
+from einc.driver import pipeline
 from einc.ir.indices import Extent, Index, IndexSet, number, size
 from einc.ir.plan import Contract, Kernel, Leaf, Let, Map, Module, leaves
 from einc.ir.programs import Equation, Program
@@ -191,3 +192,13 @@ def test_a_place_that_begins_with_a_parenthesis_has_its_comma() -> None:
             "output y_t = Σ_{s ∈ (t - B, t]} W_{s - t + B, d} x_s^d\n")
     shown = show(typed(text))
     assert "W_{(s - t) + B, d}" in shown and show(typed(shown)) == shown
+
+
+@pytest.mark.parametrize(("related", "left"), [("d = e", set()), ("d ≤ e", {"m"}), ("d < e", {"m"}), ("d ≠ e", {"m"})])
+def test_a_gate_goes_where_it_leaves_one_point_of_a_sum(related: str, left: set[str]) -> None:
+    """What is 0 but where two indices are equal takes its sum away. A triangle leaves a sum over many points: it stays
+    a matrix, with which a product of matrices is formed.
+    """
+    text = ("index t : time(T)\nindex d, e : feature(D)\ninput x_t^d\n"
+            f"m_{{d e}} = 1[{related}]\noutput y_t^e = m_d^e x_t^d\n")
+    assert {e.target for e in pipeline.normal(typed(text)).equations} == {"y", *left}

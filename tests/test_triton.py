@@ -476,3 +476,22 @@ def test_whole_tiles_and_those_that_are_cut(name: str, changes: dict[str, int]) 
     inputs = arrays(typed_of(one), sizes, one.ranges)
     got = called(kernel_of(one, SMALL), typed_of(one), tensors(inputs), sizes)
     assert_close(got, meaning(typed_of(one), inputs, sizes), NEAR)
+
+
+WINDOW = """
+index t, s : time(T)
+index d, k : feature(D)
+dim W
+input Q_t^k, K_s^k, V_s^d
+mask L_{t s} : s ∈ (t - W, t]
+L_{t s} = 1/D Q_t^k K_{s k}
+output Y_t^d = Σ_s softmax_s(L_{t s}) V_s^d
+"""
+
+
+@pytest.mark.parametrize("width", [31, 32])
+def test_a_tile_is_masked_for_one_position_that_one_row_leaves_out(width: int) -> None:
+    """Of rows 17 to 32 the last alone leaves out the first position of the first tile of 16, under a window of 31, and
+    none under one of 32; no logit is so large that the others do not count.
+    """
+    agrees(Case(f"window{width}", WINDOW, {"T": 75, "D": 4, "W": width}), {"T": 75, "D": 4, "W": width}, SMALL)

@@ -16,7 +16,7 @@ from einc.checking.declarations.sets import check_extents
 from einc.checking.expressions.collect import collect
 from einc.checking.expressions.loops import unfold
 from einc.checking.expressions.members import declare_masks, declare_sets
-from einc.checking.matrices.elaborate import elaborated
+from einc.checking.notation import Elaborated
 from einc.checking.plans import read as read_plans
 from einc.checking.programs.assemble import account, assemble, outputs
 from einc.checking.programs.audit import audit
@@ -47,7 +47,8 @@ _RECURSION = 6_000
 class Specs:
     """Where specs come from: `find(source, name, report)` gives a text, `similar(source, name)` a name that there is,
     `parse` the tree of a text; `prove` reports what is unsound, and `unproved` names the states of rounds of
-    which it is not proved that their result does not depend on how the domain is cut.
+    which it is not proved that their result does not depend on how the domain is cut. `elaborated` gives a text in
+    index notation, with the statements of the prelude at hand.
     """
 
     prelude: s.SyntaxTree
@@ -56,6 +57,7 @@ class Specs:
     parse: Parse
     prove: Callable[[TypedProgram, Report], None]
     unproved: Callable[[BlockLoop], frozenset[str]]
+    elaborated: Callable[[s.SyntaxTree, Iterable[s.Statement], Report], Elaborated]
 
     def missing(self, name: str, span: Span) -> CannotUse:
         """The problem of a name that no spec has, with one that is spelled much the same."""
@@ -109,7 +111,7 @@ def _worked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str, 
     """Every equation of a text read, as far as it can be, and the lines of the text with those that it uses. Problems
     go to the report.
     """
-    found = elaborated(tree, specs.prelude.statements, report)
+    found = specs.elaborated(tree, specs.prelude.statements, report)
     tree = found.tree
     foreign = Foreign(tree.own is not None, tree.unknown, tree.shaped, found.inlined, found.guessed)
     scope = Scope(report, Texts(library=_Library(specs, report, chain)), foreign=foreign)
@@ -242,7 +244,7 @@ def _used(scope: Scope, tree: s.SyntaxTree, specs: Specs, chain: tuple[str, ...]
             scope.report.add(CannotUse(f"`{word.text}` uses itself: {circle}", word.span,
                                        helps=(Help("remove one of the `use` lines"),)))
         elif found.name not in scope.texts.used:
-            inner = elaborated(specs.parse(found, scope.report), specs.prelude.statements, scope.report).tree
+            inner = specs.elaborated(specs.parse(found, scope.report), specs.prelude.statements, scope.report).tree
             scope.lost |= inner.lost
             text.uses.append(Text(found, inner.statements))
             scope.texts.used[found.name] = text.uses[-1]

@@ -12,7 +12,7 @@ import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from einc.checking.arrays.calls import NAMES
+from einc.checking.notation import BY_POSITION
 from einc.documents.changes import MODULES, Changes, changes, names
 from einc.documents.python_source.outside import ROOTS
 from einc.documents.python_source.patterns import Shape, shapes
@@ -129,7 +129,7 @@ def _target(node: ast.Assign | ast.AnnAssign) -> str:
 
 
 def _called(node: ast.AST) -> bool:
-    return any(isinstance(x, ast.Call) and _function(x.func) in NAMES for x in ast.walk(node))
+    return any(isinstance(x, ast.Call) and _function(x.func) in BY_POSITION for x in ast.walk(node))
 
 
 def _function(node: ast.expr) -> str:

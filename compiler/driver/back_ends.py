@@ -6,12 +6,14 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from einc.errors.report import EincError, failure
-from einc.ir.backend import BackEnd, Binder, Builder, Emitter, Function, Loader, Target, Tuner
-from einc.ir.plan import Gradient, Module, ModuleClass, PerRank, SegmentedModule
 from einc.syntax.spelling import nearest
+
+if TYPE_CHECKING:  # the names of back ends are options of every command, and plans are made by few
+    from einc.ir.backend import BackEnd, Binder, Builder, Emitter, Function, Loader, Target, Tuner
+    from einc.ir.plan import Gradient, Module, ModuleClass, PerRank, SegmentedModule
 
 AUTO = "auto"  # no back end: which one computes is decided at the call
 _AUTOMATIC = "einc.driver.automatic"

@@ -1,33 +1,39 @@
-"""The flow of a spec on one screen: text -> syntax -> typed -> normal. Plans and back ends take it from there."""
+"""The flow of a spec on one screen: text -> syntax -> typed -> normal. Plans and back ends take it from there.
+
+What few texts need is loaded by name where one needs it: other notations, proofs about rounds, edits that mend an
+error, the printer, the normal form. A check of a sound spec has read none of these.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache, partial
+from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from einc.checking.checker import Specs, checked, meant
 from einc.checking.checker import worked as worked_out
 from einc.checking.declarations.scope import Account
-from einc.checking.fixits import Checks, mend
-from einc.checking.matrices.elaborate import elaborated
+from einc.checking.notation import Elaborated, is_indexed
 from einc.checking.programs.elaborate import Work
 from einc.checking.programs.readings import Place, Reading
 from einc.driver.sources import DISK, Sources
 from einc.errors.problems import NotText
 from einc.errors.report import Help, Problem, Report, Source, Span
 from einc.ir.claimed import Claim
-from einc.ir.programs import NormalProgram, Program, TypedProgram
-from einc.meaning.proof import unproved
+from einc.ir.programs import BlockLoop, NormalProgram, Program, TypedProgram
 from einc.syntax.parse import parse
-from einc.syntax.printing.layout import printed
-from einc.syntax.printing.names import Names, names
-from einc.syntax.printing.show import show
-from einc.syntax.printing.writer import Spelling
 from einc.syntax.texts import plain
-from einc.syntax.tree import SyntaxTree, Word
-from einc.transforms.normal.normalise import normalise
+from einc.syntax.tree import Statement, SyntaxTree, Word
+
+if TYPE_CHECKING:
+    from einc.meaning.proof import Open
+    from einc.syntax.printing.names import Names
+    from einc.syntax.printing.writer import Spelling
+
+PRINTING = "einc.syntax.printing"
 
 
 def read_source(path_or_text: str | Path, report: Report, sources: Sources = DISK) -> Source:
@@ -99,7 +105,8 @@ def used(tree: SyntaxTree, sources: Sources = DISK) -> list[SyntaxTree]:
 
 def known(trees: Iterable[SyntaxTree]) -> Names:
     """The names of some texts and of the prelude."""
-    return names(trees, functions())
+    found: Names = import_module(f"{PRINTING}.names").names(trees, functions())
+    return found
 
 
 def formatted(source: Source, spelling: Spelling, report: Report, sources: Sources = DISK) -> str | None:
@@ -119,13 +126,18 @@ def formatted(source: Source, spelling: Spelling, report: Report, sources: Sourc
 
 def indexed(source: Source, spelling: Spelling, report: Report) -> str | None:
     """The text with its matrix notation as index notation; None where it cannot be read. Problems go to the report."""
-    tree = elaborated(syntax(source, report), _prelude().statements, report).tree
-    return None if report.errors else printed(tree, spelling, known([tree]))
+    tree = _elaborated(syntax(source, report), _prelude().statements, report).tree
+    return None if report.errors else _printed(tree, spelling, known([tree]))
 
 
 def _in_spelling(source: Source, spelling: Spelling, report: Report, sources: Sources) -> str:
     tree = syntax(source, report)
-    return printed(tree, spelling, known(used(tree, sources)))
+    return _printed(tree, spelling, known(used(tree, sources)))
+
+
+def _printed(tree: SyntaxTree, spelling: Spelling, names: Names) -> str:
+    text: str = import_module(f"{PRINTING}.layout").printed(tree, spelling, names)
+    return text
 
 
 def _meant(source: Source, sources: Sources) -> str | None:
@@ -133,7 +145,8 @@ def _meant(source: Source, sources: Sources) -> str | None:
     program = check_spec(source, Report(), proved=False, sources=sources)
     if program is None:
         return None
-    return f"{show(program)}{[(plan.name, line.record) for plan in program.plans for line in plan.lines]}"
+    shown = import_module(f"{PRINTING}.show").show(program)
+    return f"{shown}{[(plan.name, line.record) for plan in program.plans for line in plan.lines]}"
 
 
 def check_spec(source: Source, report: Report, *, strict: bool = False, proved: bool = True,
@@ -170,14 +183,22 @@ def claims(source: Source, report: Report, sources: Sources = DISK) -> tuple[Cla
     if found is None:
         return ()
     for recur in dict.fromkeys(recur for claim in found.claims for recur in claim.program.recurs):
-        for left in unproved(recur):
+        for left in _unproved(recur):
             report.add(left.problem())
     return () if report.errors else found.claims
 
 
 def _specs(sources: Sources) -> Specs:
     return Specs(_prelude(), partial(find, sources=sources), sources.similar, syntax, _prove,
-                 lambda recur: frozenset(x.update.target for x in unproved(recur)))
+                 lambda recur: frozenset(x.update.target for x in _unproved(recur)), _elaborated)
+
+
+def _elaborated(tree: SyntaxTree, prelude: Iterable[Statement], report: Report) -> Elaborated:
+    """The text in index notation, which most texts are in as they stand. Problems go to the report."""
+    if is_indexed(tree):
+        return Elaborated(tree)
+    made: Elaborated = import_module("einc.checking.matrices.elaborate").elaborated(tree, prelude, report)
+    return made
 
 
 def meanings(source: Source, sources: Sources = DISK) -> Mapping[Place, Reading]:
@@ -203,16 +224,24 @@ def advise(source: Source, report: Report, sources: Sources = DISK) -> None:
         return meanings(*with_(text))
 
     if report.errors:
-        mend(source, report, Checks(program, equations), functions())
+        fixits = import_module("einc.checking.fixits")
+        fixits.mend(source, report, fixits.Checks(program, equations), functions())
 
 
 def _prove(program: TypedProgram, report: Report) -> None:
     """Reports rounds whose result may depend on how their domain is cut."""
     for recur in program.recurs:
-        for found in unproved(recur):
+        for found in _unproved(recur):
             report.add(found.problem())
+
+
+def _unproved(recur: BlockLoop) -> tuple[Open, ...]:
+    """The states of rounds of which it is not proved that their result does not depend on how the domain is cut."""
+    found: tuple[Open, ...] = import_module("einc.meaning.proof").unproved(recur)
+    return found
 
 
 def normal(program: Program) -> NormalProgram:
     """The same program with gates eliminated and folds at the root."""
-    return normalise(program)
+    made: NormalProgram = import_module("einc.transforms.normal.normalise").normalise(program)
+    return made

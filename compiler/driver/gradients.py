@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
-from typing import Any
+from functools import cache, partial
 
 from einc.driver import pipeline
-from einc.driver.library import made_row, plain_row, program, rows_as_written
+from einc.driver.library import library, made_row, program, rows_as_written
 from einc.errors.report import EincError, Help, Problem
-from einc.ir.choices import PLAIN, Choices, LibraryKernel
+from einc.ir.choices import PLAIN, Choices, LibraryKernel, LibraryRow
 from einc.ir.plan import Gradient, SegmentedModule
 from einc.ir.programs import Equation, Program, TypedProgram
 from einc.planning import halves, plan
@@ -50,9 +48,10 @@ def constant(of: Program) -> EincError:
 
 
 @cache
-def library_with_halves() -> tuple[LibraryKernel, ...]:
-    """The kernels of the library, with those that compute a spec and what its gradient needs, or that gradient."""
-    return tuple(_half(one) if "half" in one else plain_row(one["spec"], n) for n, one in enumerate(rows_as_written()))
+def library_with_halves() -> tuple[LibraryRow, ...]:
+    """The rows of the library, with those that compute a spec and what its gradient needs, or that gradient."""
+    return (*library(), *(LibraryRow(len(one["results"]), partial(_half, n)) for n, one in enumerate(rows_as_written())
+                          if "half" in one))
 
 
 @cache
@@ -61,10 +60,12 @@ def _derived(spec: str) -> tuple[Derived, Program]:
     return halves.derived(program(spec))
 
 
-def _half(told: Mapping[str, Any]) -> LibraryKernel:
-    """One row as it is written: of a gradient d before a name is what belongs to it, and `saved` is what is no
-    output.
+@cache
+def _half(number: int) -> LibraryKernel:
+    """The row with this number in `rows_as_written()`: of a gradient d before a name is what belongs to it, and `saved`
+    is what is no output.
     """
+    told = rows_as_written()[number]
     (found, forward), shown = _derived(told["spec"]), {key for _, key in program(told["spec"]).outputs}
     if told["half"] == "backward":
         first = pipeline.normal(forward)

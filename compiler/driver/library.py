@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import Any
 
 from einc.driver import pipeline
 from einc.driver.checking import typed
-from einc.ir.choices import LibraryKernel
+from einc.ir.choices import LibraryKernel, LibraryRow
 from einc.ir.programs import Program, TypedProgram
 from einc.planning import row
 
 
 @cache
-def library() -> tuple[LibraryKernel, ...]:
-    """The kernels that compute a spec, each with what it computes."""
-    return tuple(plain_row(one["spec"], n) for n, one in enumerate(rows_as_written()) if "half" not in one)
+def library() -> tuple[LibraryRow, ...]:
+    """The rows whose kernels compute a spec: its one output."""
+    return tuple(LibraryRow(1, partial(plain_row, one["spec"], n)) for n, one in enumerate(rows_as_written())
+                 if "half" not in one)
 
 
 @cache

@@ -7,7 +7,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from einc.checking.fixits import untried
 from einc.driver import flow
 from einc.driver.flow import (
     check_spec,
@@ -80,7 +79,7 @@ def advise(source: Source, report: Report, sources: Sources = DISK) -> None:
     offered: it is its author's.
     """
     if is_document(source.name):
-        untried(report.problems)
+        import_module("einc.checking.fixits").untried(report.problems)
     else:
         flow.advise(source, report, sources)
 

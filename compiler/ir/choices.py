@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from einc.ir.elements import Element
@@ -30,15 +30,24 @@ class LibraryKernel:
     repeats: bool = False
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LibraryRow:
+    """A row of a library before its spec is read: how many results its kernel gives, and what makes the kernel, which
+    is asked for where a plan has one of so many."""
+
+    results: int
+    kernel: Callable[[], LibraryKernel]
+
+
 @dataclass(frozen=True, slots=True)
 class Choices:
     """What is not mathematics. `narrow`: every product of half inputs may be rounded to their type, for speed; `rows`
-    are the kernels of a library that may be called. `ordered`: the back end runs the tiles of a kernel one after the
+    are those of a library whose kernels may be called. `ordered`: the back end runs the tiles of a kernel one after the
     other, so that each may add to what those before it made.
     """
 
     narrow: bool = False
-    rows: tuple[LibraryKernel, ...] = ()
+    rows: tuple[LibraryRow, ...] = ()
     ordered: bool = False
 
 

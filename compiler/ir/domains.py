@@ -61,7 +61,8 @@ class Linear:
         times = number(1) if times is None else times
         total = dict(self.atoms)
         for atom, c in other.atoms:
-            total[atom] = total.get(atom, number(0)) + c * times
+            before, more = total.get(atom), c * times
+            total[atom] = more if before is None else before + more
         return Linear(tuple((a, c) for a, c in total.items() if c.terms), self.constant + other.constant * times)
 
     def without(self, atom: Term) -> Linear:

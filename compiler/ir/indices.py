@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil, floor, lcm
 
 from einc.ir.nodes import Node, node
@@ -125,13 +126,20 @@ class Extent(Node):
     terms: tuple[tuple[Monomial, Fraction], ...]
 
     def __add__(self, other: Extent) -> Extent:
+        if not (self.terms and other.terms):
+            return self if self.terms else other
         return _collect([*self.terms, *other.terms])
 
     def __sub__(self, other: Extent) -> Extent:
-        return self + other * number(-1)
+        return self + other * number(-1) if other.terms else self
 
     def __mul__(self, other: Extent) -> Extent:
-        return _collect([(_times(a, b), x * y) for a, x in self.terms for b, y in other.terms])
+        for one, by in ((self, other), (other, self)):
+            if not one.terms or by is _ONE:
+                return one
+            if len(by.terms) == 1 and not by.terms[0][0]:  # a number keeps the order of the terms
+                return Extent(tuple((mono, _scaled(x, by.terms[0][1])) for mono, x in one.terms))
+        return _collect([(_times(a, b), _scaled(x, y)) for a, x in self.terms for b, y in other.terms])
 
     def over(self, other: Extent) -> Extent | None:
         """The quotient, where the divisor is a single term; None otherwise."""
@@ -207,39 +215,66 @@ class Extent(Node):
 
     def at(self, sizes: Mapping[str, int]) -> Fraction:
         """The value; KeyError where a size is not given."""
-        total = Fraction(0)
+        total, whole = Fraction(0), 0
         for mono, coefficient in self.terms:
+            above, below = coefficient.numerator, coefficient.denominator
             for name, power in mono:
-                coefficient *= Fraction(sizes[name] if isinstance(name, str) else name.at(sizes)) ** power
-            total += coefficient
-        return total
+                value = sizes[name] if isinstance(name, str) else name.at(sizes)
+                above, below = above * value ** max(power, 0), below * value ** max(-power, 0)
+            if below == 1:
+                whole += above
+            else:
+                total += Fraction(above, below)
+        return total + whole
 
     def __str__(self) -> str:
         return _show(self)
 
 
 def _times(a: Monomial, b: Monomial) -> Monomial:
+    if not (a and b):
+        return a or b
     powers: dict[Atom, int] = dict(a)
     for name, power in b:
         powers[name] = powers.get(name, 0) + power
     return tuple(sorted((n, p) for n, p in powers.items() if p))
 
 
+# Nearly all coefficients are whole numbers, of which few are in use: one object each, and no greatest common divisors.
+@lru_cache(maxsize=1 << 12)
+def _whole(value: int) -> Fraction:
+    return Fraction(value)
+
+
+def _sum(a: Fraction, b: Fraction) -> Fraction:
+    return _whole(a.numerator + b.numerator) if a.denominator == b.denominator == 1 else a + b
+
+
+def _scaled(a: Fraction, b: Fraction) -> Fraction:
+    return _whole(a.numerator * b.numerator) if a.denominator == b.denominator == 1 else a * b
+
+
 def _collect(terms: list[tuple[Monomial, Fraction]]) -> Extent:
     total: dict[Monomial, Fraction] = {}
     for mono, coefficient in terms:
-        total[mono] = total.get(mono, Fraction(0)) + coefficient
-    return Extent(tuple(sorted((m, c) for m, c in total.items() if c)))
+        before = total.get(mono)
+        total[mono] = coefficient if before is None else _sum(before, coefficient)
+    kept = [(m, c) for m, c in total.items() if c]
+    return Extent(tuple(sorted(kept) if len(kept) > 1 else kept))
 
 
 def of_atom(atom: Atom) -> Extent:
     """Returns the extent that is one size, or one quotient that is rounded."""
-    return Extent(((((atom, 1),), Fraction(1)),))
+    return Extent(((((atom, 1),), _whole(1)),))
 
 
+@lru_cache(maxsize=1 << 12)
 def number(value: int | Fraction) -> Extent:
     """Returns the extent that is a constant."""
-    return _collect([((), Fraction(value))])
+    return Extent((((), Fraction(value)),) if value else ())
+
+
+_ONE = number(1)
 
 
 def size(name: str) -> Extent:

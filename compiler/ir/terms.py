@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
-from operator import is_
+from operator import attrgetter, is_
 from typing import Any, assert_never, get_args
 
 from einc.ir.indices import Extent, Index, IndexSet
@@ -111,12 +111,12 @@ _CHILDREN: Mapping[type, Callable[[Any], tuple[Term, ...]]] = {
     Truth: lambda term: (),
     Size: lambda term: (),
     Position: lambda term: (),
-    Pack: lambda term: term.parts,
-    Apply: lambda term: term.args,
-    Read: lambda term: term.subs,
+    Pack: attrgetter("parts"),
+    Apply: attrgetter("args"),
+    Read: attrgetter("subs"),
     Part: lambda term: (term.item,),
-    Where: lambda term: (term.condition, term.then),
-    Fold: lambda term: (term.domain, term.body),
+    Where: attrgetter("condition", "then"),
+    Fold: attrgetter("domain", "body"),
     Join: lambda term: tuple(body for _, body in term.parts),
 }
 assert set(_CHILDREN) == set(get_args(Term)), "every kind of term has children"
@@ -134,18 +134,18 @@ def rebuild(term: Term, kids: tuple[Term, ...]) -> Term:
     match term:
         case Const() | Truth() | Size() | Position():
             return term
-        case Pack():
-            return replace(term, parts=kids)
-        case Apply():
-            return replace(term, args=kids)
-        case Read():
-            return replace(term, subs=kids)
-        case Part():
-            return replace(term, item=kids[0])
+        case Apply(op):
+            return Apply(op, kids)
+        case Read(tensor):
+            return Read(tensor, kids)
+        case Fold(op, bound):
+            return Fold(op, bound, *kids)
         case Where():
             return Where(*kids)
-        case Fold():
-            return replace(term, domain=kids[0], body=kids[1])
+        case Pack():
+            return replace(term, parts=kids)
+        case Part():
+            return replace(term, item=kids[0])
         case Join(index, parts):
             return Join(index, tuple((i, kid) for (i, _), kid in zip(parts, kids, strict=True)))
     assert_never(term)
@@ -180,12 +180,14 @@ def walk(term: Term) -> Iterable[Term]:
     while stack:
         here = stack.pop()
         yield here
-        stack += children(here)[::-1]
+        if kids := _CHILDREN[type(here)](here):
+            stack += kids[::-1]
 
 
-def reads(term: Term) -> Iterable[Read]:
-    """Yields every read in a term, those inside of subscripts too."""
-    return (t for t in walk(term) if isinstance(t, Read))
+@lru_cache(maxsize=1 << 16)
+def reads(term: Term) -> tuple[Read, ...]:
+    """Every read in a term, in order, those inside of subscripts too."""
+    return tuple(t for t in walk(term) if isinstance(t, Read))
 
 
 def transform(term: Term, change: Callable[[Term], Term]) -> Term:
@@ -215,7 +217,8 @@ def substitute(term: Term, by: Mapping[Index, Term]) -> Term:
                 case Position(other):
                     return Join(other, tuple(new))
             raise AssertionError("a direct sum is read whole")
-    return rebuild(term, tuple(substitute(kid, by) for kid in children(term)))
+    kids = children(term)
+    return rebuild(term, tuple([substitute(kid, by) for kid in kids])) if kids else term
 
 
 def _avoid(bound: tuple[Index, ...], by: Mapping[Index, Term]) -> tuple[tuple[Index, ...], dict[Index, Term]]:

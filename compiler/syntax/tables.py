@@ -7,6 +7,7 @@ were made from. Where either differs they are built anew; `python -m einc.syntax
 from __future__ import annotations
 
 import json
+from functools import partial
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any
@@ -22,11 +23,11 @@ _OPTIONS = {"parser": "lalr", "maybe_placeholders": False}
 def parser(lexer: type, transformer: Any) -> Lark:
     """The parser of `grammar/ein.lark`, whose words come from `lexer`; rules are handed to methods of `transformer`."""
     grammar = _text("ein.lark")
-    known = _stored()
+    known = _stored(lexer)
     if known.get("of") != _key(grammar):
         return Lark(grammar, lexer=lexer, transformer=transformer, **_OPTIONS)
     made: Lark = Lark.__new__(Lark)
-    return made._load({name: _read(known[name], lexer) for name in ("data", "memo")}, transformer=transformer)
+    return made._load({name: known[name] for name in ("data", "memo")}, transformer=transformer)
 
 
 def tables(lexer: type) -> str:
@@ -41,10 +42,10 @@ def _text(name: str) -> str:
     return files("einc.grammar").joinpath(name).read_text(encoding="utf-8")
 
 
-def _stored() -> dict[str, Any]:
-    """The file of tables; nothing where it is not there or is no JSON."""
+def _stored(lexer: type) -> dict[str, Any]:
+    """What the file of tables holds; nothing where it is not there or is no JSON."""
     try:
-        found = json.loads(_text("ein.json"))
+        found = json.loads(_text("ein.json"), object_hook=partial(_read, lexer))
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
@@ -69,13 +70,11 @@ def _as_json(value: Any) -> Any:
     return value
 
 
-def _read(value: Any, lexer: type) -> Any:
-    """The value that `_as_json` was given; what were tuples and sets are lists."""
-    match value:
+def _read(lexer: type, found: dict[str, Any]) -> Any:
+    """What `_as_json` made an object of; what were tuples and sets stay lists."""
+    match found:
         case {"": pairs}:
-            return {key: _read(inner, lexer) for key, inner in pairs}
+            return dict(pairs)
         case {"lexer": True}:
             return lexer
-        case list():
-            return [_read(inner, lexer) for inner in value]
-    return value
+    return found

@@ -11,12 +11,12 @@ from einc.checking.arrays.naming import Naming
 from einc.checking.arrays.values import Entry, Used, Value, below
 from einc.checking.matrices.factors import product
 from einc.checking.matrices.slots import sized
+from einc.checking.notation import BY_POSITION
 from einc.errors.problems import BadPattern, ShapesDiffer
 from einc.errors.report import Help, Span
 from einc.syntax import tree as s
 from einc.syntax.patterns import Names, PatternError, pattern, subscripts
 
-NAMES = ("einsum", "rearrange", "reduce", "repeat")
 FOLDED = {"sum": "sum", "mean": "sum", "max": "max", "min": "min", "prod": "prod"}
 
 
@@ -38,7 +38,8 @@ class Call:
 
 def called(name: s.Expression, group: s.Expression) -> Call | None:
     """The call that a name before parentheses is; None where it is none. Raises BadPattern."""
-    if not isinstance(name, s.Word) or name.text not in NAMES or not isinstance(group, s.Group) or group.open != "(":
+    if not isinstance(name, s.Word) or name.text not in BY_POSITION or not (
+            isinstance(group, s.Group) and group.open == "("):
         return None
     span = name.span.to(group.span)
     plain = [x for x in group.items if not isinstance(x, s.Relation)]

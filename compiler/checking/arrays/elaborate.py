@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from einc.checking.arrays.calls import NAMES, Call, contracted
+from einc.checking.arrays.calls import Call, contracted
 from einc.checking.arrays.naming import Naming
 from einc.checking.arrays.reading import LostError, Reader, WaitingError, calls
 from einc.checking.arrays.sets import Sets
@@ -18,6 +18,7 @@ from einc.checking.matrices.lines import index, names, taken
 from einc.checking.matrices.shapes import Dimension, Symbol, dimensions, mapped, words
 from einc.checking.matrices.supply import Supply
 from einc.checking.matrices.uses import declared, split
+from einc.checking.notation import BY_POSITION
 from einc.errors.problems import BadDeclaration, BadPattern, NoShape, ShapesDiffer
 from einc.errors.report import Help, Label, Problem, Report, Span
 from einc.syntax import tree as s
@@ -30,7 +31,7 @@ def positional(tree: s.SyntaxTree, prelude: Iterable[s.Statement], report: Repor
     declare, and index lines for letters that nothing declares. What cannot be read is in the report, and its names are
     lost.
     """
-    said = any(w.text in NAMES for line in tree.statements if line.keyword in ("", "output")
+    said = any(w.text in BY_POSITION for line in tree.statements if line.keyword in ("", "output")
                for w in words(c.body for c in line.clauses))
     if not said and not any(line.keyword == TENSOR for line in tree.statements):
         return tree

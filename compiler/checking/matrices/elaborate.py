@@ -26,23 +26,12 @@ from einc.checking.matrices.supply import Supply
 from einc.checking.matrices.uses import declared, keyed, read, split
 from einc.checking.matrices.work import Result, Table
 from einc.checking.matrices.writing import Writing, stands_alone
+from einc.checking.notation import Elaborated
 from einc.errors.problems import NoShape, OpenReading, ShapesDiffer
 from einc.errors.report import Help, Label, Problem, Report, Span
 from einc.syntax import tree as s
 
 _KEYWORDS = ("matrix", "vector")
-
-
-@dataclass(frozen=True)
-class Elaborated:
-    """A text in index notation. `guessed`: of equations, by their places, what they do not say and are read as.
-    `inlined`: the definitions of functions that are read where they are applied, and have no value of their own.
-    """
-
-    tree: s.SyntaxTree
-    guessed: Mapping[Span, str] = field(default_factory=dict)
-    inlined: frozenset[Span] = frozenset()
-
 
 def elaborated(tree: s.SyntaxTree, prelude: Iterable[s.Statement], report: Report) -> Elaborated:
     """The tree with every equation of matrices in index notation, with inputs for what is declared and not defined, and

@@ -65,7 +65,7 @@ def row(name: str, program: NormalProgram, call: str, where: str, shared: str = 
 def called(choices: Choices, kernel: Kernel, passed: Streamed, group: FusedGroup, program: NormalProgram,
            buffers: Mapping[str, Buffer], runs: Mapping[str, Run]) -> Kernel | Call:
     """The kernel of a pass, or the call of the first row that computes the same."""
-    rows = [r for r in choices.rows if len(r.results) == len(kernel.stores)] if kernel.stream is not None else []
+    rows = [r for r in choices.rows if r.results == len(kernel.stores)] if kernel.stream is not None else []
     if not rows:
         return kernel
     stored = frozenset(s.buffer for s in kernel.stores)
@@ -73,7 +73,7 @@ def called(choices: Choices, kernel: Kernel, passed: Streamed, group: FusedGroup
     mine = {e.target for e in group.equations}
     beside = _numbers_in_front(e for e in program.equations if e.target not in mine)
     made = {k: r for k, run in runs.items() if (r := run.within(group.equations)) is not None}
-    for found in rows:
+    for found in (row.kernel() for row in rows):
         theirs = {e.target: e for e in inside}
         names = _same(found, theirs, {e.target: e for e in beside}, stored)
         call = None if names is None else _call(found, names, kernel, theirs, buffers, made)

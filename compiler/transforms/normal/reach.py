@@ -55,6 +55,7 @@ class Reaches:
     infinite: frozenset[str] = frozenset()
     found: dict[str, Reach] = field(default_factory=dict)
     intervals: dict[str, Interval] = field(default_factory=dict)
+    signs: dict[str, int] = field(default_factory=dict)
     empties: dict[str, bool] = field(default_factory=dict)
 
     def opened(self, read: Read) -> Term | None:
@@ -258,7 +259,9 @@ class Reaches:
         """POSITIVE, NONNEGATIVE or UNKNOWN: what is known of the sign where the value exists."""
         match term:
             case Read(tensor) if tensor in self.equations:
-                return self.sign(self.equations[tensor].body)
+                if tensor not in self.signs:
+                    self.signs[tensor] = self.sign(self.equations[tensor].body)
+                return self.signs[tensor]
             case Fold("sum"):
                 return min(self.sign(term.body), NONNEGATIVE)
             case Where(_, then):
