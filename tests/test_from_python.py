@@ -65,7 +65,7 @@ def test_the_spec_computes_what_the_function_does(name: str) -> None:
         torch.testing.assert_close(one, other, **TIGHT)
 
 
-@pytest.mark.parametrize("name", ["everything", "chosen", "later"])
+@pytest.mark.parametrize("name", ["everything", "chosen", "later", "limits"])
 @pytest.mark.parametrize("time", ["T", "none"])
 def test_what_is_time_decides_no_number(name: str, time: str) -> None:
     """A sum over letters of time beside others binds all of them, and an element's own size is no position."""
