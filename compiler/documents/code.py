@@ -196,7 +196,7 @@ class _Reader:
             raise BadDeclaration(f"`{text}` is no name that a formula can have", span, helps=(
                 Help("write single `_` between words: `W_Q`"),))
         scripts = tuple(s.Script("label_lower", None, x, span) for x in labels)
-        word = s.Word(base, span)
+        word = s.Word(base, span, quoted=len(base) > 1)  # several letters are no product of names here
         return s.Scripted(word, (), scripts, span) if scripts else word
 
     def expression(self, node: ast.expr) -> s.Expression:
@@ -219,6 +219,10 @@ class _Reader:
             case ast.BinOp(left, ast.Mult() | ast.Div() as sign, right):
                 factors = (self.expression(left), self.expression(right))
                 return s.Group("(", ")", (s.Product(factors, ("", _SIGNS[type(sign)]), span),), span)
+            case ast.BinOp(left, ast.Pow(), ast.Constant(int() | float() as power)) if not isinstance(power, bool):
+                raised = s.Script("upper", s.Number(repr(power), span), "", span)
+                base = s.Group("(", ")", (self.expression(left),), span)
+                return s.Group("(", ")", (s.Scripted(base, (), (raised,), span),), span)
             case ast.Call(function, arguments, keywords):
                 return self.call(function, arguments, keywords, span)
         raise _unread(node, span)

@@ -23,7 +23,7 @@ from einc.documents.document import Document
 from einc.documents.facts import shaped as names_of_shapes
 from einc.documents.facts import sizes as names_of_sizes
 from einc.documents.lefts import unknown
-from einc.documents.needs import needed, reads
+from einc.documents.needs import meant, needed, reads
 from einc.documents.said import Said
 from einc.documents.sentences import index_lines
 from einc.documents.symbols import Symbol
@@ -174,7 +174,7 @@ class Paper:
         said = self._shapes(section, rest, unread, without)
         said = [x for x in said if x.rank != FACT or (Symbol.of(x.clauses[0].body) not in given
                                                       and reads((*own, *home, *others), x, listed))]
-        statements = (*rest, *said, *outputs, *blocks, *others)
+        statements = tuple(meant((*rest, *said, *outputs, *blocks, *others), (OWN_INLINE, INLINE)))
         ranks = (OWN_DISPLAY if any(x.rank == OWN_DISPLAY for x in own) else OWN_INLINE,)
         return s.SyntaxTree(self.document.source, statements, self.lost, ranks, self.name(section),
                             apart.union(map(_unread, unread), *map(left_open, unread)) - {""}, self.shaped,
