@@ -125,6 +125,22 @@ def test_entries_have_the_shape_of_what_they_stand_beside(
     check(text, "O", {**given, **more}, value(given["Q"] @ given["K"].T, m, given["V"]))
 
 
+def test_entries_whose_letters_are_declared_have_the_shape_that_these_count() -> None:
+    given = drawn(15, Q="nd", K="nd", V="nd")
+    text = QKV + (r"For $i, j = 1, \dots, n$ (time) "
+                  r"$$ M_{ij} = \begin{cases} 0 & j \le i \\ -\infty & j > i \end{cases} $$ "
+                  r"$$ L = Q K^\top + M, \quad O = \text{softmax}(L) V $$")
+    scores = np.where(np.tri(4) > 0, given["Q"] @ given["K"].T, -np.inf)
+    check(text, "O", given, softmax(scores) @ given["V"])
+
+
+@pytest.mark.parametrize("entries_", [
+    r"A_{ts} = 0 \text{ for } s > t", r"A_{ts} = \fraq{1}{2}", r"A_{t s} = 0 \text{ where } s > t \text{ holds}"])
+def test_entries_that_are_not_read_leave_the_whole_open(entries_: str) -> None:
+    found = entries(QKV + rf"$$ A = \text{{softmax}}(Q K^\top) $$ $$ {entries_} $$ $$ O = A V $$")
+    assert {x.status for x in found} == {"skipped"}
+
+
 def test_what_stands_beside_two_shapes_has_none() -> None:
     text = QKV + r"Let $P \in \mathbb{R}^{n \times m}$. $$ M_{ij} = i - j $$ $$ O = M + Q K^\top, \quad R = M + P $$"
     assert {x.status for x in entries(text)} == {"skipped"}

@@ -12,6 +12,7 @@ from typing import Literal
 
 from einc.checking.declarations.names import Name, head, left_of
 from einc.checking.matrices.known import Known
+from einc.checking.matrices.lines import names
 from einc.checking.matrices.shapes import ENTRYWISE, ONE, Dimension, Key, Shape, Symbol, parts
 from einc.checking.matrices.slots import sized
 from einc.checking.matrices.typing import Typing
@@ -47,7 +48,7 @@ def _matrix(left: s.Expression, known: Known) -> Name | None:
     letters = [*found[0]] if len(found) == 1 else found
     plain = all(isinstance(x, s.Word | s.Group | s.Product) for content in lower for x in parts(content))
     if len(lower) != 1 or not plain or len({*letters}) != 2 or any(
-            len(x) != 1 or not x.islower() or x in known.letters for x in letters):
+            len(x) != 1 or not x.islower() for x in letters) or len({x in known.letters for x in letters}) > 1:
         return None
     named = head(replace(left, scripts=others) if others or left.accents else left.base)
     return named[0] if named is not None and not named[1] else None
@@ -58,7 +59,7 @@ def told_shapes(wanted: Mapping[Name, s.Statement], statements: Iterable[s.State
     """The equation and the `matrix` line of each of them whose uses tell one shape, and no other."""
     lines = tuple(statements)
     for name, line in wanted.items():
-        found: set[Shape] = set()
+        found = _counted(line, name, lines, known)
         for body in (c.body for x in lines if x.keyword in ("", "output") and x is not line for c in x.clauses):
             for node in parts(body):
                 for others in _beside(node, name, known):
@@ -71,6 +72,17 @@ def told_shapes(wanted: Mapping[Name, s.Statement], statements: Iterable[s.State
             sides = s.Product((_size(shape.rows, left.span), _size(shape.columns, left.span)), ("", "*"), left.span)
             yield line, s.Statement("matrix", False, (s.Clause(symbol, None, left.span),),
                                     (s.Clause(sides, None, left.span),), left.span, rank=line.rank)
+
+
+def _counted(line: s.Statement, name: Name, lines: tuple[s.Statement, ...], known: Known) -> set[Shape]:
+    """The shape that the letters of the entries count, where lines declare both and the name stands alone elsewhere."""
+    left = left_of(line.clauses[0].body)
+    letters = [x for w in parts(left) if isinstance(w, s.Word) and w is not left
+               for x in ([w.text] if w.text in known.letters else [*w.text]) if x in known.letters]
+    others = (x for x in lines if x is not line and x.keyword in ("", "output"))
+    bare = any(use is not None and use.key == Key(name, 0) for x in others for c in x.clauses for y in names(c.body)
+               for use in [split(y, known.letters)])
+    return {Shape(*((known.letters[x],) for x in letters))} if bare and len(letters) == 2 else set()
 
 
 def _beside(node: s.Expression, name: Name, known: Known) -> Iterator[tuple[s.Expression, ...]]:
