@@ -176,6 +176,15 @@ def test_a_letter_i_that_the_text_gives_is_no_identity() -> None:
     check(defined, "Y", {"X": given["X"]}, 2 * given["X"] @ given["X"].T @ given["X"])
 
 
+@pytest.mark.parametrize("words", ["Let $I$ be the set of positions.", r"Let $I \subseteq \{1, \dots, n\}$.",
+                                   "Here $I$ denotes the interval."])
+def test_a_letter_i_of_which_the_words_say_another_thing_is_no_identity(words: str) -> None:
+    assert entries(f"{X}{words}\n\n$$ Y = (I + X X^\\top) X $$")[-1].status == "skipped"
+    given = drawn(16, X="nd")
+    text = f"{X}Let $I$ be the identity matrix.\n\n$$ Y = (I + X X^\\top) X $$"
+    check(text, "Y", given, given["X"] + given["X"] @ given["X"].T @ given["X"])
+
+
 # functions in lines of text
 
 FUNCTIONS = {r"f(x) = x^2 + 1": lambda x: x**2 + 1, r"f(z) = \max(0, z)": lambda z: np.maximum(z, 0),
@@ -194,10 +203,17 @@ def test_a_line_of_text_defines_a_function(words: str) -> None:
 
 @pytest.mark.parametrize("words", [
     "For example $f(x) = x^2$ is convex.", "A common choice is $f(x) = x^2$.", "where, e.g. $f(x) = x^2$.",
-    "Unlike $f(x) = x^2$ it is not even.", "$f(x) = x^2$ if $x > 0$.", "such as $f(x) = x^2$ or $f(x) = x$.",
+    "Unlike $f(x) = x^2$ it is not even.", "$f(x) = x^2$ if $x > 0$.",
+    "$f(x) = x^2$ is used for $x > 0$.", "such as $f(x) = x^2$ or $f(x) = x$.",
     "$f$ is not the sigmoid.", "$f$ is a function.", "If $f$ is the sigmoid, it saturates."])
 def test_what_is_no_definition_of_a_function(words: str) -> None:
     assert entries(f"{X}{words}\n\n$$ Y = f(X) $$")[-1].status == "skipped"
+
+
+@pytest.mark.parametrize("word", ["max", "mean", "log", "sum"])
+def test_a_number_that_has_the_name_of_a_function_is_none(word: str) -> None:
+    found = entries(f"{X}$m$ is the {word}, and a scalar.\n\n$$ Y = m (X + 1) $$")
+    assert found[-1].status == "skipped" or "m" in found[-1].explicit
 
 
 def test_a_function_that_nothing_applies_says_nothing() -> None:
@@ -214,6 +230,7 @@ def test_a_script_without_braces_is_one_letter_as_tex_sets_it() -> None:
     wanted = given["X"] @ given["W_Q"] @ given["W_K"].T @ given["X"].T
     check(words + r"$$ S = XW_QW_K^\top X^\top $$", "S", given, wanted)
     check(words + r"$$ S = XW_QW_K^TX^T $$", "S", given, wanted)
+    check(X + r"$$ G = X^TX $$", "G", {"X": given["X"]}, given["X"].T @ given["X"])
     vectors = r"For $t, s = 1, \dots, n$ (time) let $x_t \in \mathbb{R}$ and $w \in \mathbb{R}$. "
     x = np.arange(1.0, 5)
     check(vectors + "$$ y_{ts} = x_tx_sw $$", "y", {"x": x, "w": np.asarray(2.0)}, 2 * np.outer(x, x))

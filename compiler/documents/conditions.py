@@ -96,8 +96,8 @@ TABLE = (
     # one function of many
     Words(rf"\b(?:{_SUCH}|unlike|compared (?:to|with)|any|some|every|often|usually|typically|commonly|popular"
           r"|common)\b",
-          rf"\b(?:{_SUCH}|often|usually|typically|commonly)\b|^\W*or\b|^\W*(?:is|are|was|were) (?:\w+ )?(?:a|an|one)\b",
-          "named"),
+          rf"\b(?:{_SUCH}|often|usually|typically|commonly)\b|^\W*or\b|^\W*(?:is|are|was|were) (?:\w+ )?(?:a|an|one)\b"
+          rf"|\b(?:for|if|when|where|on) (?:all |any |every )?{_NUMBERS}", "named"),
 )
 _NEVER = r"(?!)"
 _FOUND = [(x, re.compile(x.before or _NEVER, re.I), re.compile(x.behind or _NEVER, re.I)) for x in TABLE]

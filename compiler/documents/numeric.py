@@ -63,8 +63,8 @@ def valued(found: Iterable[Said], known: Container[str]) -> Iterator[tuple[Formu
     taken |= {x.base.span.text for x in every if any(k.kind in ("lower", "label_lower") for k in scripts(x))
               and isinstance(x, s.Scripted)}
     taken |= {x.span.text for said in found for x in said.indices}
-    used = {x.span.text for said in found if said.statement is not None and said.formula.display and not said.fact
-            for c in said.statement.clauses for x in parts(c.body)}
+    used = {y for said in found if said.statement is not None and said.formula.display and not said.fact
+            for c in said.statement.clauses for x in parts(c.body) for y in (x.span.text, *_letters(x))}
     for said in found:
         name = left_text(said)
         if said.fact != "a value" or said.formula.display or said.statement is None:
@@ -78,3 +78,8 @@ def valued(found: Iterable[Said], known: Container[str]) -> Iterator[tuple[Formu
         line = shapes.line(left, s.Number("1", left.span), left.span)
         if line is not None:
             yield said.formula, line
+
+
+def _letters(node: s.Expression) -> str:
+    """The letters that may stand side by side in a word, `kX`."""
+    return node.text if isinstance(node, s.Word) and node.text.isascii() and node.text.isalpha() else ""

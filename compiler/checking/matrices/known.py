@@ -117,9 +117,10 @@ def known(prelude: Iterable[s.Statement], tree: s.SyntaxTree) -> Known:
     pieces |= {name: (number,) for line in lines if line.keyword == "dim" for c in line.clauses
                for name, number in [_fixed(c.body)] if name not in pieces and number}
     functions = {name: Applied() for name, row in PRIMITIVES.items() if row.callable}
+    unread = [(Name("I"), True)] if "I" in tree.unknown else []  # which is no identity then
     functions |= dict(_function(x) for x in (*prelude, *lines) if x.keyword == "def" and x.clauses)
-    return Known(letters, classes, pieces, composites, functions, frozenset(_indexed(lines)), dict(tree.axes),
-                 dict(tree.lines),
+    return Known(letters, classes, pieces, composites, functions, frozenset((*_indexed(lines), *unread)),
+                 dict(tree.axes), dict(tree.lines),
                  shifted={x: min(low) if len(low) == 1 else None for x, low in lows.items() if low != {1}})
 
 
