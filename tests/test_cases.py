@@ -15,6 +15,7 @@ from einc.meaning.interpret import interpret
 
 _SIGNS = {"<": operator.lt, "\\le": operator.le, ">": operator.gt, "\\ge": operator.ge, "=": operator.eq,
           "\\ne": operator.ne}
+_TURNED = {"<": ">", ">": "<", "\\le": "\\ge", "\\ge": "\\le", "=": "="}
 _NAMES = {"i": 0, "j": 1, "2": None, "x_{ij}": None, "z_{ij}": None}
 
 
@@ -49,8 +50,13 @@ def number(name: str, i: int, j: int, x: np.ndarray, z: np.ndarray) -> float:
 @pytest.mark.parametrize("seed", range(40))
 def test_the_first_row_that_holds_counts(seed: int) -> None:
     draw, numbers = random.Random(seed), np.random.default_rng(seed)
-    rows = [(draw.choice(["x_{ij}", "z_{ij}", "5", "0"]), [condition(draw) for _ in range(draw.randint(1, 2))])
-            for _ in range(draw.randint(1, 3))]
+    rows: list[tuple[str, list[tuple[str, str, str]]]] = []
+    for _ in range(draw.randint(1, 3)):
+        held = [condition(draw) for _ in range(draw.randint(1, 2))]
+        alone = [{x for a, _, b in one for x in (a, b)} for one in (*(before for _, before in rows), held)
+                 if len(one) == 1]
+        if len(held) > 1 or not any(alone[-1] & x for x in alone[:-1]):  # else they may be a question
+            rows.append((draw.choice(["x_{ij}", "z_{ij}", "5", "0"]), held))
     last = draw.choice(["x_{ij}", "7", "0"])
     text = " \\\\ ".join(f"{value}{draw.choice(['', ','])} & {draw.choice(['', chr(92) + 'text{if } '])}"
                         + ", ".join(f"{a} {sign} {b}" for a, sign, b in held) for value, held in rows)
@@ -86,6 +92,35 @@ def test_what_holds_nowhere_is_a_question(rows: str) -> None:
 @pytest.mark.parametrize("rows", [r"1 & x > 0 \\ 2 & x \le 0", r"1 & x > 0 \\ 2 & 0 > x \\ 3 & x = 0"])
 def test_rows_that_leave_nothing_out_are_all(rows: str) -> None:
     assert not problems(f"input x\noutput y = x + \\begin{{cases}} {rows} \\end{{cases}}\n")
+
+
+def half(sign: str, edge: int) -> set[float]:
+    """The numbers near an edge, whole ones and between, that compare so with it."""
+    return {t / 2 for t in range(-9, 19) if _SIGNS[sign](t / 2, edge)}
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_two_values_in_one_place_are_a_question(seed: int) -> None:
+    """Rows that hold at once are a question, but where the first is the narrower of the two."""
+    draw = random.Random(seed)
+    (one, at), (other, near) = ((draw.choice(list(_TURNED)), draw.choice([2, 3, 4])) for _ in range(2))
+    text = f"index t : time(T)\ninput x_t\noutput y_t = x_t + \\begin{{cases}} 1 & t {one} {at} \\\\ 2 & "
+    text += draw.choice([f"t {other} {near}", f"{near} {_TURNED[other]} t"])
+    text += " \\\\ 3 & \\text{otherwise} \\end{cases}\n"
+    first, second = half(one, at), half(other, near)
+    asked = ["two of these conditions hold at once, with two values"]
+    whole = any(t.is_integer() for t in first & second)
+    assert problems(text) == (asked if whole and not first < second else []), text
+
+
+@pytest.mark.parametrize(("rows", "asked"), [
+    (r"x_t & t \ge 2 \\ 7 & t \le 2", True), (r"x_t & t \ge 2 \\ z_t & t \le 2", True),
+    (r"x_t & x_t \ge 0 \\ 7 & x_t \le 0", True), (r"x_t & x_t \ge 0 \\ 0 & x_t \le 0", False),
+    (r"x_t & x_t \ge 0 \\ 0.1 x_t & x_t \le 0", False), (r"x_t & t = 1 \\ z_t & t = 2 \\ 0 & \text{else}", False),
+    (r"\frac12 x_t^2 & x_t \le 1 \\ x_t - \frac12 & x_t \ge 1", False)])
+def test_what_meets_at_an_edge_may_be_the_same_there(rows: str, asked: bool) -> None:
+    text = f"index t : time(T)\ninput x_t, z_t\noutput y_t = x_t + z_t + \\begin{{cases}} {rows} \\end{{cases}}\n"
+    assert bool(problems(text)) == asked
 
 
 def test_what_holds_otherwise_may_stand_first() -> None:

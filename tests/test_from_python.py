@@ -47,7 +47,8 @@ CASES: dict[str, tuple[str, ...]] = {
     "additive": ("TD", "TD", "TE"), "by_positions": ("TD", "TD", "TE"), "slopes": ("HTD", "HTD", "HTE", "H"),
     "linear_time": ("TD", "TD", "TE"), "shares": ("TD", "TD"), "log_shares": ("NV",), "spread": ("NC",),
     "variance": ("NC",), "batched": ("NIK", "NKJ"), "again": ("TC",), "gram": ("TC",), "square": ("TT",),
-    "expanded": ("T", "C"), "cross": ("TD", "SD", "SE"), "branch": ("TC",), "running": ("TC",), "later": ("TC",)}
+    "expanded": ("T", "C"), "cross": ("TD", "SD", "SE"), "branch": ("TC",), "running": ("TC",), "later": ("TC",),
+    "limits": ("TC", "TC"), "chosen": ("TC",), "everything": ("TD", "TD", "TE"), "lengths": ("TC",)}
 
 
 @pytest.mark.drawn(2)
@@ -62,6 +63,33 @@ def test_the_spec_computes_what_the_function_does(name: str) -> None:
     assert len(found) == len(wanted)
     for one, other in zip(found, wanted, strict=True):
         torch.testing.assert_close(one, other, **TIGHT)
+
+
+@pytest.mark.parametrize("name", ["everything", "chosen", "later", "limits"])
+@pytest.mark.parametrize("time", ["T", "none"])
+def test_what_is_time_decides_no_number(name: str, time: str) -> None:
+    """A sum over letters of time beside others binds all of them, and an element's own size is no position."""
+    arrays = drawn(*CASES[name])
+    text = spec(name, "--time", time)
+    assert ": int" not in text and "time(C)" not in text and "time(D)" not in text
+    names = getattr(plain, name).__code__.co_varnames[: len(arrays)]
+    found, = returned(text, **dict(zip(names, arrays, strict=True)))
+    torch.testing.assert_close(found, getattr(plain, name)(*arrays), **TIGHT)
+
+
+def test_a_mask_of_truth_values_that_is_turned() -> None:
+    q, k, v = drawn("TD", "TD", "TE")
+    text = spec("kept", "--shape", "k=T,D", "--shape", "v=T,E")
+    assert "softmax_{s ≤ t}" in text
+    torch.testing.assert_close(returned(text, q=q, k=k, v=v)[0], plain.kept(q, k, v), **TIGHT)
+
+
+def test_heads_that_share_keys() -> None:
+    """One comment says the axes of two arrays, and each of them is read by several heads that follow each other."""
+    q, k, v = drawn("HTD", "HTD", "HTD")
+    q = torch.cat([q, q * 2])
+    found, = returned(spec("shared"), q=q, k=k, v=v)
+    torch.testing.assert_close(found, plain.shared(q, k, v), **TIGHT)
 
 
 def test_the_step_of_the_paper() -> None:
@@ -253,6 +281,21 @@ def test_there_and_back(name: str, shapes: dict[str, str], tmp_path: Path) -> No
     assert back.exit_code == 0, back.output
     given = dict(zip(shapes, drawn(*shapes.values()), strict=True))
     torch.testing.assert_close(returned(back.stdout, **given)[0], einc.compile(name, "torch")(**given), **TIGHT)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_lines_of_einsum_have_the_type_of_the_call(dtype: torch.dtype, tmp_path: Path) -> None:
+    """Positions and masks that are factors of a product have the element type of its other operands."""
+    file = tmp_path / "sums.ein"
+    file.write_text("index t, s : time(T)\nindex c : feature(C)\ninput x_{t c}\n"
+                    "output y_{t c} = Σ_{s ≤ t} x_{s c}\noutput z_c = Σ_t t x_{t c}\n")
+    scope: dict[str, Any] = {}
+    exec(compile(einc_("to", "einsum", str(file)).stdout, "sums", "exec"), scope)
+    x, = drawn("TC")
+    running, weighed = scope["sums"](x.to(dtype))
+    assert running.dtype == weighed.dtype == dtype
+    torch.testing.assert_close(running, x.to(dtype).cumsum(0))
+    torch.testing.assert_close(weighed, (x.to(dtype) * torch.arange(1, 6)[:, None]).sum(0))
 
 
 def test_an_equation_that_no_line_of_einsum_says() -> None:

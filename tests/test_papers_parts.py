@@ -273,7 +273,7 @@ scalar $\theta$. $$ q_m = \cos m \theta x_m $$""", "stands in parentheses"),
     ("a power of exp", r"""Let $x \in \mathbb{R}^{d}$. $$ y = \exp^{2} x $$""", "stands in parentheses"),
     ("a mask of which nothing says how large it is", QKV + r"""
 $$ M_{ij} = \begin{cases} 0 & \text{if } i \ge j \\ -\infty & \text{otherwise} \end{cases} $$
-$$ O = \mathrm{softmax}(Q K^\top + M) V $$ where the softmax is row-wise.""", "nothing says which shape `M` has"),
+$$ O = \mathrm{softmax}(M) V $$ where the softmax is row-wise.""", "nothing says which shape `M` has"),
     ("the letter of an entry is that of a size", r"""Let $Q, L \in \mathbb{R}^{n \times d}$.
 $$ L_{nd} = \begin{cases} 1 & n \ge d \\ 0 & n < d \end{cases} $$ $$ Y = L \odot Q $$""", "or is the script a label?"),
     ("a power beside a label", r"""Let $A \in \mathbb{R}^{n \times n}$, $X \in \mathbb{R}^{n \times d}$.

@@ -23,6 +23,10 @@ _LIST = re.compile(r"\s*(?:\$|\\\))\s*(?:,|and)\s*(?:\$|\\\()")
 _DENIED = re.compile(r"\b(?:not|no|never|neither|nor|unless|without|fails?|violat|only|if|whether|would|approximate"
                      r"|nearly|almost|initial|init|encourag|regulari|penal|loss)|n't\b", re.I)
 
+_LETTER = re.compile(r"\s*(?:\\[A-Za-z]+\s*\{?\s*)?I\s*\}?\s*"
+                     r"(?:\Z|[=∈⊆⊂,]|\\(?:in|subset|subseteq|equiv|coloneqq)(?![A-Za-z]))")
+_UNIT = re.compile(r"\b(?:identity|unit\s+matrix)\b", re.I)
+
 
 def orthogonal(node: s.Expression) -> bool:
     """Whether an equation says that a matrix times its transpose, or the other way round, is the identity."""
@@ -109,3 +113,13 @@ def _turned(node: s.Expression) -> s.Expression | None:
         return None
     rest = node.scripts[:-1]
     return replace(node, scripts=rest) if rest or node.accents else node.base
+
+
+def other_meaning(document: Document) -> bool:
+    """Whether a line of text speaks of a letter I that it does not call the identity: "let $I$ be the set"."""
+    text = document.source.text
+    for formula in (x for x in document.formulas if not x.display and not x.code):
+        start, end = formula.span.start, formula.span.end
+        if _LETTER.match(formula.span.text) and not _UNIT.search(text, max(start - 60, 0), min(end + 60, len(text))):
+            return True
+    return False

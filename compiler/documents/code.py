@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import io
+import re
 import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -72,7 +73,8 @@ def stretch(source: Source, start: int, end: int) -> Stretch:
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             at = start + own.start(token.start[0]) + token.start[1]
-            out += [Line(at + x.start, at + x.end) for x in shapes(token.string) if x.name]
+            places = dict.fromkeys((x.start, x.end) for x in shapes(token.string) if x.name)
+            out += [Line(at + first, at + last) for first, last in places]
     return replace(made, lines=tuple(sorted(out, key=lambda x: x.start)))
 
 
@@ -138,9 +140,9 @@ def _function(node: ast.expr) -> str:
 
 
 def read(span: Span) -> list[s.Statement]:
-    """The equation of an assignment, or the `tensor` line of what a comment says. Raises BadDeclaration."""
-    if (said := axes(span.text)) is not None:
-        return [_tensor(said.name, said.sizes, span)]
+    """The equation of an assignment, or the `tensor` lines of what a comment says. Raises BadDeclaration."""
+    if said := axes(span.text):
+        return [_tensor(x.name, x.sizes, span) for x in said]
     (node,) = ast.parse(span.text).body
     assert isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None
     target = _targets(node)[0]
@@ -152,10 +154,10 @@ def read(span: Span) -> list[s.Statement]:
     return [s.Statement("", False, (s.Clause(relation, None, span),), (), span)]
 
 
-def axes(text: str) -> Shape | None:
-    """The axes that a text says and no more, `q[B, H, L, d_h]`."""
+def axes(text: str) -> list[Shape]:
+    """The axes that a text says and no more, `q[B, H, L, d_h]` or `q, k: (B, d)` of each name; none of another text."""
     found = shapes(text)
-    return found[0] if len(found) == 1 and (found[0].start, found[0].end) == (0, len(text)) and found[0].name else None
+    return found if all((x.start, x.end) == (0, len(text)) and x.name for x in found) else []
 
 
 def _tensor(name: str, sizes: tuple[str, ...], span: Span) -> s.Statement:
@@ -163,7 +165,8 @@ def _tensor(name: str, sizes: tuple[str, ...], span: Span) -> s.Statement:
     reader = _Reader(span, Source("", span.text))
     items = tuple(s.Number(x, span) if x.isdigit() else reader.name(x, span) for x in sizes)
     shape = items[0] if len(items) == 1 else s.Product(items, ("", *("*",) * (len(items) - 1)), span)
-    place = Span(span.source, span.start, span.start + len(name))
+    at = span.start + (found.start() if (found := re.search(rf"\b{re.escape(name)}\b", span.text)) else 0)
+    place = Span(span.source, at, at + len(name))
     return s.Statement("tensor", False, (s.Clause(reader.name(name, place), None, place),),
                        (s.Clause(shape, None, span),), span)
 
@@ -193,7 +196,7 @@ class _Reader:
             raise BadDeclaration(f"`{text}` is no name that a formula can have", span, helps=(
                 Help("write single `_` between words: `W_Q`"),))
         scripts = tuple(s.Script("label_lower", None, x, span) for x in labels)
-        word = s.Word(base, span)
+        word = s.Word(base, span, quoted=len(base) > 1)  # several letters are no product of names here
         return s.Scripted(word, (), scripts, span) if scripts else word
 
     def expression(self, node: ast.expr) -> s.Expression:
@@ -216,6 +219,10 @@ class _Reader:
             case ast.BinOp(left, ast.Mult() | ast.Div() as sign, right):
                 factors = (self.expression(left), self.expression(right))
                 return s.Group("(", ")", (s.Product(factors, ("", _SIGNS[type(sign)]), span),), span)
+            case ast.BinOp(left, ast.Pow(), ast.Constant(int() | float() as power)) if not isinstance(power, bool):
+                raised = s.Script("upper", s.Number(repr(power), span), "", span)
+                base = s.Group("(", ")", (self.expression(left),), span)
+                return s.Group("(", ")", (s.Scripted(base, (), (raised,), span),), span)
             case ast.Call(function, arguments, keywords):
                 return self.call(function, arguments, keywords, span)
         raise _unread(node, span)

@@ -36,13 +36,15 @@ _PAST = (r"(?:past|previous|earlier|future|later|preceding|following|visible|val
          r"(?:<other>|positions|tokens|steps)")
 _BAD = (r"(?:bad|wrong|incorrect|false|not (?:true|correct|right|valid|possible|used)|never (?:true|used)|mistaken"
         r"|unstable|impossible|invalid|inadequate|untrue)\b")
+_SUCH = r"for (?:example|instance)|e\.g|such as|say|like"
 _NOT = r"\b(?:does|do|did|can|could|would|will) ?(?:not|n't|never) (?:hold|work|apply|exist|converge|suffice)\b"
 
 
 @dataclass(frozen=True)
 class Words:
     """Words that limit a formula where they stand before it in its sentence or behind it. `of`: only those of that
-    kind, functions and what stands in a line of text. `cases`: what the formula defines is something else otherwise.
+    kind, functions, what stands in a line of text, functions that do.
+    `cases`: what the formula defines is something else otherwise.
     """
 
     before: str = ""
@@ -91,6 +93,11 @@ TABLE = (
                 r"|\bup to an? (?:\w+ )?(?:constant|factor|sign|order|term|scale|shift)\b",), "function"),
     Words(*2 * (r"\b(?:first|second|leading|lowest)[ -]order\b|\bapproximat\w*|\broots?\b",), "function"),
     Words(*2 * (rf"\b(?:near|around|close to) (?:zero|0|the origin|{_ANY})",), "function"),
+    # one function of many
+    Words(rf"\b(?:{_SUCH}|unlike|compared (?:to|with)|any|some|every|often|usually|typically|commonly|popular"
+          r"|common)\b",
+          rf"\b(?:{_SUCH}|often|usually|typically|commonly)\b|^\W*or\b|^\W*(?:is|are|was|were) (?:\w+ )?(?:a|an|one)\b"
+          rf"|\b(?:for|if|when|where|on) (?:all |any |every )?{_NUMBERS}", "named"),
 )
 _NEVER = r"(?!)"
 _FOUND = [(x, re.compile(x.before or _NEVER, re.I), re.compile(x.behind or _NEVER, re.I)) for x in TABLE]
@@ -99,7 +106,7 @@ _SIGN = re.compile(r"[<>≤≥≪≫≠]|\\(?:[lg](?:[eglt]|eq|eqslant)|n?eq?|ap
 _NAME = re.compile(r"(?:\\?[A-Za-z]+|[α-ωΑ-Ω])'*(?P<scripts>\s*[_^]\s*(?:\{[^{}]*\}|\w))?")
 _SCRIPT = re.compile(r"[_^]\s*(?:\{([^{}]*)\}|(\w))")
 _MARKS = re.compile(r"\$+|\\[()\[\]]|\\(?:begin|end)\{[A-Za-z]+\*?\}(?:\[[^\[\]]*\])?|\\label\{[^{}]*\}|\*\*|~|\\emph")
-_STOP = re.compile(r"[.!?;](?:[\s)]+|\Z)")
+_STOP = re.compile(r"(?<!e\.g)(?<!i\.e)[.!?;](?:[\s)]+|\Z)")
 _BREAK = re.compile(r"\n[ \t>]*\n")
 
 
@@ -124,8 +131,8 @@ def cases(document: Document, said: Said, known: Known) -> bool:
 def _found(document: Document, said: Said, known: Known) -> tuple[Words, str] | None:
     """What limits an equation and its words in the text; None without such."""
     span, text = said.formula.span, document.source.text
-    kinds = {"", *(("function",) if said.statement is not None and is_function(said.statement) else ()),
-             *(() if said.formula.display else ("line",))}
+    function, line = said.statement is not None and is_function(said.statement), not said.formula.display
+    kinds = {"", *["function"] * function, *["line"] * line, *["named"] * (function and line)}
     letters = known.indices | known.sizes | {x for m in _SCRIPT.finditer(span.text) for x in re.findall(
         r"\\[A-Za-z]+|[A-Za-z]", m[1] or m[2] or "")}
     before = _before(_masked(document, max(span.start - REACH, 0), span.start, letters))

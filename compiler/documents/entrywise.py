@@ -43,25 +43,25 @@ class _Part:
 
 
 def settled(found: tuple[Said, ...]) -> tuple[Said, ...]:
-    """The equations. Where a section says something of entries of a name, or gives a whole matrix a number, that and
-    what else defines the name are questions.
+    """The equations. Where a section says something of some entries of a name, or in a display that is not read of any
+    of them, or gives a whole matrix a number, that and what else defines the name are questions.
     """
     out = {n: x for n, x in enumerate(found) if x.fact == shapes.FACT or x.formula.display or x.fact == _VALUE}
     shaped = [(n, part, sides) for n, x in out.items() if x.fact == shapes.FACT and x.statement is not None
               and (part := _part(x.statement.clauses[0].body)) is not None for sides in [shapes.sides(x.statement)]]
     made = list(found)
     for n, x in out.items():
-        part = None if x.fact == shapes.FACT or x.skip or x.problem is not None else _of(x)
+        part = None if x.fact == shapes.FACT or x.skip else _of(x)
         if part is None:
             continue
         if not part.places and x.formula.display:
             for _, whole, sides in shaped:
                 if part == whole and sides != _NUMBER and (x.fact == _VALUE or _identity(x)):
                     made[n] = _open(x, x, "a whole matrix is said to be this, and nothing takes it in")
-        elif part.single:
-            for at in _wholes(part, x, out, shaped):
+        elif part.single or x.problem is not None:
+            for at in _wholes(part, x, out, shaped) if x.formula.display or x.problem is None else ():
                 made[at] = made[at] if made[at].problem else _open(made[at], x)
-                made[n] = _open(x, x)
+                made[n] = made[n] if made[n].problem else _open(x, x)
     return tuple(made)
 
 
@@ -99,7 +99,7 @@ def _of(said: Said) -> _Part | None:
     """What a left side names; None where it is no name with letters and numbers below it."""
     if said.statement is not None:
         return _part(left_of(said.statement.clauses[0].body))
-    inline = _ENTRY.match(said.span.text) if said.fact == _VALUE else None
+    inline = _ENTRY.match(said.span.text) if said.fact == _VALUE or said.problem is not None else None
     if inline is None or inline["places"].isdigit():
         return None
     return _Part(inline["base"], "", tuple(re.findall(r"[a-z]|\d+", inline["places"])))

@@ -13,6 +13,7 @@ from einc.documents import algorithms, code, listings, multiplied, shapes
 from einc.documents.abbreviations import spelled_out
 from einc.documents.apart import before, begun, closed, columns, left
 from einc.documents.apart import parts as parts_of
+from einc.documents.applied import called_functions
 from einc.documents.assumed import FACT as ASSUMED
 from einc.documents.assumed import said_orthogonal
 from einc.documents.becoming import becoming
@@ -26,13 +27,14 @@ from einc.documents.doubtful import doubtful, exponential
 from einc.documents.each import each
 from einc.documents.facts import bare, fact, shaped, sizes
 from einc.documents.families import members, named
+from einc.documents.numeric import numeric, valued
 from einc.documents.pieces import merged
 from einc.documents.rows import FACT, rows
 from einc.documents.said import Known, Said, left_text, neighbours, ranged
 from einc.documents.spoken import conditioned
 from einc.documents.twice import single
 from einc.documents.unnamed import again, ahead, defines, identity, is_function, nothing, numbered, of_function, value
-from einc.documents.worded import worded
+from einc.documents.worded import sized, worded
 from einc.documents.wrapped import unopened, wrapped
 from einc.errors.problems import UnknownMacro
 from einc.errors.report import Problem, Report, Span
@@ -62,7 +64,7 @@ def said(document: Document, functions: frozenset[str], indices: Iterable[str],
     in_cases = [x for x in found if cases(document, x, known)]
     found = [x if x.formula.code else _settled(document, x, known, called) for x in found]
     found = [*starting([*within(document, found, known, lambda x: _alone(document, x, functions))], beside)]
-    found = [*each(document, [*found, *_words(document, found, functions)], known)]
+    found = [*each(document, [*found, *_words(document, found, functions, known)], known)]
     states = {(x.formula.section, left_text(x)) for x in found if x.statement is not None and updates(x.statement)}
     states |= {(x.formula.section, left_text(x)) for x in found for y in found
                if x.fact == "a value" and x.formula.section == y.formula.section and not y.fact and _begins(x, y)}
@@ -79,8 +81,8 @@ def _settled(document: Document, found: Said, known: Known, functions: Container
     return found if problem is None else replace(found, statement=None, sides=(), fact="", problem=problem)
 
 
-def _words(document: Document, found: list[Said], functions: frozenset[str]) -> list[Said]:
-    """The rows that sentences name, but for those that a display computes, and the shapes below braces."""
+def _words(document: Document, found: list[Said], functions: frozenset[str], known: Known) -> list[Said]:
+    """The rows that sentences name, but for those that a display computes, the shapes below braces, and numbers."""
     def names(span: Span) -> Iterator[s.Expression]:
         """The names of a formula, without the set in which they lie."""
         for line in parse_formula(document.source, Report(), functions, (span.start, span.end), (), document.macros):
@@ -95,7 +97,10 @@ def _words(document: Document, found: list[Said], functions: frozenset[str]) -> 
     named += [Said(formula, line.span, line, fact=multiplied.FACT)
               for formula, line in multiplied.multiplied(document, names)]
     named += [Said(formula, line.span, line, fact=ASSUMED) for formula, line in said_orthogonal(document, names)]
-    said = (*braces(document, names), *worded(document, names))
+    known_functions = functions | PRIMITIVES.keys()
+    named += [Said(formula, line.span, line) for formula, line in called_functions(document, names, known_functions)]
+    said = (*braces(document, names), *worded(document, names), *sized(document, names), *numeric(document, names),
+            *valued(found, known.indices | known.sizes | known.tensors))
     return named + [Said(formula, line.span, line, fact=shapes.FACT) for formula, line in said]
 
 
@@ -334,7 +339,7 @@ def _chain(formula: Formula, statement: s.Statement, group: list[s.Clause], know
     if not rest and named(first.body):
         yield Said(formula, first.span, fact="names of members")
         return
-    function = formula.display and is_function(replace(statement, clauses=(first,)))
+    function = is_function(replace(statement, clauses=(first,)))
     if listing(first.body.operands[0], "") is not None and first.body.operators[1:] in ((), ("=",)):
         yield from _listed(formula, statement, first, rest, known)
         return

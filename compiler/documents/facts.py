@@ -146,6 +146,9 @@ class _Said:
         content = script.content
         if script.kind == "upper" and isinstance(content, s.Number):
             return False  # a power
+        letters = script.span.text[1:].strip()
+        if len(letters) > 1 and letters.isalpha() and not letters[1:].islower():
+            return False  # without braces a script is one letter, and factors follow it: `X^TX`
         if isinstance(content, s.Group) and len(content.items) == 1:
             content = content.items[0]
         match content:

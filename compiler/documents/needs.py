@@ -9,6 +9,8 @@ from functools import cached_property
 
 from einc.checking.declarations.names import head, left_of
 from einc.checking.matrices.factors import BOLD
+from einc.checking.matrices.functions import parameters
+from einc.checking.matrices.scalars import calls
 from einc.documents.facts import bare
 from einc.documents.symbols import Symbol
 from einc.errors.report import Span
@@ -96,6 +98,17 @@ def needed(mine: Iterable[s.Statement], others: Iterable[s.Statement], sizes: Co
             followed |= more
             stack += [x for at in more for x in _symbols(lines[at], sizes)]
     return [lines[at] for at in sorted(found)]
+
+
+def meant(lines: Iterable[s.Statement], inline: Container[int | None]) -> list[s.Statement]:
+    """The lines without the functions of one argument that lines of text define (those of an `inline` rank) and nothing
+    applies, and without those of several, which may depend on what stands in scripts elsewhere.
+    """
+    every = tuple(lines)
+    given = {id(x): found for x in every if x.rank in inline and (found := parameters(x)) is not None}
+    applied = {name for x in every for c in x.clauses for name in calls(c.body, parameters(x) is not None)}
+    return [x for x in every if id(x) not in given or (len(given[id(x)][1]) == 1 and isinstance(
+        name := given[id(x)][0], s.Word) and name.text in applied)]
 
 
 def reads(lines: Iterable[s.Statement], shape: s.Statement, rows: Mapping[str, str]) -> bool:

@@ -78,7 +78,7 @@ class Draft:
         for line in found.lines:
             self.lines[len(self.formulas)] = line
             span = self._span(line.start, line.end)
-            self.formulas.append(Formula(span, axes(span.text) is None, section, (), self.waiting, code=True))
+            self.formulas.append(Formula(span, not axes(span.text), section, (), self.waiting, code=True))
         self.waiting = "" if found.lines else self.waiting
         return bool(found.lines)
 

@@ -15,7 +15,7 @@ from functools import cached_property
 from einc.checking.declarations.names import head, index_name, left_of
 from einc.documents import shapes
 from einc.documents.assumed import FACT as ASSUMED
-from einc.documents.assumed import about, orthogonal, unit
+from einc.documents.assumed import about, orthogonal, other_meaning, unit
 from einc.documents.axes import axes
 from einc.documents.axes import lines as lines_of
 from einc.documents.blocks import placed
@@ -23,7 +23,7 @@ from einc.documents.document import Document
 from einc.documents.facts import shaped as names_of_shapes
 from einc.documents.facts import sizes as names_of_sizes
 from einc.documents.lefts import unknown
-from einc.documents.needs import needed, reads
+from einc.documents.needs import meant, needed, reads
 from einc.documents.said import Said
 from einc.documents.sentences import index_lines
 from einc.documents.symbols import Symbol
@@ -89,6 +89,11 @@ class Paper:
     def sizes(self) -> frozenset[str]:
         """The bare names that the text writes as sizes."""
         return names_of_sizes(self.document)
+
+    @cached_property
+    def _spoken(self) -> frozenset[str]:
+        """The names of which the words say something that is not read: an I that is no identity."""
+        return frozenset({"I"} if other_meaning(self.document) else ())
 
     @cached_property
     def homes(self) -> dict[int, tuple[s.Statement, ...]]:
@@ -174,10 +179,11 @@ class Paper:
         said = self._shapes(section, rest, unread, without)
         said = [x for x in said if x.rank != FACT or (Symbol.of(x.clauses[0].body) not in given
                                                       and reads((*own, *home, *others), x, listed))]
-        statements = (*rest, *said, *outputs, *blocks, *others)
+        statements = tuple(meant((*rest, *said, *outputs, *blocks, *others), (OWN_INLINE, INLINE)))
         ranks = (OWN_DISPLAY if any(x.rank == OWN_DISPLAY for x in own) else OWN_INLINE,)
         return s.SyntaxTree(self.document.source, statements, self.lost, ranks, self.name(section),
-                            apart.union(map(_unread, unread), *map(left_open, unread)) - {""}, self.shaped,
+                            apart.union(self._spoken, map(_unread, unread), *map(left_open, unread)) - {""},
+                            self.shaped,
                             axes=tuple(sorted(axes(self.document, self.functions, section).items())),
                             lines=tuple(sorted(({x: frozenset({"row"}) for x in listed.values()}
                                                 | lines_of(self.document, section)).items())),

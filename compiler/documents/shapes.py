@@ -29,24 +29,44 @@ def number(text: str, start: int) -> bool:
 
 
 def shape(node: s.Expression, sizes: Container[str] = ()) -> s.Expression | None:
-    """What stands above the ℝ of `… ∈ \\mathbb{R}^{T \\times d}`, the last of a relation; None where there is none. The
-    `sizes` are the names that the text writes as sizes.
+    """What stands above the ℝ of `… ∈ \\mathbb{R}^{T \\times d}`, or above a set of numbers, `\\{0,1\\}^{n \\times d}`,
+    the last of a relation; 1 for an interval, `(0, 1)`, and None for anything else. The `sizes` are the names that the
+    text writes as sizes.
     """
     if not isinstance(node, s.Relation) or node.operators[-1] != "in":
         return None
     match counted(node.operands[-1]):
         case s.Word("R", quoted=True) as real if real.span.text.startswith("\\mathbb"):
             return s.Number("1", real.span)
+        case s.Group("(" | "[", _, (low, high)) as interval if _value(low) and _value(high):
+            return s.Number("1", interval.span)
+        case s.Scripted(s.Group("{", _, values), (), (s.Script("upper", content),)) if content is not None and (
+                all(map(_value, values))):
+            return _sides(content, sizes)
         case s.Scripted(s.Word("R", quoted=True) as real, (), (s.Script("upper", content),)) if content is not None:
             if _FONT.match(real.span.text) is not None:
                 return None
-            inner = content
-            while isinstance(inner, s.Group) and inner.open == "{" and len(inner.items) == 1:
-                (inner,) = inner.items
-            inner = _bare(inner, sizes)
-            listed = isinstance(inner, s.Group) and inner.open == "(" and len(inner.items) > 1
-            return _times(inner.items, inner.span) if isinstance(inner, s.Group) and listed else inner
+            return _sides(content, sizes)
     return None
+
+
+def _sides(content: s.Expression, sizes: Container[str]) -> s.Expression:
+    """What stands above a set, as `T × d`."""
+    while isinstance(content, s.Group) and content.open == "{" and len(content.items) == 1:
+        (content,) = content.items
+    content = _bare(content, sizes)
+    listed = isinstance(content, s.Group) and content.open == "(" and len(content.items) > 1
+    return _times(content.items, content.span) if isinstance(content, s.Group) and listed else content
+
+
+def _value(node: s.Expression) -> bool:
+    """Whether it is a number that is written out, or infinity."""
+    match node:
+        case s.Number() | s.Infinity():
+            return True
+        case s.Sum((inner,)) | s.Group("(" | "{", _, (inner,)):
+            return _value(inner)
+    return False
 
 
 def _bare(node: s.Expression, sizes: Container[str]) -> s.Expression:

@@ -29,6 +29,16 @@ _MANY = re.compile(rf"(?P<size>{_NAME})\s+(?P<side>rows|columns)\s+in\s+(?P<name
 _HAVE = re.compile(rf"(?P<names>{_NAMES})\s+{_STILL}(?:has|have)\s+{_STILL}(?P<one>{_NAME})\s+rows\s+and\s+"
                    rf"(?P<other>{_NAME})\s+columns\b", re.S)
 _INNER = re.compile(_NAME, re.S)
+_SIZED = r"(?P<size>\$[^$]*\\times[^$]*\$|\\\((?:(?!\\\)).)*\\times(?:(?!\\\)).)*\\\))"
+# "matrices $Q$ and $K$ of size $n \\times d$", "$Q$ and $K$ are $n \\times d$ matrices", "the $n \\times d$ matrix $Q$"
+_MATRICES = tuple(re.compile(x, re.S | re.I) for x in (
+    rf"(?P<names>{_NAMES})(?:,)?\s+(?:(?:all|both|each|are|is|be|being|a|matrix|matrices)\s+){{0,3}}"
+    rf"(?:of|have|has)\s+(?:the\s+)?(?:same\s+)?(?:size|shape|dimensions?)\s+{_SIZED}",
+    rf"(?P<names>{_NAMES})\s+(?:is|are|be)\s+(?:all\s+|both\s+)?(?:an?\s+)?{_SIZED}(?:\s+|-)(?:matrix|matrices)\b",
+    rf"\b(?:an?|the|let|with)\s+{_SIZED}(?:\s+|-)matrix\s+(?P<names>{_NAME})",
+    rf"{_SIZED}(?:\s+|-)matrices\s+(?P<names>{_NAMES})(?!,?\s+(?:and\s+)?\$|\s+(?:are|is)\s+(?:an?\s+)?\$)"))
+_VECTORS = re.compile(rf"\bvectors?\s+(?P<names>{_NAMES})\s+of\s+(?:size|length|dimension)\s+(?P<size>{_NAME})", re.S)
+_BARE = re.compile(r"[=<>∈≤≥]|\\(?:in|le|ge|leq|geq|lt|gt|sim|to)(?![A-Za-z])")
 _CLAUSE_END = re.compile(r"[.;]\s|\n\s*\n")
 _DENIED = re.compile(r"\b(?:not|never|no|if|would|could|may|might|suppose|unless|instead|example|most|least)\b", re.I)
 
@@ -57,6 +67,29 @@ def worded(document: Document, parse: Parse) -> Iterator[tuple[Formula, s.Statem
                 yield formula, line
 
 
+def sized(document: Document, parse: Parse) -> Iterator[tuple[Formula, s.Statement]]:
+    """The shape line of each name of which a sentence says the size as a whole, "$Q$ of size $n \\times d$"."""
+    text = document.source.text
+    for found in (x for pattern in (*_MATRICES, _VECTORS) for x in pattern.finditer(text) if not doubted(text, x)):
+        (size,) = (list(parse(x)) for x in _spans(document, found, "size"))
+        named = list(_spans(document, found, "names"))
+        said = [n for n, x in enumerate(named) if _BARE.search(x.text)]  # `X \\in \\mathbb{R}^n` says its own shape
+        for name in named[said[-1] + 1 if said else 0 :]:
+            formula = next((x for x in document.formulas if x.span.start <= name.start < x.span.end + 2), None)
+            names = list(parse(name))
+            if formula is not None and len(names) == len(size) == 1:
+                line = shapes.line(names[0], size[0], names[0].span)
+                if line is not None and line.keyword == ("vector" if found.re is _VECTORS else "matrix"):
+                    yield formula, line
+
+
+def _spans(document: Document, found: re.Match[str], group: str) -> Iterator[Span]:
+    """The formulas in a group, without their marks."""
+    for x in _INNER.finditer(document.source.text, *found.span(group)):
+        width = 1 if x[0].startswith("$") else 2
+        yield Span(document.source, x.start() + width, x.end() - width)
+
+
 def _said(document: Document) -> Iterator[tuple[Side, Span, Span]]:
     """What each sentence says of a side of a symbol: the side, the symbol and the size. The length of rows is that of
     the side of the columns.
@@ -64,10 +97,7 @@ def _said(document: Document) -> Iterator[tuple[Side, Span, Span]]:
     text = document.source.text
 
     def names(found: re.Match[str], group: str) -> Iterator[Span]:
-        """The names in a group, without the marks of their formulas."""
-        for x in _INNER.finditer(text, *found.span(group)):
-            width = 1 if x[0].startswith("$") else 2
-            yield Span(document.source, x.start() + width, x.end() - width)
+        return _spans(document, found, group)
 
     for found in (x for pattern in (_LONG, _HAVE) for x in pattern.finditer(text) if not doubted(text, x)):
         for name in names(found, "names"):

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
+from math import ceil, floor, inf
 
 from einc.errors.problems import CasesLeaveOut, Unexpected
 from einc.errors.report import Help, Label, Report, Source, Span
@@ -20,6 +21,7 @@ END = re.compile(r"\\end\s*\{d?cases\}|\\end\s*\{array\}\s*\\right\s*\.")
 ROW = re.compile(r"\\\\(?:\s*\[-?[0-9.]+(?:pt|em|ex|mm|cm)\])?")
 _ELSE = ("otherwise", "else", "elsewhere")
 _IF = ("if", "for", "when", "where")
+_End = tuple[float, int]  # of an interval: where it is, and 1 or -1 where it lies just above or below that
 _HOLDS = {"<": {-1}, ">": {1}, "<=": {-1, 0}, ">=": {0, 1}, "=": {0}, "!=": {-1, 1}}  # of the sign of left - right
 
 
@@ -169,17 +171,77 @@ def _apart(one: list[list[Word]], other: list[list[Word]] | None) -> bool:
 
 
 def _clash(one: _Row, other: _Row) -> bool:
-    """Whether two rows are both meant where two numbers are equal, neither for less than the other, and are not the
-    same there: numbers that differ, or what differs where one letter is the other.
+    """Whether two rows, each of a single comparison, are both meant somewhere and say different things there. A row may
+    be narrower than a later one, for of two that hold the first counts.
     """
     a, b = (_sides(x.conditions) if x.conditions is not None else None for x in (one, other))
-    if a is None or b is None or a[0] != b[0] or 0 not in a[1] & b[1] or a[1] <= b[1] or b[1] <= a[1]:
-        return False
     values = [tuple(w.value for w in x.value) for x in (one, other)]
-    numbers = all(len(x.value) == 1 and x.value[0].type == "NUMBER" for x in (one, other))
-    letters = {x for side in a[0] for x in side} if all(len(x) == 1 and x[0].isalpha() for x in a[0]) else set()
-    return (numbers and values[0] != values[1]) or (bool(letters) and len(
-        {tuple("" if w in letters else w for w in x) for x in values}) > 1)
+    if a is None or b is None or values[0] == values[1]:
+        return False
+    if a[0] == b[0]:
+        shared = a[1] & b[1] if not a[1] < b[1] else set()
+        return _differ(one, other, a[0]) if shared == {0} else bool(shared)
+    first, second = _interval(*a), _interval(*b)
+    return first is not None and second is not None and first[0] == second[0] and _crossed(first[1], second[1])
+
+
+def _differ(one: _Row, other: _Row, equal: tuple[tuple[str, ...], ...]) -> bool:
+    """Whether two values are certainly not the same where two things are `equal`: numbers that differ, names that stand
+    for other entries, a name and a number; what is computed may be the same.
+    """
+    first, second = sorted(equal, key=lambda x: len(x) == 1 and _number(x[0]) is not None)
+    found = [_put(tuple(w.value for w in x.value), first, second) for x in (one, other)]
+    letters = len(first) == len(second) == 1 and first[0].isalpha() and second[0].isalpha()
+    return found[0] != found[1] and (letters or all(map(_atom, (one, other))))
+
+
+def _put(words: tuple[str, ...], old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
+    """The words with some that stand side by side as others."""
+    out: tuple[str, ...] = ()
+    while words:
+        same = words[: len(old)] == old
+        out, words = (*out, *(new if same else words[:1])), words[len(old) if same else 1 :]
+    return out
+
+
+def _atom(row: _Row) -> bool:
+    """Whether a value is a number, or one name with its scripts."""
+    first, *hung = (w for w in row.value if w.type != "NEWLINE")
+    if not hung:
+        return first.type in ("NUMBER", "WORD", "INF")
+    braced = len(hung) > 1 and hung[1].type == "LBRACE" and hung[-1].type == "RBRACE"
+    return first.type == "WORD" and hung[0].value in ("_", "^") and (braced or len(hung) == 2)
+
+
+def _number(text: str) -> float | None:
+    """The number that a word is, None for another."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _interval(sides: tuple[tuple[str, ...], ...],
+              signs: set[int]) -> tuple[tuple[str, ...], tuple[_End, _End]] | None:
+    """What is compared with a number that is written out, and the ends between which the comparison holds; None for
+    another comparison.
+    """
+    numbers = [None if len(x) != 1 else _number(x[0]) for x in sides]
+    at = next((n for n, x in enumerate(numbers) if x is not None), None)
+    if at is None or None not in numbers or signs == {-1, 1}:
+        return None
+    edge, signs = numbers[at] or 0.0, signs if at == 1 else {-x for x in signs}
+    low = (edge, int(0 not in signs)) if -1 not in signs else (-inf, 0)
+    high = (edge, -int(0 not in signs)) if 1 not in signs else (inf, 0)
+    return sides[1 - at], (low, high)
+
+
+def _crossed(first: tuple[_End, _End], second: tuple[_End, _End]) -> bool:
+    """Whether two intervals share a whole number and the first is no narrower than the second."""
+    (low, above), (high, below) = max(first[0], second[0]), min(first[1], second[1])
+    least = low if low == -inf else floor(low) + 1 if above else ceil(low)
+    most = high if high == inf else ceil(high) - 1 if below else floor(high)
+    return least <= most and (first == second or not (second[0] <= first[0] and first[1] <= second[1]))
 
 
 def _complete(conditions: list[list[list[Word]]]) -> bool:

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from einc.checking.arrays.naming import Naming
 from einc.checking.arrays.values import Entry, Used, Value, below
+from einc.checking.declarations.names import size_name
 from einc.checking.matrices.factors import product
 from einc.checking.matrices.slots import sized
 from einc.checking.notation import BY_POSITION
@@ -45,18 +47,18 @@ def called(name: s.Expression, group: s.Expression) -> Call | None:
     plain = [x for x in group.items if not isinstance(x, s.Relation)]
     sizes = tuple((x.operands[0].text, x.operands[1]) for x in group.items
                   if isinstance(x, s.Relation) and isinstance(x.operands[0], s.Word))
-    string = next((x for x in plain if isinstance(x, s.Word) and x.quoted), None)
+    string = next(filter(_string, plain), None)
     if string is None and name.text != "einsum":
         return None
     if string is None:
         raise BadPattern(f"`{name.text}` is given no string", span, helps=(_example(name.text),))
     try:
         if name.text == "einsum":
-            if string is not plain[0]:
-                raise BadPattern("the string of einsum stands before its operands", string.span, helps=(
-                    _example(name.text),))
+            if string not in (plain[0], plain[-1]):
+                raise BadPattern("the string of einsum stands before its operands, or behind them", string.span,
+                                 helps=(_example(name.text),))
             found = subscripts(string.text)
-            operands = tuple(plain[1:])
+            operands = tuple(x for x in plain if x is not string)
             words = tuple(tuple((x,) for x in axes) for axes in found.operands)
             return _counted(Call("einsum", operands, words, tuple((x,) for x in found.out), "sum", (), span,
                                  string.span))
@@ -66,12 +68,17 @@ def called(name: s.Expression, group: s.Expression) -> Call | None:
                          ) from error
     at = plain.index(string)
     after_string = plain[at + 1 :]
-    how = [x.text for x in after_string if isinstance(x, s.Word) and x.quoted]
+    how = [x.text for x in after_string if _string(x)]
     if len(how) < len(after_string) or len(how) > (name.text == "reduce"):
         last = after_string[-1].span
         raise BadPattern(f"`{last.text}` stands behind what `{name.text}` takes", last, helps=(_example(name.text),))
     call = Call(name.text, tuple(plain[:at]), (before,), after, how[0] if how else "", sizes, span, string.span)
     return _counted(_sound(call))
+
+
+def _string(node: s.Expression) -> TypeGuard[s.Word]:
+    """Whether it is a text in quotes; a name in upright type is none."""
+    return isinstance(node, s.Word) and node.quoted and node.span.text.endswith(("'", '"'))
 
 
 def _example(name: str) -> Help:
@@ -122,9 +129,12 @@ def _axes(naming: Naming, call: Call, before: Set[str]) -> dict[str, int]:
             if word in known.letters:
                 sets.join(sets.sized(known.letters[word], call.string), axes[word])
     for word, size in call.sizes:
-        if word not in axes or not isinstance(size, s.Number):
-            raise BadPattern(f"`{word}` is given a size that is no number of a word of the pattern", size.span)
-        sets.join(axes[word], sets.sized(size.text, size.span))
+        text = size.text if isinstance(size, s.Number) else size_name(size)
+        if word not in axes or text is None:
+            message = f"`{word} = {size.span.text}` is no number of a word of the pattern, nor a size"
+            raise BadPattern(message, size.span, helps=(
+                Help("a size is a number or a name, `h = 8`, of a word that stands in the pattern"),))
+        sets.join(axes[word], sets.sized(text, size.span))
     for word in axes.keys() - before - known.letters.keys() - {x for x, _ in call.sizes}:
         raise BadPattern(f"nothing says how often `{word}` repeats", call.string, helps=(
             Help(f"give it a size: `{word} = 8`, or declare it: `index {word} : batch(…)`"),))

@@ -40,7 +40,7 @@ def positional(tree: s.SyntaxTree, prelude: Iterable[s.Statement], report: Repor
     work.read()
     work.naming.settle()
     lines = [x for line in tree.statements for x in work.lines(line)]
-    made = [work.input(node, axes) for node, axes in work.reader.inputs.values()]
+    made = [work.input(node, axes) for node, axes in work.reader.declared()]
     return replace(tree, statements=(*work.indices(), *made, *lines), lost=tree.lost | work.lost)
 
 

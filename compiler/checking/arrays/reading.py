@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from einc.checking.arrays.calls import Call, called, contracted
+from einc.checking.arrays.calls import NAMES, Call, called, contracted
 from einc.checking.arrays.naming import Naming
 from einc.checking.arrays.values import Entry, Used, Value, along, at, entrywise, indexed, number
 from einc.checking.declarations.names import Name, size_name
@@ -34,8 +34,9 @@ class Reader:
 
     `slots` are the axes of each name, one entry for each number of them, and `numbers` the names without axes.
     `pending` are names that equations define which are not read yet, `lost` those that cannot be. `inputs` gets what a
-    string alone declares, unless the text `infers` what nothing declares. `views` are names of arrays that others hold,
-    which are never made where they are read by position, and `viewed` those that are so read.
+    string alone says of a name; where the text `infers` what nothing declares, that is an input by itself.
+    `views` are names of arrays that others hold, which are never made where they are read by position, and `viewed`
+    those that are so read.
     """
 
     naming: Naming
@@ -47,6 +48,12 @@ class Reader:
     views: dict[Name, Value] = field(default_factory=dict)
     viewed: set[Name] = field(default_factory=set)
     inputs: dict[Name, tuple[s.Expression, tuple[int, ...]]] = field(default_factory=dict)
+
+    def declared(self) -> Iterator[tuple[s.Expression, tuple[int, ...]]]:
+        """The inputs that strings declare: all, or where the text infers inputs, those with an axis of tuples."""
+        for node, axes in self.inputs.values():
+            if not self.infers or any(map(self.naming.sets.composed, axes)):
+                yield node, axes
 
     def value(self, node: s.Expression) -> Value:
         """What an expression is. Raises BadPattern, NoShape, OpenReading, ShapesDiffer, WaitingError."""
@@ -61,6 +68,9 @@ class Reader:
                 return self._product(factors, operators, node.span)
             case s.Word() | s.Scripted() if is_name(node):
                 return self._named(node)
+            case s.Scripted(base, (), (s.Script("upper", power),)) if power is not None and not is_name(node):
+                return entrywise(self.naming.sets, [self.value(base)], node.span,
+                                 lambda nodes: replace(node, base=nodes[0]))
         raise BadPattern(f"`{node.span.text}` is not read beside arrays without letters", node.span, helps=(
             Help("write the letters of every array of this equation"),))
 
@@ -78,21 +88,31 @@ class Reader:
                 case s.Sum():
                     return replace(node, terms=nodes)
             return node
-        return entrywise(self.naming.sets, [self.value(x) for x in inner], node.span, build)
+        return entrywise(self.naming.sets, self._each([(x, None) for x in inner]), node.span, build)
+
+    def _each(self, pairs: Sequence[tuple[s.Expression, s.Expression | None]]) -> list[Value]:
+        """The values of expressions, and of names with what they are applied to: first of those in which a string
+        stands, which may say what axes the names in the others have.
+        """
+        strings = [any(isinstance(x, s.Word) and x.text in NAMES for y in pair if y is not None for x in parts(y))
+                   for pair in pairs]
+        found = {n: self._applied(*pairs[n]) if pairs[n][1] is not None else self.value(pairs[n][0])
+                 for n in sorted(range(len(pairs)), key=lambda n: not strings[n])}
+        return [found[n] for n in range(len(pairs))]
 
     def _product(self, factors: Sequence[s.Expression], operators: Sequence[str], span: Span) -> Value:
         """Factors entry by entry: a product of two arrays side by side is a question."""
-        parts = list(applications(factors, operators))
-        values = [self._applied(x, y) if y is not None else self.value(x) for _, x, y in parts]
-        marks = tuple(mark for mark, _, _ in parts)
+        found = list(applications(factors, operators))
+        values = self._each([(x, y) for _, x, y in found])
+        marks = tuple(mark for mark, _, _ in found)
         beside = [n for n in range(1, len(values)) if marks[n] == "" and values[n].axes and any(
             v.axes for v in values[:n])]
         if beside:
             later = beside[0]
             raise OpenReading(
-                f"do the axes of `{parts[later][1].span.text}` meet those of what stands before it?", span, helps=(
+                f"do the axes of `{found[later][1].span.text}` meet those of what stands before it?", span, helps=(
                     Help('say it: `einsum("…,…->…", A, B)`, or `A * B` entry by entry'),))
-        for before, (mark, node, _) in zip(values, parts[1:], strict=False):
+        for before, (mark, node, _) in zip(values, found[1:], strict=False):
             if mark == "" and before.axes and isinstance(node, s.Group) and node.open == "[":
                 raise BadPattern(f"`{node.span.text}` takes a part of an array, which is not read here", node.span,
                                  helps=(Help("write the part with its letters, or parentheses for a factor"),))
@@ -100,8 +120,9 @@ class Reader:
             return values[0]
         return entrywise(self.naming.sets, values, span, lambda nodes: product(nodes, marks, span))
 
-    def _applied(self, name: s.Expression, group: s.Expression) -> Value:
+    def _applied(self, name: s.Expression, group: s.Expression | None) -> Value:
         """A function of what stands in parentheses, or a call with a string."""
+        assert group is not None
         call = called(name, group)
         if call is not None:
             return contracted(self.naming, call, self.operand)
@@ -147,8 +168,7 @@ class Reader:
                 return self._read(node, found[len(axes)], letters)
             if not found and use.name not in {*self.pending, *self.lost} and not self._scalar(node):
                 self.slots[use.name] = {len(axes): axes}
-                if not self.infers:
-                    self.inputs[use.name] = (node, axes)
+                self.inputs[use.name] = (node, axes)
                 return self._read(node, axes, letters)
         return self.value(node)
 

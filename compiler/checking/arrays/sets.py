@@ -45,6 +45,10 @@ class Sets:
         self.parts[made] = parts
         return made
 
+    def composed(self, axis: int) -> bool:
+        """Whether a set is one of tuples of others."""
+        return self.root(axis) in self.parts
+
     def root(self, axis: int) -> int:
         """The number that stands for a set."""
         while self.parents[axis] != axis:

@@ -31,7 +31,8 @@ def inferred(context: Context, stem: Name, scripts: tuple[s.Script, ...],
     source, at = node.span.source, node.span.end
     applied = not scripts and _APPLIED.match(source.text, at, at + 40)
     infers = context.scope.foreign.infers and context.inside.letters is None
-    if infers and _whole(node, scripts, context):
+    unread = _head_of(node.span.text) in {_head_of(x) for x in context.scope.foreign.unknown}
+    if infers and not unread and stem.base not in context.scope.lost and _whole(node, scripts, context):
         raise Undeclared(f"`{node.span.text}` has no indices, and nothing says what it is", node.span,
                          notes=("words and whole matrices are no tensors of an equation with indices",),
                          helps=(Help("write the tensor with its indices, or declare the number in a side file"),))
@@ -39,7 +40,7 @@ def inferred(context: Context, stem: Name, scripts: tuple[s.Script, ...],
         raise problem
     if stem.python in context.scope.applied and not stem.labels:
         raise problem
-    if _head_of(node.span.text) in {_head_of(x) for x in context.scope.foreign.unknown}:
+    if unread:
         raise Undeclared(f"what defines `{node.span.text}` cannot be read", node.span, helps=(
             Help("mend its equation, or declare it in a side file"),))
     _one_reading(context, stem, scripts, node)

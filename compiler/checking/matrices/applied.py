@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
 
 from einc.checking.declarations.names import size_name
 from einc.checking.matrices import typed as y
@@ -11,7 +11,7 @@ from einc.checking.matrices.factors import product
 from einc.checking.matrices.known import Known
 from einc.checking.matrices.laid import Laid, dotted
 from einc.checking.matrices.pieces import EACH, PIECE, each, piece
-from einc.checking.matrices.shapes import ONE, Shape
+from einc.checking.matrices.shapes import ONE, Dimension, Shape
 from einc.errors.problems import NoShape, OpenReading, ShapesDiffer
 from einc.errors.report import Help, Span
 from einc.syntax import tree as s
@@ -125,3 +125,9 @@ def _only(given: s.Group, span: Span) -> s.Expression:
     if len(given.items) != 1:
         raise NoShape(f"one matrix is expected, here are {len(given.items)}", span)
     return given.items[0]
+
+
+def common(found: Iterable[Dimension]) -> Dimension | None:
+    """The dimension of a whole, None where two parts differ and neither is 1."""
+    others = {x for x in found if x != ONE}
+    return next(iter(others), ONE) if len(others) < 2 else None

@@ -8,22 +8,23 @@ from functools import cached_property
 
 from einc.checking.arrays.elaborate import positional
 from einc.checking.declarations.names import Name, left_of
+from einc.checking.matrices.added import GUESSED, open_entries, told_shapes
 from einc.checking.matrices.entries import hidden, part
 from einc.checking.matrices.factors import apart, binds, bound
 from einc.checking.matrices.foreign import in_indices, no_name
 from einc.checking.matrices.functions import Function, chosen, defined, names_in
 from einc.checking.matrices.known import Known, known
 from einc.checking.matrices.laid import listed_sizes
-from einc.checking.matrices.lines import index, laid_out, names, placed, taken
+from einc.checking.matrices.lines import laid_out, names, placed, taken
 from einc.checking.matrices.local import localised, sizes
 from einc.checking.matrices.pieces import pieced
 from einc.checking.matrices.reading import Reader
 from einc.checking.matrices.rows import renamed
 from einc.checking.matrices.scalars import of_numbers
-from einc.checking.matrices.shapes import Dimension, Key, Symbol, Waiting, lettered, parts, summands, words
+from einc.checking.matrices.shapes import Dimension, Key, Symbol, Waiting, lettered, parts, words
 from einc.checking.matrices.slots import Letters, places
 from einc.checking.matrices.supply import Supply
-from einc.checking.matrices.uses import declared, keyed, read, split
+from einc.checking.matrices.uses import declared, keyed, reads, split
 from einc.checking.matrices.work import Result, Table
 from einc.checking.matrices.writing import Writing, stands_alone
 from einc.checking.notation import Elaborated
@@ -43,23 +44,42 @@ def elaborated(tree: s.SyntaxTree, prelude: Iterable[s.Statement], report: Repor
     if not any(line.keyword in _KEYWORDS or laid_out(line) for line in tree.statements):
         return Elaborated(replace(tree, statements=tuple(in_indices(tree.statements, report))), inlined=applied)
     given = known(lines, tree)
+    guessed: dict[Span, str] = {}
+    while wanted := open_entries(tree.statements, given):
+        work = _worked(tree, lines, Report(), applied, guessed)
+        found = list(told_shapes(wanted, work.statements, work.table.symbols, work.known))
+        if not found:
+            break
+        tree = replace(tree, statements=(*(shape for _, shape in found), *tree.statements))
+        guessed |= {line.clauses[0].span: GUESSED for line, _ in found}
+    work = _worked(tree, lines, report, applied, guessed)
+    kept = in_indices([x for line in work.statements for x in work.lines(line)], report)
+    made = replace(tree, statements=(*work.supply.lines(tree.source), *kept), lost=tree.lost | work.result.lost,
+                   unknown=tree.unknown | work.result.unread)
+    return Elaborated(made, work.result.guessed, work.result.inlined)
+
+
+def _worked(tree: s.SyntaxTree, lines: tuple[s.Statement, ...], report: Report, applied: frozenset[Span],
+            guessed: Mapping[Span, str]) -> _Work:
+    """The symbols that a text declares, and its equations of matrices read. `applied` are functions that are read where
+    they stand, `guessed` what is read without being said.
+    """
+    given = known(lines, tree)
     parted = apart(tree.statements, given.functions, {x for pair in tree.rows for x in pair})
     tree = replace(tree, statements=renamed(parted, dict(tree.rows), given, sizes(parted, given)))
     said = listed_sizes(known(lines, tree), tree.statements)
     found, given, letters = localised(pieced(tree.statements, said), said)
     functions, statements, out = defined(found, given.letters, sizes(found, given))
     work = _Work(replace(given, defined=chosen(statements, functions)), statements, report, functions,
-                 Supply(given, taken(statements)), tree.own, out, result=Result(guessed=letters, inlined=applied))
+                 Supply(given, taken(statements)), tree.own, out,
+                 result=Result(guessed={**letters, **guessed}, inlined=applied))
     for line in statements:
         if line.keyword in _KEYWORDS:
             work.declare(line)
     work.unite()
     work.read(work.equations())
     work.begin()
-    kept = in_indices([x for line in statements for x in work.lines(line)], report)
-    made = replace(tree, statements=(*work.new_indices(), *kept), lost=tree.lost | work.result.lost,
-                   unknown=tree.unknown | work.result.unread)
-    return Elaborated(made, work.result.guessed, work.result.inlined)
+    return work
 
 
 @dataclass
@@ -158,9 +178,11 @@ class _Work:
 
     def read(self, equations: list[s.Statement]) -> None:
         """Reads the equations, each after those that define what it reads; what waits for itself has no shape."""
-        self.multiplied = self._multiplied(equations)
-        used = {keyed(found, self.table.symbols) for line in equations for x in names(line.clauses[0].body)
-                if (found := read(x, self.known.letters)) is not None}
+        self.multiplied, own = self._multiplied(equations), {*map(id, equations)}
+        used: set[Key | None] = {
+            key for line in self.statements if line.keyword in ("", "output") for x in names(line.clauses[0].body)
+            for found in reads(x, self.known.letters) if (key := keyed(found, self.table.symbols)) is not None
+            and (id(line) in own or not any(self.table.symbols[key].sides))}
         self.table.used = used | {whole for key, whole in self.table.rows.items() if key in used}
         pending = equations
         while pending:
@@ -185,7 +207,7 @@ class _Work:
         rights = (x for line in equations if isinstance(body := line.clauses[0].body, s.Relation) for x in
                   body.operands[1:])
         used = {keyed(found, self.table.symbols) for right in rights for x in names(right)
-                if (found := read(x, self.known.letters)) is not None}
+                for found in reads(x, self.known.letters)}
         for key, line in self.table.defined.items():
             if self.table.symbols[key].diagonal and key not in used:
                 self.result.made[id(line)] = ()
@@ -365,14 +387,3 @@ class _Work:
         """The letter of a composite side, with primes where another side has it."""
         letter = self.supply.composite(side)
         return (next(x for n in range(3) if (x := letter + "'" * n) not in used),)
-
-    def new_indices(self) -> list[s.Statement]:
-        """The index lines of letters that the text does not declare, and of composite sides."""
-        span = Span(self.statements[0].span.source, 0, 0)
-        made = [index(letter, "feature", sizes, self.supply.fresh(sizes, set()), span)  # which may need new letters
-                for sizes, letter in self.supply.made.items()]
-        for size in [x for x in self.supply.new.values() if summands(x)]:
-            self.supply.parts(size)
-        new = sorted(self.supply.new.items(), key=lambda x: bool(summands(x[1])))  # after the parts
-        return [index(letter, self.known.kind(size), (size,),
-                      self.supply.parts(size) if summands(size) else (), span) for letter, size in new] + made

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import replace
+from typing import Literal
 
 from einc.checking.declarations.names import head, left_of, size_name
 from einc.checking.matrices import typed as y
@@ -70,10 +71,12 @@ def apart(statements: Iterable[s.Statement], functions: Container[str],
     sizes = {found[0].base for line in lines for c in line.tail for x in parts(c.body)
              if is_name(x) and (found := head(x)) is not None and len(found[0].base) == 1}
     lefts = (x.factors[0] if isinstance(x, s.Product) else x for x in map(left_of, bodies))
-    names = sizes | {found[0].base for x in lefts if (found := head(x)) is not None} | {*letters}
+    heads = [found[0] for x in lefts if (found := head(x)) is not None]
+    names = sizes | {x.base for x in heads} | {*letters}
+    labels = {k.span.text.strip("_^{} ") for x in map(left_of, bodies) if isinstance(x, s.Scripted) for k in x.scripts}
     written = {size for line in lines for c in line.tail for x in parts(c.body) if (size := size_name(x)) is not None}
     return tuple(line if line.rank is None else replace(line, clauses=tuple(
-        replace(c, body=_apart(_sized(c.body, written), names, functions)) for c in line.clauses),
+        replace(c, body=_apart(_hung(_sized(c.body, written), names, labels), names, functions)) for c in line.clauses),
         tail=tuple(replace(c, body=_apart(c.body, sizes, functions)) for c in line.tail)) for line in lines)
 
 
@@ -81,6 +84,41 @@ def _sized(node: s.Expression, sizes: set[str]) -> s.Expression:
     """The expression with the sizes that have primes or labels above as the shapes name them."""
     made = undressed(node)
     return made if made is not node and size_name(made) in sizes else mapped(node, lambda x: _sized(x, sizes))
+
+
+def _hung(node: s.Expression, names: set[str], labels: set[str]) -> s.Expression:
+    """The expression with what stands behind a script without braces as factors, as TeX sets it: `W_QW_K^⊤` is
+    `W_Q W_K^⊤` where W is a name of the text, and QW none of its labels.
+    """
+    if isinstance(node, s.Scripted) and isinstance(node.base, s.Word):
+        for n, one in enumerate(node.scripts):
+            text = one.span.text[1:].strip()
+            runs = one.kind in ("label_lower", "label_upper") and one.text == text and text.isalpha()
+            if runs and len(text) > 1 and text.isascii() and text not in labels and all(x in names for x in text[1:]):
+                return _cut(node, n, text, lambda x: _hung(x, names, labels))
+        return node
+    if isinstance(node, s.Product):
+        pieces = [(sign, _hung(x, names, labels), x) for x, sign in zip(node.factors, node.operators, strict=True)]
+        joined = [(sign if k == 0 else "", x) for sign, made, was in pieces for k, x in enumerate(
+            made.factors if isinstance(made, s.Product) and isinstance(was, s.Scripted) and sign != "/" else (made,))]
+        return replace(node, factors=tuple(x for _, x in joined), operators=tuple(sign for sign, _ in joined))
+    return mapped(node, lambda x: _hung(x, names, labels))
+
+
+def _cut(node: s.Scripted, at: int, text: str, rest: Callable[[s.Expression], s.Expression]) -> s.Product:
+    """A name with the first letter of the script at a place, and the other letters as factors behind it, of which the
+    last has the scripts that follow and is read on by `rest`.
+    """
+    one, source = node.scripts[at], node.span.source
+    start = one.span.end - len(text)
+    first, *more = (s.Word(x, Span(source, start + k, start + k + 1)) for k, x in enumerate(text))
+    level: Literal["lower", "upper"] = "lower" if one.kind == "label_lower" else "upper"
+    script = s.Script(level, first, "", Span(source, one.span.start, start + 1))
+    left = replace(node, scripts=(*node.scripts[:at], script), span=Span(source, node.span.start, start + 1))
+    behind = node.scripts[at + 1 :]
+    last = rest(s.Scripted(more[-1], (), behind, more[-1].span.to(node.span)) if behind else more[-1])
+    factors = (left, *more[:-1], *(last.factors if isinstance(last, s.Product) else (last,)))
+    return s.Product(factors, ("",) * len(factors), node.span)
 
 
 def _apart(node: s.Expression, names: set[str], functions: Container[str]) -> s.Expression:

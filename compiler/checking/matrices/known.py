@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from einc.checking.declarations.names import Name, head, index_name, left_of, size_name
@@ -117,9 +117,10 @@ def known(prelude: Iterable[s.Statement], tree: s.SyntaxTree) -> Known:
     pieces |= {name: (number,) for line in lines if line.keyword == "dim" for c in line.clauses
                for name, number in [_fixed(c.body)] if name not in pieces and number}
     functions = {name: Applied() for name, row in PRIMITIVES.items() if row.callable}
+    unread = [(Name("I"), True)] if "I" in tree.unknown else []  # which is no identity then
     functions |= dict(_function(x) for x in (*prelude, *lines) if x.keyword == "def" and x.clauses)
-    return Known(letters, classes, pieces, composites, functions, frozenset(_indexed(lines)), dict(tree.axes),
-                 dict(tree.lines),
+    return Known(letters, classes, pieces, composites, functions, frozenset((*_indexed(lines), *unread)),
+                 dict(tree.axes), dict(tree.lines),
                  shifted={x: min(low) if len(low) == 1 else None for x, low in lows.items() if low != {1}})
 
 
@@ -221,20 +222,38 @@ def _indexed(lines: Iterable[s.Statement]) -> Iterator[tuple[Name, bool]]:
     lines = tuple(lines)
     shaped = {found[0] for line in lines if line.keyword in ("matrix", "vector") for c in line.clauses
               if (found := head(c.body)) is not None}
+    numbers = _numbers(lines, shaped)
     for line in lines:
         if line.keyword in ("input", "weight", "output", "dim", ""):
             for clause in line.clauses:
                 left = left_of(clause.body)
                 found = head(left)
                 if found is not None and (line.keyword not in ("", "output") or found[1] or found[0].labels
-                                          or (found[0] not in shaped and _of_numbers(clause.body))):
+                                          or found[0] in numbers):
                     yield found[0], bool(found[1])
         yield from _indexed(line.block)
 
 
-def _of_numbers(node: s.Expression) -> bool:
-    """Whether an equation says that a small letter is a number that is written out: `γ = 0.5`, `c = 1 - 2^{-5}`. What
-    is in bold, a capital or 0 may be a matrix.
+def _numbers(lines: tuple[s.Statement, ...], shaped: Container[Name]) -> frozenset[Name]:
+    """The names that equations say to be numbers: they are computed of such names, of names that lines declare so,
+    `vector α : 1`, and of the sizes of shapes. None of those that have a shape.
+    """
+    said = {found[0] for line in lines if line.keyword == "vector" for c, tail in zip(
+        line.clauses, line.tail * len(line.clauses), strict=False) if (found := head(c.body)) is not None
+        and not found[1] and isinstance(tail.body, s.Number) and tail.body.text == "1"}
+    said |= {found[0] for line in lines if line.keyword in ("matrix", "vector") for tail in line.tail
+             for x in parts(tail.body) if (found := head(x)) is not None and not found[1]}
+    defined = [(found[0], c.body) for line in lines if line.keyword in ("", "output") for c in line.clauses[:1]
+               if (found := head(left_of(c.body))) is not None and not found[1] and found[0] not in shaped]
+    made: set[Name] = set()
+    while more := {name for name, body in defined if name not in made and _of_numbers(body, said | made)}:
+        made |= more
+    return frozenset(made)
+
+
+def _of_numbers(node: s.Expression, numbers: Container[Name]) -> bool:
+    """Whether an equation says that a small letter is a number that is written out: `γ = 0.5`, `c = 1 - 2^{-5}`, or
+    made of such `numbers`, `β = 1 - γ`. What is in bold, a capital or 0 may be a matrix.
     """
     if not isinstance(node, s.Relation) or node.operators != ("=",):
         return False
@@ -246,4 +265,5 @@ def _of_numbers(node: s.Expression) -> bool:
     inner = tuple(parts(node.operands[1]))
     return all(isinstance(x, s.Number | s.Sum | s.Product | s.Fraction | s.Root) or (
         isinstance(x, s.Scripted) and not isinstance(x.base, s.Word)) or (
+        isinstance(x, s.Word | s.Scripted) and (found := head(x)) is not None and found[0] in numbers) or (
         isinstance(x, s.Group) and x.open in "({") for x in inner)

@@ -32,7 +32,7 @@ def of_numbers(tree: s.SyntaxTree, functions: Mapping[str, Applied]) -> tuple[s.
     found = {id(x): x for x in lines if defines_function(x)}
     named = {key: _name(x) for key, x in found.items()}
     many = {name for name in named.values() if sum(x == name for x in named.values()) > 1}
-    applied = {name for line in lines for c in line.clauses for name in _calls(c.body, id(line) in found)}
+    applied = {name for line in lines for c in line.clauses for name in calls(c.body, id(line) in found)}
     left = {key: x for key, x in found.items() if named[key] not in many and not (
         named[key] in functions and named[key] in applied)}
     own: set[str] = set()
@@ -133,7 +133,7 @@ def _number(node: s.Expression, mine: Container[str], functions: Container[str])
     return False
 
 
-def _calls(node: s.Expression, definition: bool) -> Iterator[str]:
+def calls(node: s.Expression, definition: bool) -> Iterator[str]:
     """The names before parentheses in an expression, but on the left of a `definition`."""
     inner: Iterable[s.Expression] = node.operands[1:] if definition and isinstance(node, s.Relation) else (node,)
     for x in (y for one in inner for y in parts(one)):

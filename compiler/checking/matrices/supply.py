@@ -6,9 +6,12 @@ from collections.abc import Collection, Set
 from dataclasses import dataclass, field
 
 from einc.checking.matrices.known import Known
+from einc.checking.matrices.lines import index
 from einc.checking.matrices.shapes import Dimension, summands
 from einc.checking.matrices.slots import Letters
+from einc.errors.report import Source, Span
 from einc.ir.indices import INDEX_CLASSES
+from einc.syntax import tree as s
 
 
 @dataclass
@@ -67,3 +70,14 @@ class Supply:
     def summed(self, dimension: Dimension) -> bool:
         """Whether the letter of a dimension hangs above as that of columns: its class is summed without a Σ."""
         return INDEX_CLASSES[self.known.kind(dimension[0])].summed
+
+    def lines(self, source: Source) -> list[s.Statement]:
+        """The index lines of letters that the text does not declare, and of composite sides."""
+        span = Span(source, 0, 0)
+        made = [index(letter, "feature", sizes, self.fresh(sizes, set()), span)  # which may need new letters
+                for sizes, letter in self.made.items()]
+        for size in [x for x in self.new.values() if summands(x)]:
+            self.parts(size)
+        new = sorted(self.new.items(), key=lambda x: bool(summands(x[1])))  # after the parts
+        return [index(letter, self.known.kind(size), (size,), self.parts(size) if summands(size) else (), span)
+                for letter, size in new] + made

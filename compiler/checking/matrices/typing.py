@@ -11,7 +11,7 @@ from einc.checking.declarations.names import Name, head, literal, size_name
 from einc.checking.declarations.raised import unraised
 from einc.checking.matrices import typed as y
 from einc.checking.matrices.along import along, at_letter, shown
-from einc.checking.matrices.applied import MATRIX, combined, inner, lying, ones, ones_of, unambiguous
+from einc.checking.matrices.applied import MATRIX, combined, common, inner, lying, ones, ones_of, unambiguous
 from einc.checking.matrices.entries import a_list, at_sides, listed, orders, stacked
 from einc.checking.matrices.factors import applied, binds, bound, unapplied, unbarred
 from einc.checking.matrices.known import Applied, Known
@@ -32,6 +32,7 @@ from einc.checking.matrices.shapes import (
     words,
 )
 from einc.checking.matrices.told import letters, shown_name, turned_entry, turned_help
+from einc.checking.matrices.units import beside, free, identity
 from einc.checking.matrices.uses import Use, fitting, keyed, split, turned
 from einc.errors.problems import NoShape, OpenReading, ShapesDiffer
 from einc.errors.report import Help, Label, Problem, Span
@@ -51,6 +52,7 @@ class Typing:
     vectors: Literal["columns", "rows"]
     entrywise: bool = False  # whether two columns or two rows side by side are multiplied entry by entry
     order: frozenset[tuple[str, str]] = frozenset()  # pairs of letters, the lower first, as a condition says
+    unit: Dimension | None = None  # the side of what stands beside an identity in a sum
 
     def of(self, node: s.Expression) -> y.Typed:
         """The typed expression. Raises NoShape, ShapesDiffer, OpenReading or Waiting where it has no one reading."""
@@ -74,7 +76,8 @@ class Typing:
             case s.Group("(" | "[" | "{", _, (inner,)):
                 return replace(self.of(inner), span=node.span)
             case s.Sum(terms, signs):
-                return self._entries("sum", tuple(map(self.of, terms)), signs, node.span)
+                found = beside(lambda side: replace(self, unit=side or self.unit).of, terms)
+                return self._entries("sum", found, signs, node.span)
             case s.Product(factors, operators):
                 return self._product(factors, operators, node.span)
             case s.Fraction(above, below):
@@ -118,6 +121,9 @@ class Typing:
         if size in self.known.classes or text in self.known.letters or size in self._sizes or (
                 base is not None and (base[0].base in ("e", "π") or self.known.numbered(*base))):
             return y.Plain(self.known.powered(node), _NUMBER, node.span)
+        if free(self.known, (*self.symbols, *self.waiting)) and (
+                unit := identity(node, {*self._sizes, *self.known.classes}, self.unit)) is not None:
+            return unit
         if base is not None and base[0].base in self.known.functions:
             raise unapplied(node)
         raise NoShape(f"nothing says which shape `{text}` has", node.span, helps=(
@@ -312,17 +318,12 @@ class Typing:
         """Entry by entry; a part may be 1 along a side where some part has the shape of the whole."""
         if all(isinstance(x, y.Plain) for x in parts) and kind != "call":
             return y.Plain(combined(kind, parts, marks, span), _NUMBER, span)
-        rows, columns = (self._side([getattr(x.shape, side) for x in parts]) for side in ("rows", "columns"))
+        rows, columns = (common(getattr(x.shape, side) for x in parts) for side in ("rows", "columns"))
         shape = Shape(rows, columns) if rows is not None and columns is not None else None
         if shape is None or shape not in [x.shape for x in parts] or (alike and any(x.shape != shape for x in parts)):
             raise ShapesDiffer(" and ".join(map(shown, parts)) + {"sum": " are added", "call": " are arguments"}.get(
                 kind, " are multiplied entry by entry"), span, helps=turned_help(parts))
         return y.Entries(kind, parts, marks, shape, span)
-
-    def _side(self, found: list[Dimension]) -> Dimension | None:
-        """The dimension of a whole, None where two parts differ and neither is 1."""
-        others = {x for x in found if x != ONE}
-        return next(iter(others), ONE) if len(others) < 2 else None
 
     # functions
 

@@ -36,12 +36,12 @@ class Use:
         return found if len(found) == len(self.places) else None
 
 
-def read(node: s.Expression, letters: Container[str]) -> Use | None:
-    """The symbol that a name reads, without the power to which it is raised: D of `D^{-1}`."""
-    found = split(node, letters)
-    if found is None and (raised := unraised(node)) is not None:
-        return split(raised[0], letters)
-    return found
+def reads(node: s.Expression, letters: Container[str]) -> list[Use]:
+    """The symbols that a name may read: it, and what it may be a power of, D of `D^{-1}` and a of `a^2`."""
+    raised = unraised(node)
+    bare = raised[0] if raised is not None else node.base if isinstance(node, s.Scripted) and [
+        x.kind for x in node.scripts] == ["label_upper"] else None
+    return [x for x in (split(y, letters) for y in (node, bare) if y is not None) if x is not None]
 
 
 def keyed(use: Use, keys: Iterable[Key]) -> Key | None:

@@ -187,7 +187,7 @@ def compared(state: State, op: ast.cmpop, a: Value, b: Value) -> Value:
         raise CannotSayError("this comparison is not read")
     if isinstance(a, Tensor) or isinstance(b, Tensor):
         mask = operations.compared(state, sign, tensor(state, a), tensor(state, b))
-        if mask.condition is not None:
+        if mask.condition is not None and sign in "=≠":
             state.integers |= {p.name for p in inside(mask.condition) if isinstance(p, Read)}
         return mask
     sizes = [extent(state, value) for value in (a, b)]

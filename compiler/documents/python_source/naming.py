@@ -110,6 +110,8 @@ def returned(state: State, names: Names, name: str, value: Tensor) -> None:
     last = next((n for n, e in enumerate(state.equations) if isinstance(value.term, Read)
                  and value.term.name == e.name and not e.output), None)
     plain: tuple[Axis, ...] = tuple(axis for axis in value.axes if axis)
+    if value.axes and len(plain) < len(value.axes):
+        state.note(f"`{name}` lacks its axes of one element here.")
     if last is not None and value.condition is None and isinstance(value.term, Read) and (
             value.term.slots == plain and all(len(axis) == 1 for axis in plain)):
         one = state.equations[last]

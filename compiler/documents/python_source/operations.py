@@ -33,6 +33,7 @@ NUMERIC: dict[str, Callable[..., float]] = {
     "exp": math.exp, "abs": abs, "sqrt": math.sqrt, "tanh": math.tanh, "log": math.log}
 ORDERED: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt, "≤": operator.le, ">": operator.gt, "≥": operator.ge, "=": operator.eq, "≠": operator.ne}
+IDLE = {"+": Constant(0), "-": Constant(0), "*": Constant(1), "/": Constant(1)}  # what leaves the other side as it is
 FAR = -1e8  # what is added to be as good as −∞
 
 
@@ -91,10 +92,10 @@ def combined(state: State, sign: str, a: Tensor, b: Tensor) -> Tensor:
 
 def signed(sign: str, a: Term, b: Term) -> Term:
     """A sign between two terms; a 0 that is added and a 1 that is multiplied are left out."""
-    idle = Constant(0) if sign in "+-" else Constant(1)
-    if b == idle and sign != "^":
+    idle = IDLE.get(sign)
+    if b == idle:
         return a
-    return b if a == idle and sign in "+*" else Apply(sign, (a, b))
+    return b if a == idle and sign in {"+", "*"} else Apply(sign, (a, b))
 
 
 def _spoken(sign: str) -> str:

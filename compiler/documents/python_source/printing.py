@@ -106,14 +106,13 @@ class Printer:
             if found is not None and isinstance(found.left, Place) and found.left.letter not in own:
                 own[found.left.letter] = found
                 used.append(part)
-        out: list[str] = []
-        for letter in letters:
-            if letter not in own:
-                whole = self.temporal(letter) and not any(letter in letters_of(p) for p in parts)
-                out.append(f"{self.letters[letter]} ∈ 1..{self.size(letter.extent)}" if whole
-                           else self.letters[letter])
+        ranges = {x: f"{self.letters[x]} ∈ 1..{self.size(x.extent)}" for x in letters
+                  if self.temporal(x) and not any(x in letters_of(p) for p in parts)}
+        # Where one letter stands by itself a condition binds none, so all of them do.
+        by_themselves = any(x not in own and x not in ranges for x in letters)
+        out = [self.letters[x] for x in letters if by_themselves]
         conditions: list[Condition] = [*own.values(), *(p for p in parts if p not in used)]
-        return ", ".join([*out, *map(self.condition, conditions)])
+        return ", ".join([*out, *ranges.values(), *map(self.condition, conditions)])
 
     def split(self, condition: Condition | None) -> tuple[Condition, ...]:
         """The conditions that a domain lists."""

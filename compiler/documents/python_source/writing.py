@@ -133,8 +133,7 @@ class Writer:
         """Keeps what a part of a term says of the extents in it: which are ordered, summed, or along a line."""
         match part:
             case Compare(sign, left, right) if sign in ORDER:
-                found = [*letters_of(left), *letters_of(right)]
-                self.temporal |= {x.extent for x in found}
+                self.temporal |= {x.letter.extent for x in (*inside(left), *inside(right)) if isinstance(x, Place)}
             case Fold(_, letters):
                 self.summed |= {x.extent for x in letters}
             case Line(name, letters, condition):

@@ -91,7 +91,21 @@ def section_of(paper: Paper, number: int) -> Section:
         if not wrong:
             return Section(number, program, became, tuple(report.sorted()), broken, needs)
         broken |= wrong
+        broken |= _wholes(paper, number, broken)
     return Section(number, None, Became(), (), broken, Needs(paper.tree(number, broken.keys()), ()))
+
+
+def _wholes(paper: Paper, number: int, broken: Mapping[Span, Problem]) -> dict[Span, Problem]:
+    """The displays of a section that define a whole name of which another one, that is broken, says the entries."""
+    mine = [(x, symbol) for x in paper.own(number) if x.formula.display and not x.fact
+            and (symbol := left_symbol(x)) is not None]
+    out: dict[Span, Problem] = {}
+    for x, entry in ((x, symbol) for x, symbol in mine if x.span in broken and symbol.scripts):
+        for y in (y for y, symbol in mine if symbol == replace(entry, scripts=0) and y.span not in broken):
+            message = f"`{left_text(x)}` is said of its entries, and that is not read"
+            out[y.span] = BadDeclaration(message, y.span, "", Label(x.span, "said here"), helps=(
+                Help("mend what is said of the entries, or give one of the two a label"),))
+    return out
 
 
 def _failed(paper: Paper, became: Became, known: Container[Span]) -> dict[Span, Problem]:

@@ -152,7 +152,7 @@ def expression(program: Program, term: Term) -> Code:
         case Position(index):
             stop = python(index.set.extent)
             start = index.set.start
-            return Code(f"torch.arange({start}, {stop} + {start}, dtype=torch.float64)", (index,))
+            return Code(f"torch.arange({start}, {stop} + {start}, dtype={_dtype(program)})", (index,))
         case Read(name, subs):
             return _read(program.tensors[name], subs)
         case Where(condition, then):
@@ -293,6 +293,12 @@ def _fold(program: Program, term: Fold) -> Code:
     return Code(f"{body.inner}.{FOLDED[term.op]}({dims if len(term.bound) == 1 else f'({dims})'})", rest)
 
 
+def _dtype(program: Program) -> str:
+    """The element type that everything computed has, as that of a product's operands must be one: an input's."""
+    real = (t.key for t in program.tensors.values() if t.role in {"input", "weight"} and not t.integer)
+    return f"{key}.dtype" if (key := next(real, "")) else "torch.float64"
+
+
 def _neutral(op: str) -> str:
     start = FOLDS[op].start
     return {math.inf: "math.inf", -math.inf: "-math.inf"}.get(start, str(start))
@@ -309,7 +315,8 @@ def _summed(program: Program, term: Fold, condition: Code | None) -> Code:
         at = at if at is not None else next((n for n, code in enumerate(operands)
                                              if set(condition.letters) <= set(code.letters)), None)
         if at is None:
-            operands.insert(0, _where(condition, Code("1.0"), "0.0"))
+            ones = _where(condition, Code("1.0"), "0.0")
+            operands.insert(0, Code(f"{ones.text}.to({_dtype(program)})", ones.letters))
         else:
             operands[at] = _where(condition, operands[at], "0.0")
     present = {x for code in operands for x in code.letters}

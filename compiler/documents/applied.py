@@ -1,0 +1,56 @@
+"""Words that name a function of the language: "$\\sigma$ is the sigmoid function" -> `σ(z) = sigmoid(z)`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Container, Iterable, Iterator
+
+from einc.documents.document import Document, Formula
+from einc.documents.worded import doubted
+from einc.errors.report import Span
+from einc.ir.primitives import PRIMITIVES
+from einc.syntax import tree as s
+
+Parse = Callable[[Span], Iterable[s.Expression]]  # the names that a piece of the text lists
+_NAME = r"(?:\$[^$]+\$|\\\((?:(?!\\\)).)+\\\))"
+_KIND = r"(?:(?:usual|standard|logistic|element-?wise|entry-?wise|pointwise)\s+)?"
+_WORD = r"(?P<word>[A-Za-z]+)"
+_NOUN = r"(?:function|activation|non-?linearity|activation\s+function)"
+_END = r"(?=\s*(?:[,.;:)]|\Z|\n\s*\n|\$\$)|\s+(?:and|applied|which|that)\b)"
+# "$\sigma$ is the logistic sigmoid function", "$\sigma(\cdot)$ denotes the ReLU"
+_IS = re.compile(rf"(?P<name>{_NAME})\s+(?:is|denotes|stands\s+for)\s+(?:the\s+|a\s+)?"
+                 rf"{_KIND}{_WORD}(?P<noun>\s+{_NOUN})?{_END}",
+                 re.S)
+# "the sigmoid function $\sigma$"
+_THE = re.compile(rf"\bthe\s+{_KIND}{_WORD}\s+{_NOUN}\s+(?P<name>{_NAME})", re.S)
+_NUMBERS = ("mean", "sum", "prod")  # what a name may be without being a function
+_DOT = re.compile(r"\s*\(\s*(?:\\cdot|·|\.)\s*\)\s*\Z")
+
+
+def called_functions(document: Document, parse: Parse,
+                     functions: Container[str]) -> Iterator[tuple[Formula, s.Statement]]:
+    """The definition of each name that a sentence says to be one of the `functions`, once for a name and
+    function.
+    """
+    text, done = document.source.text, set[tuple[str, str]]()
+    for found in (x for pattern in (_IS, _THE) for x in pattern.finditer(text) if not doubted(text, x)):
+        word = found["word"].lower()
+        formula = next((x for x in document.formulas if x.span.start <= found.end("name") - 1 <= x.span.end + 1), None)
+        if word not in functions or formula is None or formula.display or formula.code:
+            continue
+        dotted = _DOT.search(formula.span.text) is not None
+        if found.re is _IS and not (found["noun"] or dotted) and word in {*PRIMITIVES, *_NUMBERS}:
+            continue  # "$m$ is the max" is a number
+        end = formula.span.start + len(_DOT.sub("", formula.span.text))
+        name = list(parse(Span(document.source, formula.span.start, end)))
+        if len(name) == 1 and isinstance(name[0], s.Word) and (name[0].text, word) not in done:
+            done.add((name[0].text, word))
+            yield formula, _definition(name[0], word)
+
+
+def _definition(name: s.Word, word: str) -> s.Statement:
+    """`σ(z) = sigmoid(z)`, where the name stands."""
+    span = name.span
+    given = s.Group("(", ")", (s.Word("z" if name.text != "z" else "x", span),), span)
+    left, right = (s.Product((x, given), ("", ""), span) for x in (name, s.Word(word, span)))
+    return s.Statement("", False, (s.Clause(s.Relation((left, right), ("=",), span), None, span),), (), span)
