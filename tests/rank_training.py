@@ -10,7 +10,8 @@ import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint import HuggingFaceStorageReader, HuggingFaceStorageWriter
-from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 
@@ -39,6 +40,20 @@ def trained(job: dict[str, Any], module: Any, given: Mapping[str, torch.Tensor],
     plain = {key: x.to_local() for key, x in inputs.items()}
     assert torch.equal(first(other(**plain)), first(made(**inputs)).to_local())  # a rank may give what it has
     return out
+
+
+def shared(job: dict[str, Any], module: Any, given: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The weights after some steps of ranks in rows and columns: the file's mesh is a row, and down each column torch
+    keeps gradients and the optimizer's state in parts, each rank with texts of its own.
+    """
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("texts", *module.MESH))
+    one = next(x for x in vars(module).values() if isinstance(x, type) and issubclass(x, torch.nn.Module))
+    made = fresh(one, job["sizes"], mesh)
+    made.load_state_dict({key: x for key, x in given.items() if key in made.state_dict()})
+    fully_shard(made, mesh=mesh["texts"], reshard_after_forward=False)
+    mine = {key: x.chunk(2)[mesh.get_local_rank("texts")] for key, x in given.items() if key not in made.state_dict()}
+    steps(made, mine, job["optimizer"], job["steps"])
+    return {f"w/{key}": whole(x) for key, x in made.state_dict().items()}
 
 
 def fresh(one: Any, sizes: Mapping[str, int], mesh: DeviceMesh | None = None) -> Any:

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
-from rank_training import trained
+from rank_training import shared, trained
 from torch._dynamo.backends.common import aot_autograd
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, distribute_tensor
@@ -51,16 +51,14 @@ def run(job: dict[str, Any], rank: int, meshes: dict[str, DeviceMesh]) -> dict[s
     module = loaded(job["file"])
     given = {key: torch.from_numpy(array) for key, array in np.load(job["data"]).items()}
     own = {key: torch.from_numpy(np.load(job["own"][rank])[key]) for key in job.get("differs", ())}
+    if job.get("shared"):
+        return written(job, shared(job, module, given), rank)
     if str(module.MESH) not in meshes:
         meshes[str(module.MESH)] = init_device_mesh("cpu", tuple(module.MESH.values()),
                                                     mesh_dim_names=tuple(module.MESH))
     mesh, where = meshes[str(module.MESH)], module.PLACEMENTS
     if "steps" in job:
-        found = trained(job, module, given, mesh)
-        if rank == 0:
-            np.savez(job["out"], **{key: x.numpy() for key, x in found.items()})
-        dist.barrier()
-        return {"counts": []}
+        return written(job, trained(job, module, given, mesh), rank)
     names = [key for key in given if not key.startswith("d/")]
     inputs = {key: placed(given[key], mesh, where[key], job["plain"]) for key in names} | own
     for x in inputs.values():
@@ -92,10 +90,15 @@ def run(job: dict[str, Any], rank: int, meshes: dict[str, DeviceMesh]) -> dict[s
                                          allow_unused=True)
         found |= {f"d/{key}": whole(x, mesh, where[key]) for key, x in zip(asked, slopes, strict=True) if x is not None}
         counts += [] if job["traced"] else [told(backward)]
+    return written(job, found, rank, graphs if job["traced"] else counts)
+
+
+def written(job: dict[str, Any], found: Mapping[str, torch.Tensor], rank: int, counts: Any = ()) -> dict[str, Any]:
+    """The answer to a job whose results rank 0 writes."""
     if rank == 0:
         np.savez(job["out"], **{key: x.detach().numpy() for key, x in found.items()})
     dist.barrier()
-    return {"counts": graphs if job["traced"] else counts}
+    return {"counts": [*counts]}
 
 
 def graphed(found: Counter[str], graph: torch.fx.GraphModule, examples: Any) -> Any:

@@ -62,13 +62,15 @@ class Team:
             job |= {"differs": list(differs[0]), "own": [str(path) for path in own]}
         return self.done(job, source, given)
 
-    def train(self, source: str, given: Arrays, sizes: Mapping[str, int], optimizer: str, steps: int) -> Arrays:
+    def train(self, source: str, given: Arrays, sizes: Mapping[str, int], optimizer: str, steps: int,
+              shared: bool = False) -> Arrays:
         """The weights of the class of a file after some steps of an optimizer, each as `w/` and its name, and the
-        result then, `out`. Raises TeamError.
+        result then, `out`. `shared` are texts and optimizer by torch over twice as many ranks. Raises TeamError.
         """
         folder = self.folder / f"saved_{self.jobs}"
         folder.mkdir()
-        job = {"sizes": dict(sizes), "steps": steps, "optimizer": optimizer, "folder": str(folder)}
+        job = {"sizes": dict(sizes), "steps": steps, "optimizer": optimizer, "folder": str(folder),
+               "shared": shared}
         return self.done(job, source, given)[0]
 
     def done(self, job: dict[str, Any], source: str, given: Arrays) -> tuple[Arrays, list[Any]]:

@@ -249,7 +249,7 @@ MODULES = {
 }
 
 
-def train(team: Team, cut: Cut, optimizer: str, steps: int) -> None:
+def train(team: Team, cut: Cut, optimizer: str, steps: int, shared: bool = False) -> None:
     """Weights on a mesh are trained to what one process trains them to. A bias of keys has no gradient but for the last
     digits, of which Adam would make a step.
     """
@@ -263,10 +263,10 @@ def train(team: Team, cut: Cut, optimizer: str, steps: int) -> None:
     stepped(one, rest, optimizer, steps)
     want = {f"w/{key}": x.numpy() for key, x in one.state_dict().items()} | {"out": first(one(**rest)).detach().numpy()}
     made = built(program, Options("torch", grad=True, plan="it", own=True, module=True), mesh=cut.mesh)
-    found = team.train(made.source, given, cut.known, optimizer, steps)
+    found = team.train(made.source, given, cut.known, optimizer, steps, shared)
     far = {key: distance(x, want[key].reshape(x.shape), 1e-3) for key, x in found.items()}
     wrong = {key: error for key, error in far.items() if not error < 1e-9}
-    assert wrong == {} and found.keys() == want.keys()
+    assert wrong == {} and found.keys() == want.keys() - ({"out"} if shared else set())
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=() if name == "a composite" else pytest.mark.whole)
@@ -276,6 +276,12 @@ def test_a_class_of_weights_is_trained_and_saved(two: Team, name: str) -> None:
     which holds tensors alone, gives them back.
     """
     train(two, MODULES[name], "SGD", 5)
+
+
+@pytest.mark.whole
+def test_torch_keeps_gradients_and_optimizer_in_parts(four: Team) -> None:
+    """`fully_shard` around the class, on an axis of a mesh that the file knows nothing of."""
+    train(four, MODULES["a composite"], "SGD", 3, shared=True)
 
 
 @pytest.mark.whole
