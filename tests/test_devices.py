@@ -68,7 +68,7 @@ def test_what_is_counted() -> None:
     case = BY_NAME["gpt2_block"]
     program, sizes = typed_of(case), {"B": 8, "T": 4, "H": 2, "d_k": 4, "d_model": 8, "d_ff": 16}
     some = pieces(program, grad=False)
-    one, many = (priced(mesh, put(program, some, mesh, sizes), sizes, 4).price
+    one, many = (priced(mesh, put(some, mesh, sizes), sizes, 4).price
                  for mesh in ((), axes(program, {"p": 8}, {"p": "n"}, {})))
     weights = 4 * (4 * 8 + 8 * 24 + 24 + 2 * 4 * 8 + 8 + 8 * 16 + 16 + 16 * 8 + 8)
     data = 4 * 8 * 4 * 8 * 2  # what is given and what is returned

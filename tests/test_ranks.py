@@ -87,6 +87,10 @@ TWO = {
     "rows without a point": Cut("blocks_before", "shard s over p", {"p": 2}),
     "a composite": Cut("gpt2_block", "shard h over p", {"p": 2}),
     "rounds": Cut("llama_lm", "shard h, g, e, v, else t over p", {"p": 2}, {"N": 3}),
+    "a recurrence": Cut("gla", "shard h over p", {"p": 2}),
+    "a recurrence, else positions": Cut("kda", "shard h, else t over p", {"p": 2}),
+    "a recurrence that no letter cuts": Cut("ssd", "shard h over p", {"p": 2}),
+    "a state of elements": Cut("ema", "shard d over p", {"p": 2}, {"D": 4}),
     "rounds of texts": Cut("decoder_lm", "shard n, else f over p", {"p": 2}, {"N": 2, "C": 8}),
 }
 FOUR = {

@@ -17,11 +17,12 @@ from einc.errors.report import EincError, Help, Problem, listed
 from einc.ir.choices import Choices
 from einc.ir.indices import IndexSet
 from einc.ir.plan import Module, PerRank
-from einc.ir.programs import NormalProgram, Program, TypedProgram
+from einc.ir.programs import IndexLoop, NormalProgram, Program, TypedProgram
 from einc.ir.requested import WAYS, Cut, Wanted
 from einc.planning.placing import Axis, Meeting, Placed, Refused, Way, placed
-from einc.planning.placing.chains import Chain, Link, linked
+from einc.planning.placing.chains import Chain, Link, apart, linked
 from einc.planning.placing.modules import between, per_rank, per_rank_gradient
+from einc.planning.placing.recurred import Found
 from einc.planning.placing.rounds import per_rank_rounds, per_rank_rounds_gradient
 from einc.planning.placing.together import together
 from einc.syntax.printing.show import show
@@ -68,7 +69,7 @@ def on_mesh(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int
     with _told():
         mesh = _mesh(program, plans, ranks)
         program = stored(program, chosen(program.plans, _names(program, plans, ranks)))
-        return OnMesh(mesh, put(program, pieces(program, grad), mesh, sizes))
+        return OnMesh(mesh, put(pieces(program, grad), mesh, sizes))
 
 
 @contextmanager
@@ -186,10 +187,17 @@ class Piece:
     backward: NormalProgram | None = None
 
 
-def pieces(program: TypedProgram, grad: bool) -> tuple[Piece, ...]:
-    """The pieces of a program, the whole where it has no rounds. EincError where a gradient is asked for and there is
-    none.
-    """
+@dataclass(frozen=True)
+class Pieces:
+    """A program with its pieces in their order, one where it has no rounds; recurrences are loops among them."""
+
+    program: Program
+    found: Found
+    every: tuple[Piece | IndexLoop, ...]
+
+
+def pieces(program: TypedProgram, grad: bool) -> Pieces:
+    """The pieces of a program. EincError where a gradient is asked for and there is none."""
     def one(piece: Program, here: Round | None) -> Piece:
         if not grad:
             return Piece(NormalProgram.of(piece), here)
@@ -197,21 +205,33 @@ def pieces(program: TypedProgram, grad: bool) -> tuple[Piece, ...]:
         second = pipeline.normal(found.backward) if found.gradients else None
         return Piece(pipeline.normal(found.forward), here, found, second)
 
-    whole = program if grad else pipeline.normal(program)
-    made = tuple(linked(whole, one, own=grad)) if program.repeats else (one(whole, None),)
-    if grad and all(piece.backward is None for piece in made):
+    def same(loop: IndexLoop) -> Piece | IndexLoop:
+        return loop
+
+    whole: Program = program if grad else pipeline.normal(program)
+    found: Found = {}
+    made: list[Piece | IndexLoop] = []
+    if program.repeats:
+        whole, found = apart(whole, grad)
+        made += linked(whole, one, grad, same, found)
+    else:
+        made.append(one(whole, None))
+    if grad and not found and all(isinstance(piece, Piece) and piece.backward is None for piece in made):
         raise constant(program)
-    return made
+    return Pieces(whole, found, tuple(made))
 
 
-def put(program: TypedProgram, some: Sequence[Piece], mesh: tuple[Axis, ...],
-        sizes: Mapping[str, int]) -> tuple[Link, ...]:
+def put(some: Pieces, mesh: tuple[Axis, ...], sizes: Mapping[str, int]) -> tuple[Link, ...]:
     """The pieces of a program on a mesh: what the first half of a gradient saved, and its results' cotangents, come to
     the second as they are, and each gradient is left as its input is given. Raises Refused.
     """
-    chain = Chain(program, mesh, sizes) if program.repeats else None
+    chain = Chain(some.program, mesh, sizes, some.found) if some.program.repeats else None
     out: list[Link] = []
-    for piece in some:
+    for piece in some.every:
+        if isinstance(piece, IndexLoop):
+            assert chain is not None
+            chain.recur(piece)
+            continue
         forward = placed(piece.forward, mesh, sizes) if chain is None else chain.place(piece.forward, piece.round)
         backward = None
         if piece.backward is not None and piece.derived is not None:

@@ -30,7 +30,7 @@ def found(program: TypedProgram, devices: int, memory: int | None, grad: bool, s
         if of.cls != LAYER and of.extent.sizes:
             names.setdefault(of, name.rstrip("'"))
     some = pieces(program, grad)
-    tried = candidates(tuple(names), devices, sizes, real, lambda mesh: put(program, some, mesh, sizes))
+    tried = candidates(tuple(names), devices, sizes, real, lambda mesh: put(some, mesh, sizes))
     if not tried:
         raise _uncut(program, devices, names, sizes)
     fit = [one for one in tried if memory is None or one.price.held <= memory]

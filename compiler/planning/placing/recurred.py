@@ -47,11 +47,22 @@ def recurred(program: Program, loop: IndexLoop, found: Affine | Scanned, mesh: t
         if (letter := next(free, None)) is not None:
             cut[letter] = axis
     needs = {one.tensor: _states(one.letters, cut, mesh) for one in operands}
-    made: dict[str, States] = {}
-    step = step_of(program, loop, found)
-    for name in step.writes:
-        made[name] = _states([i for i in _axes(program, name, (loop.index, *found.letters))], cut, mesh)
+    made = {name: _states(letters, cut, mesh) for name, letters in _made(program, loop, found)}
     return Recurred(loop, found, cut, needs, made)
+
+
+def _made(program: Program, loop: IndexLoop, found: Affine | Scanned) -> Iterator[tuple[str, list[Index]]]:
+    """What a loop makes, with the letters of its slots."""
+    step, by = step_of(program, loop, found), {i.name: i for i in (loop.index, *found.letters)}
+    match step:
+        case Recurrence():
+            yield from ((name, [by[x] for x in letters]) for name, letters in zip(step.writes, step.made, strict=True))
+        case StateScan():
+            every, state, *before = step.writes
+            inner = [by[x] for x in step.axes if x != loop.index.name]
+            yield every, [*inner[:step.axis], loop.index, *inner[step.axis:]]
+            yield state, inner
+            yield from ((name, [loop.index, *inner]) for name in before)
 
 
 def _operands(found: Affine | Scanned) -> Iterator[Operand]:
@@ -64,13 +75,6 @@ def _operands(found: Affine | Scanned) -> Iterator[Operand]:
             yield from (x for _, x, _ in found.reads)
         case Scanned():
             yield found.added
-
-
-def _axes(program: Program, name: str, letters: tuple[Index, ...]) -> Iterator[Index]:
-    """The letters of the slots of what a loop makes."""
-    for slot in program.tensors[name].slots:
-        yield next((i for i in letters if i.set == slot.set and i.name == slot.name),
-                   next((i for i in letters if i.set == slot.set), Index(slot.name, slot.set)))
 
 
 def _states(letters: tuple[Index, ...] | list[Index], cut: Mapping[Index, Axis], mesh: tuple[Axis, ...]) -> States:

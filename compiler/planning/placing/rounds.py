@@ -7,29 +7,29 @@ from dataclasses import replace
 
 from einc.ir.choices import Choices
 from einc.ir.indices import Extent
-from einc.ir.plan import Buffer, Gradient, GradientLoop, Module, PerRank, SegmentedModule, Step
+from einc.ir.plan import Buffer, Gradient, GradientLoop, Module, PerRank, Recurrence, SegmentedModule, StateScan, Step
 from einc.ir.plan.gradients import group_of
-from einc.ir.programs import NormalProgram, Program, Tensor
+from einc.ir.programs import IndexLoop, NormalProgram, Program, Tensor
 from einc.ir.verify import verify
-from einc.planning.placing.chains import Chain, Link, linked
+from einc.planning.placing.chains import Chain, Link, apart, linked
 from einc.planning.placing.modules import axes_of, buffer_of, cuts_of, derived, groups_of, module_of
 from einc.planning.placing.states import Axis
 from einc.planning.planner import plan
-from einc.planning.repeated import clamped, derived_loop, joined, loop, with_wide
+from einc.planning.repeated import clamped, derived_loop, joined, loop
 from einc.transforms.slicing.repeats import Round
 
 
-def per_rank_rounds(program: NormalProgram, mesh: tuple[Axis, ...], sizes: Mapping[str, int],
+def per_rank_rounds(normal: NormalProgram, mesh: tuple[Axis, ...], sizes: Mapping[str, int],
                     choices: Choices) -> PerRank:
     """The plan of one rank of a program with rounds. Raises Refused."""
-    program = with_wide(program)
-    chain, steps, checked = Chain(program, mesh, sizes), list[Step](), {t.key for t in program.inputs()}
+    program, found = apart(normal, grad=False)
+    chain, steps, checked = Chain(program, mesh, sizes, found), list[Step](), {t.key for t in program.inputs()}
     buffers, parts = dict[str, Buffer](), list[Module]()
 
     def place(piece: Program, one: Round | None) -> Link:
         """Plans a piece, and adds its steps."""
-        found = chain.place(NormalProgram.of(piece), one)
-        made = module_of(found, choices, {} if one else buffers, frozenset(program.tensors))
+        placed = chain.place(NormalProgram.of(piece), one)
+        made = module_of(placed, choices, {} if one else buffers, frozenset(program.tensors))
         made = replace(made, steps=tuple(clamped(step, {key for key, _ in made.keys} - checked) for step in made.steps))
         parts.append(made)
         if one is None:
@@ -39,10 +39,15 @@ def per_rank_rounds(program: NormalProgram, mesh: tuple[Axis, ...], sizes: Mappi
             kept = program.kept[one.repeat]
             steps.append(loop(one, made, kept))
             buffers.update(_shown(chain, (*(key for key, _, _ in one.repeat.states), *kept)))
-        return Link(found, None, one)
+        return Link(placed, None, one)
 
-    links = linked(program, place)
-    keys = plan(program, program.inputs(), choices).keys
+    def recur(loop: IndexLoop) -> None:
+        """Adds the step of a recurrence."""
+        steps.append(chain.recur(loop).step(program))
+        buffers.update(_shown(chain, steps[-1].writes))
+
+    links = [x for x in linked(program, place, recur=recur, found=found) if x is not None]
+    keys = plan(normal, normal.inputs(), choices).keys
     asked = tuple(chain.local(t) for t in program.inputs())
     made = replace(_whole(chain, links, asked, buffers, parts), steps=tuple(steps), keys=keys)
     return _per_rank(made, chain, links)
@@ -51,10 +56,10 @@ def per_rank_rounds(program: NormalProgram, mesh: tuple[Axis, ...], sizes: Mappi
 def per_rank_rounds_gradient(program: Program, mesh: tuple[Axis, ...], sizes: Mapping[str, int],
                              choices: Choices) -> PerRank:
     """The same of a program and of its gradient: the pieces have gradients, one after the other. Raises Refused."""
-    program = with_wide(program)
-    chain = Chain(program, mesh, sizes)
+    program, found = apart(program, grad=True)
+    chain = Chain(program, mesh, sizes, found)
     asked = tuple(chain.local(t) for t in program.inputs())
-    pieces, buffers = list[Gradient | GradientLoop](), dict[str, Buffer]()
+    pieces, buffers = list[Gradient | GradientLoop | Recurrence | StateScan](), dict[str, Buffer]()
 
     def place(piece: Program, one: Round | None) -> Link:
         """Plans both halves of a piece."""
@@ -66,8 +71,14 @@ def per_rank_rounds_gradient(program: Program, mesh: tuple[Axis, ...], sizes: Ma
         buffers.update(_shown(chain, made))
         return Link(first, second, one)
 
-    links = linked(program, place, own=True)
-    halves = [half for one in pieces for half in (_gradient(one).forward, _gradient(one).backward)]
+    def recur(loop: IndexLoop) -> None:
+        """Adds the step of a recurrence, which torch differentiates."""
+        pieces.append(step := chain.recur(loop).step(program))
+        buffers.update(_shown(chain, step.writes))
+
+    links = [x for x in linked(program, place, True, recur, found) if x is not None]
+    halves = [half for one in pieces if isinstance(one, Gradient | GradientLoop)
+              for half in (_gradient(one).forward, _gradient(one).backward)]
     whole = _whole(chain, links, asked, buffers, halves)
     return _per_rank(SegmentedModule(whole, tuple(pieces)), chain, links)
 
