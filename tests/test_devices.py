@@ -68,12 +68,25 @@ def test_what_is_counted() -> None:
     case = BY_NAME["gpt2_block"]
     program, sizes = typed_of(case), {"B": 8, "T": 4, "H": 2, "d_k": 4, "d_model": 8, "d_ff": 16}
     some = pieces(program, grad=False)
-    one, many = (priced(mesh, put(some, mesh, sizes), sizes, 4).price
+    one, many = (priced(mesh, *put(some, mesh, sizes), sizes, 4).price
                  for mesh in ((), axes(program, {"p": 8}, {"p": "n"}, {})))
     weights = 4 * (4 * 8 + 8 * 24 + 24 + 2 * 4 * 8 + 8 + 8 * 16 + 16 + 16 * 8 + 8)
     data = 4 * 8 * 4 * 8 * 2  # what is given and what is returned
     assert one.operations == 8 * many.operations and many.sent == 0
     assert (one.held, many.held) == (weights + data, weights + data / 8)
+
+
+def test_a_recurrence_is_counted() -> None:
+    """Heads share it out, and by a letter that not all of it has each device does all of it."""
+    case = BY_NAME["kda"]
+    program, sizes = typed_of(case), dict.fromkeys(("B", "T", "H", "D", "E"), 8)
+    some = pieces(program, grad=True)
+    found = []
+    for mesh in ((), axes(program, {"p": 8}, {"p": "h"}, {}), axes(program, {"p": 8}, {"p": "e"}, {})):
+        links, steps = put(some, mesh, sizes)
+        with_, without = (priced(mesh, links, one, sizes, 4).price.operations for one in (steps, ()))
+        found.append(with_ - without)
+    assert found[0] == 8 * found[1] == found[2] > 0
 
 
 def test_rounds_are_told_as_stages() -> None:

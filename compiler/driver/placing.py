@@ -16,7 +16,7 @@ from einc.driver.storing import stored
 from einc.errors.report import EincError, Help, Problem, listed
 from einc.ir.choices import Choices
 from einc.ir.indices import IndexSet
-from einc.ir.plan import Module, PerRank
+from einc.ir.plan import Module, PerRank, Recurrence, StateScan
 from einc.ir.programs import IndexLoop, NormalProgram, Program, TypedProgram
 from einc.ir.requested import WAYS, Cut, Wanted
 from einc.planning.placing import Axis, Meeting, Placed, Refused, Way, placed
@@ -69,7 +69,7 @@ def on_mesh(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int
     with _told():
         mesh = _mesh(program, plans, ranks)
         program = stored(program, chosen(program.plans, _names(program, plans, ranks)))
-        return OnMesh(mesh, put(pieces(program, grad), mesh, sizes))
+        return OnMesh(mesh, put(pieces(program, grad), mesh, sizes)[0])
 
 
 @contextmanager
@@ -221,20 +221,22 @@ def pieces(program: TypedProgram, grad: bool) -> Pieces:
     return Pieces(whole, found, tuple(made))
 
 
-def put(some: Pieces, mesh: tuple[Axis, ...], sizes: Mapping[str, int]) -> tuple[Link, ...]:
-    """The pieces of a program on a mesh: what the first half of a gradient saved, and its results' cotangents, come to
-    the second as they are, and each gradient is left as its input is given. Raises Refused.
+def put(some: Pieces, mesh: tuple[Axis, ...],
+        sizes: Mapping[str, int]) -> tuple[tuple[Link, ...], tuple[Recurrence | StateScan, ...]]:
+    """The pieces of a program on a mesh, and what a rank does of its recurrences: what the first half of a gradient
+    saved, and its results' cotangents, come to the second as they are, and each gradient is left as its input is given.
+    Raises Refused.
     """
     chain = Chain(some.program, mesh, sizes, some.found) if some.program.repeats else None
-    out: list[Link] = []
+    out, steps = list[Link](), list[Recurrence | StateScan]()
     for piece in some.every:
         if isinstance(piece, IndexLoop):
             assert chain is not None
-            chain.recur(piece)
+            steps.append(chain.recur(piece).step(some.program))
             continue
         forward = placed(piece.forward, mesh, sizes) if chain is None else chain.place(piece.forward, piece.round)
         backward = None
         if piece.backward is not None and piece.derived is not None:
             backward = placed(piece.backward, mesh, sizes, *between(piece.derived, forward))
         out.append(Link(forward, backward, piece.round))
-    return tuple(out)
+    return tuple(out), tuple(steps)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from einc.ir.indices import IndexSet
+from einc.ir.plan import Recurrence, StateScan
 from einc.ir.programs import Equation
 from einc.ir.terms import Fold
 from einc.planning.analysis.cost import volume
@@ -50,11 +51,14 @@ class Candidate:
     moves: tuple[Move, ...]
 
 
-Put = Callable[[tuple[Axis, ...]], tuple[Link, ...]]
+Put = Callable[[tuple[Axis, ...]], tuple[Sequence[Link], Sequence[Recurrence | StateScan]]]
 
 
-def priced(mesh: tuple[Axis, ...], links: Iterable[Link], sizes: Mapping[str, int], real: int) -> Candidate:
-    """A program on a mesh with what it costs at these sizes; an element of the data has so many bytes."""
+def priced(mesh: tuple[Axis, ...], links: Sequence[Link], steps: Iterable[Recurrence | StateScan],
+           sizes: Mapping[str, int], real: int) -> Candidate:
+    """A program on a mesh, with the steps of its recurrences, and what it costs at these sizes; an element of the data
+    has so many bytes. A gradient does twice of what a recurrence does.
+    """
     held, sent, operations, messages = Fraction(0), Fraction(0), Fraction(0), 0
     moves: list[tuple[Fraction, Move]] = []
     given: dict[str, Fraction] = {}
@@ -74,6 +78,8 @@ def priced(mesh: tuple[Axis, ...], links: Iterable[Link], sizes: Mapping[str, in
             mine = _bytes(link.forward, tensor.key, link.forward.states(tensor.key), sizes, real)
             taken = link.round is not None and tensor.key in link.round.taken
             given[tensor.key] = mine * (times if taken else 1)
+    again = 3 if any(link.backward is not None for link in links) else 1
+    operations += again * sum((step.cost.flops.at(sizes) for step in steps), Fraction(0))
     price = Price(held + sum(given.values(), Fraction(0)), sent, messages, operations)
     return Candidate(mesh, price, tuple(move for _, move in sorted(moves, key=lambda pair: -pair[0])))
 
@@ -136,7 +142,7 @@ class _Search:
     def tried(self, mesh: tuple[Axis, ...]) -> Iterator[Candidate]:
         """The plan of a mesh, if it can be had."""
         try:
-            yield priced(mesh, self.put(mesh), self.sizes, self.real)
+            yield priced(mesh, *self.put(mesh), self.sizes, self.real)
         except Refused:
             return
 
