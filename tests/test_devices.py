@@ -12,6 +12,7 @@ from helpers import typed_of
 from placing_cases import BY_NAME, axes
 
 from einc.driver.cli import main
+from einc.driver.commands.sizes import names
 from einc.driver.placing import pieces, put
 from einc.planning.placing.prices import bubble, priced
 
@@ -76,17 +77,17 @@ def test_what_is_counted() -> None:
     assert (one.held, many.held) == (weights + data, weights + data / 8)
 
 
-def test_a_recurrence_is_counted() -> None:
-    """Heads share it out, and by a letter that not all of it has each device does all of it."""
-    case = BY_NAME["kda"]
-    program, sizes = typed_of(case), dict.fromkeys(("B", "T", "H", "D", "E"), 8)
-    some = pieces(program, grad=True)
-    found = []
-    for mesh in ((), axes(program, {"p": 8}, {"p": "h"}, {}), axes(program, {"p": 8}, {"p": "e"}, {})):
+@pytest.mark.parametrize(("spec", "letter", "share"), [("kda", "h", 8), ("kda", "e", 1), ("ssd", "h", 1)])
+def test_a_recurrence_is_counted(spec: str, letter: str, share: int) -> None:
+    """Heads share it out; by a letter that not all of it has, a width or heads with keys for all, each does all of it.
+    """
+    program = typed_of(BY_NAME[spec])
+    some, sizes, found = pieces(program, grad=True), dict.fromkeys(names(program), 8), []
+    for mesh in ((), axes(program, {"p": 8}, {"p": letter}, {})):
         links, steps = put(some, mesh, sizes)
         with_, without = (priced(mesh, links, one, sizes, 4).price.operations for one in (steps, ()))
         found.append(with_ - without)
-    assert found[0] == 8 * found[1] == found[2] > 0
+    assert found[0] == share * found[1] > 0
 
 
 def test_rounds_are_told_as_stages() -> None:
