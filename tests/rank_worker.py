@@ -10,13 +10,19 @@ import inspect
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Mapping
+from contextlib import nullcontext
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 import torch.distributed as dist
+from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
+from rank_training import shared, trained
+from torch._dynamo.backends.common import aot_autograd
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.distributed.tensor.debug import CommDebugMode
@@ -33,7 +39,7 @@ def main(rank: int, ranks: int, meeting: str) -> None:
         job = json.loads(line)
         try:
             answer = run(job, rank, meshes)
-        except Exception as error:  # the answer says it, and this rank is gone
+        except BaseException as error:  # the answer says it, and this rank is gone; torch's checkpoints raise such
             print(json.dumps({"error": f"{type(error).__name__}: {error}"}), flush=True)
             sys.stdin.read()  # until whoever asked ends the team, for others may still listen
             os._exit(1)
@@ -45,10 +51,14 @@ def run(job: dict[str, Any], rank: int, meshes: dict[str, DeviceMesh]) -> dict[s
     module = loaded(job["file"])
     given = {key: torch.from_numpy(array) for key, array in np.load(job["data"]).items()}
     own = {key: torch.from_numpy(np.load(job["own"][rank])[key]) for key in job.get("differs", ())}
+    if job.get("shared"):
+        return written(job, shared(job, module, given), rank)
     if str(module.MESH) not in meshes:
         meshes[str(module.MESH)] = init_device_mesh("cpu", tuple(module.MESH.values()),
                                                     mesh_dim_names=tuple(module.MESH))
     mesh, where = meshes[str(module.MESH)], module.PLACEMENTS
+    if "steps" in job:
+        return written(job, trained(job, module, given, mesh), rank)
     names = [key for key in given if not key.startswith("d/")]
     inputs = {key: placed(given[key], mesh, where[key], job["plain"]) for key in names} | own
     for x in inputs.values():
@@ -57,25 +67,47 @@ def run(job: dict[str, Any], rank: int, meshes: dict[str, DeviceMesh]) -> dict[s
     asked = inspect.signature(call).parameters.keys() - inputs.keys() - {"mesh"}
     extra = {name: job["sizes"][name.removesuffix("_size")] for name in asked}
     extra |= {"mesh": mesh} if job["plain"] else {}
+    graphs = [Counter[str](), Counter[str]()]  # of each half
+    if job["traced"]:
+        torch.compiler.reset()
+        call = torch.compile(call, backend=aot_autograd(fw_compiler=partial(graphed, graphs[0]),
+                                                        bw_compiler=partial(graphed, graphs[1]),
+                                                        partition_fn=min_cut_rematerialization_partition),
+                             fullgraph=True)
     call(**inputs, **extra)  # the first call compares what the ranks are given
-    with CommDebugMode() as forward:
+    count = nullcontext if job["traced"] else CommDebugMode  # torch compiles nothing under a mode
+    with count() as forward:
         made = call(**inputs, **extra)
     made = dict(zip(job["outputs"], made if isinstance(made, tuple) else (made,), strict=True))
     found = {key: whole(x, mesh, where[key]) for key, x in made.items()}
-    counts = [told(forward)]
+    counts = [] if job["traced"] else [told(forward)]
     if job["grad"]:
         real = [key for key, x in made.items() if x.is_floating_point()]
         asked = [key for key, x in inputs.items() if x.is_floating_point()]
         cotangents = [placed(given[f"d/{key}"], mesh, where[key], job["plain"]) for key in real]
-        with CommDebugMode() as backward:
+        with count() as backward:
             slopes = torch.autograd.grad([made[key] for key in real], [inputs[key] for key in asked], cotangents,
                                          allow_unused=True)
         found |= {f"d/{key}": whole(x, mesh, where[key]) for key, x in zip(asked, slopes, strict=True) if x is not None}
-        counts.append(told(backward))
+        counts += [] if job["traced"] else [told(backward)]
+    return written(job, found, rank, graphs if job["traced"] else counts)
+
+
+def written(job: dict[str, Any], found: Mapping[str, torch.Tensor], rank: int, counts: Any = ()) -> dict[str, Any]:
+    """The answer to a job whose results rank 0 writes."""
     if rank == 0:
         np.savez(job["out"], **{key: x.detach().numpy() for key, x in found.items()})
     dist.barrier()
-    return {"counts": counts}
+    return {"counts": [*counts]}
+
+
+def graphed(found: Counter[str], graph: torch.fx.GraphModule, examples: Any) -> Any:
+    """Counts what is called in a graph of `torch.compile`, operators of einc as levels, and runs it as it is."""
+    graph.graph.eliminate_dead_code()  # torch leaves calls in it whose results nobody reads
+    called = [str(node.target).removesuffix(".default") for node in graph.graph.nodes if node.op == "call_function"]
+    found.update("level" if name.startswith("einc.") else name.removeprefix("_c10d_functional.")
+                 for name in called if name.startswith(("einc.", "_c10d_functional.")))
+    return make_boxed_func(graph.forward)
 
 
 def loaded(path: str) -> Any:

@@ -45,23 +45,43 @@ class Team:
             for rank in range(self.ranks)]
 
     def run(self, source: str, entry: str, given: Arrays, outputs: list[str], *, grad: bool, plain: bool = False,
-            sizes: Mapping[str, int] | None = None, differs: list[Arrays] | None = None) -> tuple[Arrays, list[Any]]:
-        """What the ranks make of whole arrays, put together, and the collectives of each half. `differs` are inputs
-        that each rank has one of its own of. Raises TeamError, and the team begins anew.
+            sizes: Mapping[str, int] | None = None, differs: list[Arrays] | None = None,
+            traced: bool = False) -> tuple[Arrays, list[Any]]:
+        """What the ranks make of whole arrays, put together, and the collectives of each half: as they are sent, or, if
+        it is `traced`, as they stand in the graphs of `torch.compile`. `differs` are inputs that each rank has one of
+        its own of. Raises TeamError, and the team begins anew.
         """
+        job: dict[str, Any] = {"entry": entry, "outputs": outputs, "grad": grad, "plain": plain,
+                               "sizes": dict(sizes or {}), "traced": traced}
+        if differs is not None:
+            self.folder.joinpath("own").mkdir(exist_ok=True)
+            at = self.folder / "own" / str(self.jobs)
+            own = [at.with_suffix(f".{rank}.npz") for rank in range(self.ranks)]
+            for path, arrays in zip(own, differs, strict=True):
+                np.savez(path, **arrays)
+            job |= {"differs": list(differs[0]), "own": [str(path) for path in own]}
+        return self.done(job, source, given)
+
+    def train(self, source: str, given: Arrays, sizes: Mapping[str, int], optimizer: str, steps: int,
+              shared: bool = False) -> Arrays:
+        """The weights of the class of a file after some steps of an optimizer, each as `w/` and its name, and the
+        result then, `out`. `shared` are texts and optimizer by torch over twice as many ranks. Raises TeamError.
+        """
+        folder = self.folder / f"saved_{self.jobs}"
+        folder.mkdir()
+        job = {"sizes": dict(sizes), "steps": steps, "optimizer": optimizer, "folder": str(folder),
+               "shared": shared}
+        return self.done(job, source, given)[0]
+
+    def done(self, job: dict[str, Any], source: str, given: Arrays) -> tuple[Arrays, list[Any]]:
+        """What the ranks make of a job with a file and arrays, and what they count."""
         self.start()
         self.jobs += 1
         at = self.folder / str(self.jobs)
         file, data, out = (at.with_suffix(end) for end in (".py", ".npz", ".out.npz"))
         file.write_text(source, encoding="utf-8")
         np.savez(data, **given)
-        job = {"file": str(file), "data": str(data), "out": str(out), "entry": entry, "outputs": outputs, "grad": grad,
-               "plain": plain, "sizes": dict(sizes or {})}
-        if differs is not None:
-            own = [at.with_suffix(f".{rank}.npz") for rank in range(self.ranks)]
-            for path, arrays in zip(own, differs, strict=True):
-                np.savez(path, **arrays)
-            job |= {"differs": list(differs[0]), "own": [str(path) for path in own]}
+        job |= {"file": str(file), "data": str(data), "out": str(out)}
         for process in self.processes:
             assert process.stdin is not None
             process.stdin.write(json.dumps(job) + "\n")

@@ -123,7 +123,6 @@ def test_a_mesh_is_for_a_plan_alone(file: Path) -> None:
 
 
 @pytest.mark.parametrize(("keywords", "said"), [
-    ({"plan": "tp", "module": True}, "a class of weights cannot be had on several devices"),
     ({"plan": "tp", "tune": True}, "tiles that are tuned cannot be had on several devices"),
     ({"plan": "serve", "mesh": {"tp": 2}}, "a plan that serves cannot be had on several devices"),
     ({"mesh": {"dp": 2}}, "no `shard` says what is cut over `dp`"),

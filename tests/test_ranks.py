@@ -19,12 +19,15 @@ import torch
 from helpers import Arrays, arrays, distance, tensors, typed, typed_of
 from placing_cases import BY_NAME, cases, programs, refusal, sized
 from programs import FILES, Case
+from rank_training import first, fresh
+from rank_training import steps as stepped
 from team import Team, TeamError
 
 from einc.driver import back_ends, pipeline, placing
 from einc.driver.commands.sizes import names as asked
 from einc.driver.compiling import built
 from einc.driver.options import Options
+from einc.errors.report import EincError
 from einc.ir.choices import PLAIN
 from einc.ir.programs import TypedProgram
 from einc.planning.placing import Axis
@@ -83,6 +86,12 @@ TWO = {
     "a power of a reference": Cut("collision", "shard v over p", {"p": 2}),
     "rows without a point": Cut("blocks_before", "shard s over p", {"p": 2}),
     "a composite": Cut("gpt2_block", "shard h over p", {"p": 2}),
+    "rounds": Cut("llama_lm", "shard h, g, e, v, else t over p", {"p": 2}, {"N": 3}),
+    "a recurrence": Cut("gla", "shard h over p", {"p": 2}),
+    "a recurrence, else positions": Cut("kda", "shard h, else t over p", {"p": 2}),
+    "a recurrence that no letter cuts": Cut("ssd", "shard h over p", {"p": 2}),
+    "a state of elements": Cut("ema", "shard d over p", {"p": 2}, {"D": 4}),
+    "rounds of texts": Cut("decoder_lm", "shard n, else f over p", {"p": 2}, {"N": 2, "C": 8}),
 }
 FOUR = {
     "four ranks": Cut("gpt2_block", "shard h, e over p", {"p": 4}),
@@ -91,9 +100,10 @@ FOUR = {
     "texts and heads": Cut("gpt2_block", "shard n over p; shard h, e over q", {"p": 2, "q": 2}),
     "words and positions": Cut("linear_cross_entropy", "shard t over p; shard v over q", {"p": 2, "q": 2}),
     "merged and heads": Cut("attention", "shard t over p, pass s by merge; shard h over q", {"p": 2, "q": 2}),
+    "rounds and texts": Cut("llama_lm", "shard n over p; shard h, g, e, v over q", {"p": 2, "q": 2}, {"N": 2}),
     "experts and positions": Cut("moe_swiglu", "shard t over p; shard x over q", {"p": 2, "q": 2}),
 }
-ALWAYS = ("heads", "merged", "words")
+ALWAYS = ("heads", "merged", "words", "rounds")
 
 
 def marked(cases: Mapping[str, Cut]) -> list[object]:
@@ -151,11 +161,12 @@ def test_a_letter_of_every_spec_is_cut(two: Team, case: Case) -> None:
 
 
 def same(team: Team, program: TypedProgram, source: str, given: Arrays, want: Arrays, sizes: Mapping[str, int], *,
-         grad: bool, plain: bool) -> list[dict[str, int]]:
-    """Checks that the ranks make what is wanted; the collectives of each half."""
+         grad: bool, plain: bool, traced: bool = False) -> list[dict[str, int]]:
+    """Checks that the ranks make what is wanted; the collectives of each half, `traced` those in its graph."""
     names = [name for name, _ in program.outputs]
     cotangents = {f"d/{name}": want[f"d/{name}"] for name in names if f"d/{name}" in want}
-    found, counts = team.run(source, program.name, {**given, **cotangents}, names, grad=grad, plain=plain, sizes=sizes)
+    found, counts = team.run(source, program.name, {**given, **cotangents}, names, grad=grad, plain=plain, sizes=sizes,
+                             traced=traced)
     wrong = {key: error for key, x in found.items() if not (error := distance(x, want[key], 1e-3)) < EXACT}
     assert wrong == {} and found.keys() >= {*names}
     return counts
@@ -168,10 +179,14 @@ def check(team: Team, cut: Cut, grad: bool, plain: bool, backend: str = "torch")
     want = alone(typed_of(BY_NAME[cut.spec]), given, cut.known, grad)
     made = built(program, Options(backend, grad=grad, plan="it", own=True), mesh=cut.mesh)
     counts = same(team, program, made.source, given, want, cut.known, grad=grad, plain=plain)
-    on_mesh = placing.on_mesh(program, ("it",), cut.mesh, {}, grad)
-    halves = [half for half in (on_mesh.forward, on_mesh.backward) if half is not None]
+    links = placing.on_mesh(program, ("it",), cut.mesh, {}, grad).links
+    halves = [[(link.forward, link) for link in links], [(link.backward, link) for link in links]][:1 + grad]
     for half, sent in zip(halves, counts, strict=True):
-        assert Counter({_kind(kind): n for kind, n in sent.items()}) == Counter(m.kind for _, m in half.moves)
+        plan = Counter[str]()
+        for piece, link in half:
+            for _, one in piece.moves if piece is not None else ():
+                plan[one.kind] += int(link.times.at(cut.known))
+        assert Counter({_kind(kind): n for kind, n in sent.items()}) == plan
 
 
 def _kind(name: str) -> str:
@@ -206,6 +221,81 @@ def test_kernels_in_cpp_are_as_those_of_torch(two: Team, name: str) -> None:
     check(two, TWO[name], grad=True, plain=False, backend="cpp")
 
 
+@pytest.mark.whole
+@pytest.mark.parametrize("plain", [False, True], ids=["dtensors", "plain"])
+@pytest.mark.parametrize("name", ["merged", "else positions"])
+def test_a_compiled_function_has_operators_with_collectives_between(two: Team, name: str, plain: bool) -> None:
+    """`torch.compile` takes the whole in one graph each way: levels are operators, between them the collectives of the
+    plan, and the numbers are the same. Torch gathers once what both halves gather of one tensor.
+    """
+    cut = TWO[name]
+    program = cut.program()
+    given = inputs(program, cut.known, cut.spec)
+    want = alone(typed_of(BY_NAME[cut.spec]), given, cut.known, True)
+    made = built(program, Options("torch", grad=True, plan="it", own=True), mesh=cut.mesh)
+    graphs = same(two, program, made.source, given, want, cut.known, grad=True, plain=plain, traced=True)
+    on_mesh = placing.on_mesh(program, ("it",), cut.mesh, {}, True)
+    assert on_mesh.backward is not None
+    halves = [half.moves for half in (on_mesh.forward, on_mesh.backward)]
+    plan = Counter(move.kind for moves in halves for _, move in moves)
+    found = Counter({_kind(key): n for key, n in (Counter(graphs[0]) + Counter(graphs[1])).items()})
+    assert all(0 < graph["level"] <= 1 + len(moves) for graph, moves in zip(graphs, halves, strict=True))
+    assert found["wait_tensor"] == sum(found[kind] for kind in plan) and found <= plan + Counter(
+        {"level": found["level"], "wait_tensor": found["wait_tensor"]})
+    assert {kind: found[kind] for kind in plan if "reduce" in kind} == {
+        kind: n for kind, n in plan.items() if "reduce" in kind}
+
+
+MODULES = {
+    "a composite": Cut("gpt2_block", "shard h, e over p", {"p": 2}),
+    "else positions": Cut("swiglu_block", "shard h, g, e, else t over p", {"p": 2}),
+    "weights in parts": Cut("gpt2_block", "shard n, else f over p", {"p": 2}),
+}
+
+
+def train(team: Team, cut: Cut, optimizer: str, steps: int, shared: bool = False) -> None:
+    """Weights on a mesh are trained to what one process trains them to. A bias of keys has no gradient but for the last
+    digits, of which Adam would make a step.
+    """
+    program = cut.program()
+    given = inputs(program, cut.known, cut.spec)
+    alone = built(typed_of(BY_NAME[cut.spec]), Options("torch", grad=True, own=True, module=True))
+    one = fresh(alone.module, cut.known)
+    mine = tensors(given)
+    one.load_state_dict({key: mine[key] for key in one.state_dict()})
+    rest = {key: x for key, x in mine.items() if key not in one.state_dict()}
+    stepped(one, rest, optimizer, steps)
+    want = {f"w/{key}": x.numpy() for key, x in one.state_dict().items()} | {"out": first(one(**rest)).detach().numpy()}
+    made = built(program, Options("torch", grad=True, plan="it", own=True, module=True), mesh=cut.mesh)
+    found = team.train(made.source, given, cut.known, optimizer, steps, shared)
+    far = {key: distance(x, want[key].reshape(x.shape), 1e-3) for key, x in found.items()}
+    wrong = {key: error for key, error in far.items() if not error < 1e-9}
+    assert wrong == {} and found.keys() == want.keys() - ({"out"} if shared else set())
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name == "a composite" else pytest.mark.whole)
+                                  for name in MODULES])
+def test_a_class_of_weights_is_trained_and_saved(two: Team, name: str) -> None:
+    """Its parameters are DTensors: they take whole weights, torch's optimizer trains them, and a checkpoint of torch,
+    which holds tensors alone, gives them back.
+    """
+    train(two, MODULES[name], "SGD", 5)
+
+
+@pytest.mark.whole
+def test_torch_keeps_gradients_and_optimizer_in_parts(four: Team) -> None:
+    """`fully_shard` around the class, on an axis of a mesh that the file knows nothing of."""
+    train(four, MODULES["a composite"], "SGD", 3, shared=True)
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("lines", [
+    "shard n over p; shard h, g, e, v over q", "shard n, else f over p; shard h, g, e, v, else t over q"])
+def test_a_model_on_four_processes_learns_as_on_one(four: Team, lines: str) -> None:
+    """Layers in rounds, heads, hidden features and words in parts, and texts apart: 100 steps of AdamW in float64."""
+    train(four, Cut("llama_lm", lines, {"p": 2, "q": 2}, {"N": 2}), "AdamW", 100)
+
+
 def refused(team: Team, cut: Cut, differs: list[Arrays], grad: bool = False) -> str:
     """What the ranks say of inputs of which each has its own, one line for each rank."""
     program = cut.program()
@@ -228,7 +318,7 @@ def test_what_differs_between_ranks_is_told_on_each(two: Team) -> None:
 @pytest.mark.whole
 @pytest.mark.parametrize(("differs", "said"), [
     ([{"X": np.zeros((8, 8))}, {"X": np.zeros((8, 8), np.float32)}], "on rank 1 X is (8, 8) of torch.float32"),
-    ([{"X": np.zeros((8, 7))}] * 2, "W_Q has shape (2, 8, 4), (H // 2, d_model, d_k) = (2, 7, 4) is expected"),
+    ([{"X": np.zeros((8, 7))}] * 2, "X has shape (8, 7), (T, d_model) with d_model = 8 is expected, as W_Q"),
 ])
 def test_what_does_not_fit_is_told(two: Team, differs: list[Arrays], said: str) -> None:
     found = refused(two, TWO["heads"], differs).splitlines()
@@ -251,7 +341,7 @@ plan it:
 def test_a_place_that_is_none_is_told_by_a_rank(two: Team, place: float) -> None:
     """As on one device: a row that no rank has is no row of zeros."""
     program = typed(PLACES)
-    made = built(program, Options("torch", plan="it"), {"p": 2})
+    made = built(program, Options("torch", plan="it"), mesh={"p": 2})
     given = {"x": np.array([1.5, 8.0, 4.0, 5.0]), "E": np.random.default_rng(0).standard_normal((8, 3))}
     found, _ = two.run(made.source, program.name, given, ["Y"], grad=False)
     np.testing.assert_array_equal(found["Y"], given["E"][[0, 7, 3, 4]])
@@ -259,19 +349,51 @@ def test_a_place_that_is_none_is_told_by_a_rank(two: Team, place: float) -> None
         two.run(made.source, program.name, {**given, "x": np.array([1.0, place])}, ["Y"], grad=False)
 
 
+FEW = """index t : time(T)
+index f : feature(D)
+index e : feature(U)
+input X_t^f
+weight W_f^e
+x_t^f = {0}(4 X_t^f)
+output Y_t^e = x_t^f W_f^e
+plan it:
+    shard e, else t over p
+    store x as {0}
+"""
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("word", ["int8", "e4m3", "e5m2"])
+def test_what_is_stored_in_few_bits_travels_so(two: Team, word: str) -> None:
+    """A rank gathers the rounded numbers as they are stored, whether collectives have such a type or not."""
+    program = typed(FEW.format(word))
+    given, sizes = arrays(program, {"T": 4, "D": 3, "U": 6}, {}), {"T": 4, "D": 3, "U": 6}
+    want = alone(program, given, sizes, True)
+    made = built(program, Options("torch", grad=True, plan="it"), mesh={"p": 2})
+    assert "slope of" in made.source and ("view(torch.uint8)" in made.source)
+    same(two, program, made.source, given, want, sizes, grad=True, plain=False)
+    (move,) = (move for _, move in placing.on_mesh(program, ("it",), {"p": 2}, {}).forward.moves)
+    assert move.kind == "all_gather" and move.bytes == 1
+    with pytest.raises(EincError, match=f"passes `{word}`, whose slope is declared"):
+        built(program, Options("torch", grad="exact", plan="it"), mesh={"p": 2})
+
+
 @pytest.mark.whole
 def test_the_example_of_the_page_runs(tmp_path: Path) -> None:
     """A spec and a program as the page has them, run as it says."""
     page = (Path(__file__).parent.parent / "backends/README.md").read_text(encoding="utf-8")
     page = page[page.index("## Several devices"):]
-    spec, program = (re.search(rf"```{word}\n(.*?)```", page, re.S) for word in ("ein", "python"))
-    assert spec is not None and program is not None
-    (tmp_path / "heads.ein").write_text(spec[1], encoding="utf-8")
-    (tmp_path / "train.py").write_text(program[1], encoding="utf-8")
-    words = "compile heads.ein --plan tp --grad -o heads.py"
-    assert f"`einc {words}`" in page and "`torchrun --nproc-per-node 2 train.py`" in page
-    env = {**os.environ, "OMP_NUM_THREADS": "1"}
-    subprocess.run([sys.executable, "-m", "einc", *words.split()], cwd=tmp_path, env=env, check=True)
-    done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "train.py"],
-                          cwd=tmp_path, env=env, capture_output=True, text=True, check=True)
-    assert sorted(done.stdout.splitlines()) == [f"rank {n} has of the gradient of W_Q (2, 32, 8)" for n in range(2)]
+    (spec, *_), (train, save, *_) = (re.findall(rf"```{word}\n(.*?)```", page, re.S) for word in ("ein", "python"))
+    (tmp_path / "heads.ein").write_text(spec, encoding="utf-8")
+    assert "`torchrun --nproc-per-node 2 train.py`" in page
+    for words, program, said in (("compile heads.ein --plan tp --grad -o heads.py", train,
+                                  "has of the gradient of W_Q (2, 32, 8)"),
+                                 ("compile heads.ein --plan tp --grad --module -o heads.py", save,
+                                  "has saved and loaded True")):
+        assert f"`einc {words}`" in page
+        (tmp_path / "program.py").write_text(program, encoding="utf-8")
+        env = {**os.environ, "OMP_NUM_THREADS": "1"}
+        subprocess.run([sys.executable, "-m", "einc", *words.split()], cwd=tmp_path, env=env, check=True)
+        done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "program.py"],
+                              cwd=tmp_path, env=env, capture_output=True, text=True, check=True)
+        assert sorted(done.stdout.splitlines()) == [f"rank {n} {said}" for n in range(2)]

@@ -38,7 +38,7 @@ LEAST_ROWS = 8  # with fewer, most lanes of a vector would be empty
 def emit(plan: Module | Gradient | SegmentedModule | PerRank, shell: ModuleClass | None = None) -> str:
     """The whole file."""
     if isinstance(plan, PerRank):
-        return write_per_rank(plan, Cpp())
+        return write_per_rank(plan, Cpp(), shell)
     if isinstance(plan, Gradient | SegmentedModule):
         return write_gradient(plan, Cpp(), shell)
     return write(plan, Cpp(), shell)

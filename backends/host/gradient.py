@@ -28,9 +28,14 @@ _NOTES = (
 
 
 def _notes(plan: Gradient | SegmentedModule) -> tuple[str, ...]:
-    """What the head of a file says of its gradient: where a slope is declared, too."""
-    declared = [f"The slope of {', '.join(plan.declared)} is declared: 1 between the ends of the type, 0 beyond them."]
-    return (*_NOTES, *(declared if plan.declared else ()))
+    """What the head of a file says of its gradient."""
+    return (*_NOTES, *slopes(plan))
+
+
+def slopes(plan: Gradient | SegmentedModule) -> list[str]:
+    """What the head of a file says of slopes that are declared."""
+    said = f"The slope of {', '.join(plan.declared)} is declared: 1 between the ends of the type, 0 beyond them."
+    return [said] if plan.declared else []
 
 
 def write_gradient(plan: Gradient | SegmentedModule, dialect: Dialect, shell: ModuleClass | None = None) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 from einc.backends.host.contractions import element
 from einc.backends.host.naming import Named, class_name, entry_name, tuple_name
 from einc.backends.writer import Names, Writer, folded, sized
@@ -22,24 +25,41 @@ TAKEN = frozenset({
     "register_load_state_dict_post_hook", "register_load_state_dict_pre_hook", "register_module", "register_parameter",
     "register_state_dict_post_hook", "register_state_dict_pre_hook", "requires_grad_", "set_extra_state",
     "set_submodule",
-    "_sizes", "share_memory", "state_dict", "to", "to_empty", "train", "training", "type", "xpu", "zero_grad", "self",
+    "_sizes", "_mesh",
+    "_flat", "share_memory", "state_dict", "to", "to_empty", "train", "training", "type", "xpu", "zero_grad",
+    "self",
 })  # fmt: skip
 
 _SCALAR = "torch.Tensor | float | None"  # of a scalar input, which a call may leave out
 
 
-def write_shell(naming: Named, shell: ModuleClass, asked: list[str], trained: bool = False) -> list[str]:
-    """The lines of the class, after the function that it calls; `trained` where gradients pass through that."""
+@dataclass(frozen=True)
+class Spread:
+    """How weights lie on a mesh, each as an expression, and what a caller calls the mesh. What is cut in a composite
+    behind a part of it is a weight with two axes in place of one: `apart` has the axis and the extent of that part.
+    """
+
+    placed: Mapping[str, str]
+    apart: Mapping[str, tuple[int, Extent]]
+    mesh: str
+
+
+def write_shell(naming: Named, shell: ModuleClass, asked: list[str], trained: bool = False,
+                spread: Spread | None = None) -> list[str]:
+    """The lines of the class, after the function that it calls; `trained` where gradients pass through that. On a mesh
+    of devices, `spread`, the inputs of the module are whole, and each rank has its part of the weights.
+    """
     out = Writer()
-    _Class(naming, shell, asked, out).write("gradients reach them" if trained else "no gradient flows")
+    _Class(naming, shell, asked, out, spread).write("gradients reach them" if trained else "no gradient flows")
     return out.lines
 
 
 class _Class:
     """The pieces of one class."""
 
-    def __init__(self, naming: Named, shell: ModuleClass, asked: list[str], out: Writer) -> None:
-        self.naming, self.shell, self.asked, self.out = naming, shell, asked, out
+    def __init__(self, naming: Named, shell: ModuleClass, asked: list[str], out: Writer,
+                 spread: Spread | None = None) -> None:
+        self.naming, self.shell, self.asked, self.out, self.spread = naming, shell, asked, out, spread
         inputs = naming.module.inputs
         self.weights = [t for t in inputs if t.role == "weight"]
         self.scalars = [t for t in inputs if t.role == "input" and not t.slots]
@@ -67,7 +87,7 @@ class _Class:
         out()
         out.open(f"class {class_name(name)}(torch.nn.Module):")
         out(f'"""The weights of {entry_name(name)} as parameters. In evaluation nothing is left to chance; '
-            f'{gradients}."""')
+            f'{gradients}.{"" if self.spread is None else " A rank has its part."}"""')
         out()
         self._constructor()
         out()
@@ -84,15 +104,23 @@ class _Class:
         params = [*(f"{name}: int" for name in sizes),
                   *(f"{self.public(t)}: {_SCALAR}{self._default(t)}" for t in self.scalars),
                   "device: torch.device | str | None = None", "dtype: torch.dtype | None = None"]
+        params += [f"{self.spread.mesh}: DeviceMesh | None = None"] if self.spread is not None else []
         self.line(f"def __init__(self, *, {', '.join(params)}) -> None:")
         out.depth += 1
         out("super().__init__()")
+        if self.spread is not None:
+            out(f'self._mesh = _mesh(MESH, {self.spread.mesh}, {{"device": torch.empty(0, device=device)}})')
+            out("self.register_load_state_dict_pre_hook(_parted)")
         for name in sorted(needed & module.fixed.keys()):
             out(f"{name} = {module.fixed[name]}")
         if self.weights:
             out('made = {"device": device, "dtype": dtype}')
         for tensor in self.weights:
             self.line(f"{self.on_self(tensor)} = {self._start(tensor)}")
+        if self.spread is not None:
+            flat = [f'"{self.attribute[self.public(t)]}": {self._shape(t)}' for t in self.weights
+                    if t.key in self.spread.apart]
+            self.line(f"self._flat = {{{', '.join(flat)}}}")
         for name in self.asked:
             out(f"self.{self.attribute[name]} = {name}")
         for tensor in self.scalars:
@@ -115,16 +143,37 @@ class _Class:
 
     def _start(self, tensor: Tensor) -> str:
         """A parameter, or a buffer of whole numbers, before anything is learned."""
-        shape = "".join(f"{sized(s.set.extent)}, " for s in tensor.slots)
-        shape = f"({shape.removesuffix(', ') if len(tensor.slots) > 1 else shape.rstrip()})"
+        shape = self._shape(tensor, apart=True)
         if tensor.constant:
             kind = "torch.int64" if tensor.integer else element(tensor)
-            return f"torch.nn.Buffer(torch.zeros({shape}, dtype={kind}, device=device))"
+            return f"torch.nn.Buffer({self._part(tensor, f'torch.zeros({shape}, dtype={kind}, device=device)')})"
         start = self.starts.get(self.public(tensor), Weight("", "normal", Extent(())))
         made = f"torch.{'randn' if start.start == 'normal' else start.start}({shape}, **made)"
         over = sized(self.naming.inside(start.over))
         spread = "" if start.start != "normal" or over in ("0", "1") else over if over.isidentifier() else f"({over})"
-        return f"torch.nn.Parameter({made}{f' / {spread}**0.5' if spread else ''})"
+        return f"torch.nn.Parameter({self._part(tensor, made + (f' / {spread}**0.5' if spread else ''))})"
+
+    def _shape(self, tensor: Tensor, apart: bool = False) -> str:
+        """The shape of a weight; of one with an axis `apart` that of the parameter."""
+        extents = [s.set.extent for s in tensor.slots]
+        if apart and self.spread is not None and tensor.key in self.spread.apart:
+            at, first = self.spread.apart[tensor.key]
+            extents[at : at + 1] = [first, extents[at].over(first) or extents[at]]
+        made = "".join(f"{sized(x)}, " for x in extents)
+        return f"({made.removesuffix(', ') if len(extents) > 1 else made.rstrip()})"
+
+    def _own(self, tensor: Tensor) -> str:
+        """A weight as the function takes it: what the rank has of it."""
+        if self.spread is None:
+            return self.on_self(tensor)
+        at, _ = self.spread.apart.get(tensor.key, (-1, None))
+        return f"{self.on_self(tensor)}.to_local()" + (f".flatten({at}, {at + 1})" if at >= 0 else "")
+
+    def _part(self, tensor: Tensor, made: str) -> str:
+        """What a rank has of a weight, from the expression that makes the whole."""
+        if self.spread is None:
+            return made
+        return f"distribute_tensor({made}, self._mesh, {self.spread.placed[tensor.key]})"
 
     def _forward(self) -> None:
         """Writes `forward`: it takes the inputs that have axes, then the scalar ones, which may be left out, and calls
@@ -140,9 +189,10 @@ class _Class:
         for tensor in self.scalars:
             self._scalar(tensor)
         inner = {t.key for t in self.weights}
-        handed = [f"{self.public(t)}={self.on_self(t) if t.key in inner else self.public(t)}"
+        handed = [f"{self.public(t)}={self._own(t) if t.key in inner else self.public(t)}"
                   for t in self.naming.module.inputs]
         handed += [f"{self.naming.size(n)}=self.{self.attribute[n]}" for n in self.asked]
+        handed += [] if self.spread is None else [f"{self.spread.mesh}=self._mesh"]
         self.line(f"return {entry}({', '.join(handed)})")
         out.depth -= 1
 

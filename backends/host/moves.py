@@ -19,7 +19,8 @@ def move(step: Move, module: Module, body: Writer, helpers: set[str]) -> None:
     before, after = module.buffers[step.operand], module.buffers[step.out]
     held = tuple(s.extent for s in before.sets)
     text = step.operand + (f".reshape({_shape(step.shape)})" if step.shape != held else "")
-    text += ".to(wide)" if step.wide else ""
+    few, reduces = before.element.narrow is not None, step.kind in ("all_reduce", "reduce_scatter")
+    text += ".to(wide)" if step.wide else ".to(dtype)" if few and reduces else ".view(torch.uint8)" if few else ""
     group, ranks, place = sized(step.group.told), step.group.ranks, sized(step.group.place)
     if step.fold not in FOLDS:
         raise EincError([Problem(f"the `{step.fold}` of what devices have is no collective", helps=(
@@ -42,7 +43,9 @@ def move(step: Move, module: Module, body: Writer, helpers: set[str]) -> None:
     made = f"{helper}({text}, {given})"
     if len(step.shape) != len(after.sets):
         made += f".reshape({_shape(tuple(s.extent for s in after.sets))})"
-    if step.wide or element(before) != element(after):
+    if few and not reduces:  # collectives carry bytes where they have no such type
+        made += f".view({element(after)})"
+    elif step.wide or few or element(before) != element(after):
         made += f".to({element(after)})"
     body(f"# {step.text}")
     body(f"{step.out} = {made}")

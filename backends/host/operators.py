@@ -4,7 +4,7 @@ knows the shapes of its results alone."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from einc.backends.host.contractions import PROMOTED, element
@@ -12,9 +12,9 @@ from einc.backends.host.inputs import check_shapes, given_sizes, read_values
 from einc.backends.host.loops import Dialect, Page
 from einc.backends.host.module import counts, steps
 from einc.backends.host.naming import Named
-from einc.backends.host.wanted import purposes, steps_for
+from einc.backends.host.wanted import Asked, purposes, steps_for
 from einc.backends.writer import Names, Writer, folded, sized
-from einc.ir.plan import Kernel, Module, leaves
+from einc.ir.plan import Kernel, Module, Move, leaves
 
 LIST = "tensors"  # the parameter that has all tensors
 MOST_ARGUMENTS = 64  # of an operator of torch
@@ -27,7 +27,7 @@ class Operator:
 
     Where its parameters are more than an operator may have, its tensors are one of them, a list.
     With `chosen` its last parameter says which results are wanted, a bit for each. For each result it has those that it
-    is made with: it is empty where none of them is wanted.
+    is made with: it is empty where none of them is wanted; `every` has the bits of all.
     """
 
     name: str
@@ -36,6 +36,7 @@ class Operator:
     lines: list[str]
     functions: list[str]
     chosen: tuple[int, ...] = ()
+    every: int = 0
 
     @property
     def tensors(self) -> list[str]:
@@ -89,7 +90,7 @@ class Operator:
             buffer = module.buffers[key]
             extents = "".join(f"{sized(s.extent)}, " for s in buffer.sets)
             shape = f"({extents.removesuffix(', ') if len(buffer.sets) > 1 else extents.rstrip()})"
-            if self.chosen and self.chosen[n] + 1 < 1 << len(self.results):
+            if self.chosen and self.chosen[n] != self.every:
                 shape = f"{shape} if wanted & {self.chosen[n]} else (0,)"
             made.append(f"{key} = torch.empty({shape}, dtype={element(buffer, PROMOTED)}, device=device)")
         counted = Writer()
@@ -99,39 +100,60 @@ class Operator:
         return function(self.fake, self.parameters, "", live([*opened(self.tensors, self.parameters), *lines]))
 
 
-def operator(
-    naming: Named, name: str, text: str, dialect: Dialect, helpers: set[str], taken: set[str], checked: bool = False
-) -> Operator:
+Steps = Callable[[Page, Dialect, Asked | None], None]  # writes the steps of a page
+
+
+def operator(naming: Named, name: str, text: str, dialect: Dialect, helpers: set[str], taken: set[str],
+             checked: bool = False, asked: Asked | None = None, written: Steps | None = None) -> Operator:
     """The function of a module, for inputs whose shapes have been checked.
 
-    With `checked` their elements have been too, and not every result may be wanted: it is
-    the second half of a gradient.
+    With `checked` their elements have been too, and not every result may be wanted: it is the second half of a
+    gradient. With `asked` it is a part of one. `written` writes its steps where they do not stand in it themselves, and
+    looks at what elements hold.
     """
     own = naming.module
-    asked, summed = check_shapes(naming, Writer(), set(), [])
+    asked = purposes(own, results(own)) if checked else asked
+    apart = asked if asked is not None and _counted(asked) else None
+    sizes, summed = check_shapes(naming, Writer(), set(), [])
     body = Writer()
     page = Page(own, body, Names(set(naming.taken) | taken), helpers)
-    read_values(naming, body, helpers, not checked)
+    read_values(naming, body, helpers, not checked and written is None)
     made, tensors = results(own), [t.key for t in own.inputs]
-    bits = purposes(own, made) if checked else []
-    chosen: tuple[int, ...] = ()
-    if len(made) <= MOST_CHOSEN and any(b not in (0, (1 << len(made)) - 1) for b in bits):
-        chosen = steps_for(page, dialect, made, bits)
+    if written is not None:
+        written(page, dialect, apart)
+    elif apart is not None:
+        steps_for(page, dialect, made, apart)
     else:
         steps(page, dialect)
     # functions of the file: the other half has its own
     taken |= {one for one in page.names.taken if one.startswith("_")}
     returned = ", ".join(made)
-    if not set(made) <= _fresh(own):
+    if written is not None:
+        returned = ", ".join(f"{key}.clone()" if key in _shared(own) or key in made[:n] else key
+                             for n, key in enumerate(made))
+    elif not set(made) <= _fresh(own):
         helpers.add("_own")
         returned = f"_own({_tuple(tensors)}, {_tuple(made)}){'[0]' if len(made) == 1 else ''}"
     body()
-    given = (*asked, *summed)
+    given = (*sizes, *summed)
     read = given_sizes(naming, given, dialect.types(own))
     lines = live([*read, *body.lines, f"return {returned}"], len(read))
-    heads = parameters(tensors, given, bool(chosen))
+    heads = parameters(tensors, given, apart is not None)
     lines = [*opened(tensors, heads), *lines]
-    return Operator(name, naming, given, function(name, heads, text, lines), page.functions, chosen)
+    return Operator(name, naming, given, function(name, heads, text, lines), page.functions,
+                    () if apart is None else apart.made(own, made), 0 if apart is None else apart.every)
+
+
+def _counted(asked: Asked) -> bool:
+    """Whether the bits of a whole number tell apart what is wanted, and something is gained."""
+    return len(asked.results) <= MOST_CHOSEN and asked.apart
+
+
+def registered(half: Operator, name: str, more: list[str]) -> list[str]:
+    """The statement that makes an operator of one function."""
+    named = f'_name + "{name}"' if name else "_name"
+    parts = ", ".join([half.name, half.fake, *more])
+    return [f"{half.handle} = _operator(", f"    {named},", f'    "{half.schema}",', f"    {parts},", ")"]
 
 
 def parameters(tensors: Sequence[str], given: Sequence[str], chosen: bool) -> list[str]:
@@ -196,6 +218,12 @@ def _fresh(module: Module) -> set[str]:
     """The tensors that a step has surely made in memory of its own, in the order of their axes."""
     tiled = (s for s in leaves(module.steps) if isinstance(s, Kernel) and s.grid is not None)
     return {store.buffer for kernel in tiled for store in kernel.stores}
+
+
+def _shared(module: Module) -> set[str]:
+    """The tensors of a module that lie where others do: what it is given, and parts of what a rank has whole."""
+    parts = {key for one in module.steps if isinstance(one, Move) and one.kind == "slice" for key in one.writes}
+    return {t.key for t in module.inputs} | parts
 
 
 def _tuple(names: Sequence[str]) -> str:

@@ -3,36 +3,42 @@ and what makes both known to it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from einc.backends.host.inputs import given_sizes
 from einc.backends.host.loops import Dialect
 from einc.backends.host.naming import named
-from einc.backends.host.operators import LIST, Operator, function, live, operator, unpacked
+from einc.backends.host.operators import LIST, Operator, Steps, function, live, operator, registered, unpacked
 from einc.backends.writer import folded
 from einc.ir.plan import Gradient, Module
 
 # What torch calls the arguments of the functions that it calls, and what these call their own.
 _OWN = {"ctx", "inputs", "output", "cotangents", "wanted", "made", LIST}
 
+Apart = Callable[[str, bool], Steps]
+
 
 class Pair:
     """The two operators of a gradient. `stem` begins the names of both; without gradients there is no second one."""
 
     def __init__(self, gradient: Gradient, stem: str, dialect: Dialect, helpers: set[str], taken: set[str],
-                 also: Iterable[str] = ()) -> None:
+                 also: Iterable[str] = (), apart: Apart | None = None) -> None:
         """Writes both operators; adds the helpers that they call to `helpers`, and the
-        names that they use to `taken`. No name of theirs is one of `also`."""
+        names that they use to `taken`. No name of theirs is one of `also`. `apart` says what writes the steps of the
+        function of a name where these do not stand in it, and whether elements have been checked there."""
         self.gradient, self.stem = gradient, stem
         forward, backward = named(gradient.forward, {*_OWN, *also}), named(gradient.backward, {*_OWN, *also})
         made = [key for _, key in forward.module.outputs]
         seen, kept = made[: len(gradient.shown)], made[len(gradient.shown) :]
         told = f"{_listed(seen)}{f'; {_listed(kept)} for the gradients' if kept else ''}."
-        self.forward = operator(forward, f"{stem}_forward", told, dialect, helpers, taken)
+        first, second = (f"{stem}_forward", f"{stem}_backward")
+        self.forward = operator(forward, first, told, dialect, helpers, taken,
+                                written=None if apart is None else apart(first, False))
         self.backward: Operator | None = None
         if gradient.gradients:
             told = f"The gradients of {_listed([key for key, _ in gradient.gradients])}."
-            self.backward = operator(backward, f"{stem}_backward", told, dialect, helpers, taken, checked=True)
+            self.backward = operator(backward, second, told, dialect, helpers, taken, checked=True,
+                                     written=None if apart is None else apart(second, True))
             helpers |= {"_wanted"} if self.backward.chosen and not self.forward.listed else set()
         self.plain: Operator | None = None
         if gradient.plain is not None:
@@ -80,10 +86,10 @@ class Pair:
         """The statements that make operators of the functions."""
         forward, backward, stem = self.forward, self.backward, self.stem
         if backward is None:
-            return _registered(forward, stem, ["_constant"])
-        first = [] if self.plain is None else _registered(self.plain, f"{stem}_plain", [])
-        first += _registered(backward, f"{stem}_backward", [])
-        return first + _registered(forward, stem, [f"{stem}_save", f"{stem}_derive"])
+            return registered(forward, stem, ["_constant"])
+        first = [] if self.plain is None else registered(self.plain, f"{stem}_plain", [])
+        first += registered(backward, f"{stem}_backward", [])
+        return first + registered(forward, stem, [f"{stem}_save", f"{stem}_derive"])
 
     # what torch calls
 
@@ -150,13 +156,6 @@ class Pair:
         read = unpacked(list(kept), "ctx.saved_tensors", lines)
         text = "The gradients of what went in, one for each argument."
         return function(f"{self.stem}_derive", ["ctx", "*cotangents"], text, [*read, *lines])
-
-
-def _registered(half: Operator, name: str, more: list[str]) -> list[str]:
-    """The statement that makes an operator of one function."""
-    named = f'_name + "{name}"' if name else "_name"
-    parts = ", ".join([half.name, half.fake, *more])
-    return [f"{half.handle} = _operator(", f"    {named},", f'    "{half.schema}",', f"    {parts},", ")"]
 
 
 def _listed(names: list[str]) -> str:

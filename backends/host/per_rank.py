@@ -7,46 +7,65 @@ is a function of the rank's own tensors, and its gradient another one, so that n
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 from textwrap import wrap
 
+from einc.backends.host.gradient import slopes
 from einc.backends.host.inputs import check_shapes
+from einc.backends.host.levels import Levels
 from einc.backends.host.loops import Dialect
 from einc.backends.host.module import below, head, library, result, signature
+from einc.backends.host.module_class import Spread, write_shell
 from einc.backends.host.naming import Named, entry_name, named
-from einc.backends.host.operators import Operator, operator
-from einc.backends.host.pair import Pair
-from einc.backends.writer import Writer, folded, sized
+from einc.backends.host.operators import Operator, Steps, operator
+from einc.backends.host.pair import Apart, Pair
+from einc.backends.host.segmented import SegmentWriter
+from einc.backends.writer import Writer, folded, identifier, sized
 from einc.errors.report import EincError, Help, Problem
-from einc.ir.indices import number
-from einc.ir.plan import Gradient, PerRank
+from einc.ir.indices import Extent, number
+from einc.ir.plan import Gradient, Module, ModuleClass, PerRank, SegmentedModule
 from einc.ir.plan.gradients import group_of
+from einc.ir.programs import Slot, Tensor
 
 _NAMES = ("mesh", "given", "spread", "MESH", "PLACEMENTS", "DeviceMesh", "DTensor", "Shard", "Replicate", "dist")
 
 
-def write_per_rank(plan: PerRank, dialect: Dialect) -> str:
-    """The whole file."""
+def write_per_rank(plan: PerRank, dialect: Dialect, shell: ModuleClass | None = None) -> str:
+    """The whole file; with a shell, a class around the function too."""
     helpers = {"_expect", "_mesh", "_agree", "_held", "_as_dtensor", "_ranks_of", "_place", "DTensor", "DeviceMesh",
                "Shard", "Replicate"}
-    derived, body = isinstance(plan.body, Gradient), Writer(depth=1)
-    made = _Derived(plan, dialect, helpers) if derived else _Plain(plan, dialect, helpers)
+    derived, body = not isinstance(plan.body, Module), Writer(depth=1)
+    made = (_Plain(plan, dialect, helpers) if isinstance(plan.body, Module) else _Derived(plan, dialect, helpers)
+            if isinstance(plan.body, Gradient) else _Chained(plan, dialect, helpers))
     file = _File(plan, made.shown, derived, helpers)
     asked, tables = file.entry(body, made.call()), file.tables()
+    weights = [] if shell is None else file.weights(shell, asked)
     known = library(dialect)
     needed = known.needed(helpers)
     out = Writer()
     head(made.shown, dialect, out, known.imports(needed), file.notes())
     out.lines[-1:] = [*tables, "", ""]
     signature(made.shown, out, asked, made.decorator, file.mesh)
-    out.lines += body.lines
-    out.lines += [*made.lines, *dialect.definitions()]
+    out.lines += [*body.lines, *weights]
+    out.lines += [*made.lines, *(line for one in made.levels for line in one.functions), *dialect.definitions()]
     out.lines += below(known.texts(needed))
-    out.lines += made.last
+    out.lines += [line for one in made.levels for line in one.shapes]
     digest = hashlib.sha256(out.text.encode()).hexdigest()[:16]
-    out.lines += ["", "", f'_FILE = "{digest}"']
+    out.lines += operators(plan.name, digest, made.levels)
+    out.lines += [*made.last, "", "", f'_FILE = "{digest}"']
     return out.text
+
+
+def operators(name: str, digest: str, levels: Sequence[Levels]) -> list[str]:
+    """The statements that make operators of torch of all levels."""
+    made = [one for level in levels for one in level.made]
+    if not made:
+        return []
+    lines = ["", "", '_library = torch.library.Library("einc", "FRAGMENT")',
+             f'_name = _free("{identifier(name)}_{digest[:8]}", "{made[0].name}")']
+    return [*lines, *(line for level in levels for line in level.registered)]
 
 
 class _Plain:
@@ -56,9 +75,11 @@ class _Plain:
 
     def __init__(self, plan: PerRank, dialect: Dialect, helpers: set[str]) -> None:
         """Writes the function; adds the helpers that it calls to `helpers`."""
-        helpers |= {"_underived"}
-        naming = named(plan.forward, _NAMES)
-        self.made = operator(naming, "_forward", "What a rank computes.", dialect, helpers, set())
+        helpers |= {"_underived", "_operator", "_free"}
+        naming, taken = named(plan.forward, _NAMES), set[str]()
+        level = Levels("_forward", helpers, taken)
+        self.made = operator(naming, "_forward", "What a rank computes.", dialect, helpers, taken, written=level.write)
+        self.levels = [level]
         self.shown = naming
         self.lines = [*self.made.lines, *self.made.functions]
         entry = entry_name(plan.name)
@@ -79,22 +100,64 @@ class _Derived:
     def __init__(self, plan: PerRank, dialect: Dialect, helpers: set[str]) -> None:
         """Writes both halves; adds the helpers that they call to `helpers`."""
         assert isinstance(plan.body, Gradient)
-        self.plan, self.pair = plan.body, Pair(plan.body, "", dialect, helpers, set(), _NAMES)
-        helpers -= {"_operator", "_free"}
+        self.levels, taken = list[Levels](), set[str]()
+        self.plan, self.pair = plan.body, Pair(plan.body, "", dialect, helpers, taken, _NAMES,
+                                               _apart(self.levels, helpers, taken))
         helpers |= {"_function", "_cast"}
         naming, count = self.pair.forward.naming, len(plan.body.shown)
         self.shown = replace(naming, module=replace(naming.module, outputs=naming.module.outputs[:count]),
                              outputs=naming.outputs[:count])
         self.lines = self.pair.functions()
         _checked(plan, self.pair.forward)
-        self.last = [*self.pair.rules(), "", "", "_backward_op = _backward",
-                     "_forward_op = _function(_forward, _save, _derive)"]
+        self.last = _glued(self.pair, helpers)
 
     def call(self) -> list[str]:
         """The statements that call the first half."""
         targets = {key: inner for (_, key), (_, inner) in zip(self.plan.shown, self.shown.module.outputs, strict=True)}
         sizes = {declared: inner for inner, declared in self.shown.declared.items()}
         return self.pair.call(self.pair.forward.tensors, sizes, targets)
+
+
+class _Chained:
+    """The pieces of a program with rounds, each with its gradient, and what is done between them."""
+
+    decorator = ""
+
+    def __init__(self, plan: PerRank, dialect: Dialect, helpers: set[str]) -> None:
+        """Writes the halves of all pieces; adds the helpers that they call to `helpers`."""
+        assert isinstance(plan.body, SegmentedModule)
+        helpers |= {"_cast"}
+        self.levels, self.shown, body = list[Levels](), named(plan.body.whole, _NAMES), Writer()
+        taken = set[str]()
+        links = SegmentWriter(plan.body, self.shown, dialect, helpers, body, _apart(self.levels, helpers, taken))
+        links.write()
+        self.statements = ["", *body.lines, ""]
+        self.lines = [line for pair in links.pairs for line in pair.functions()]
+        for pair in links.pairs:
+            _checked(plan, pair.forward)
+        self.last = [line for pair in links.pairs for line in _glued(pair, helpers)]
+
+    def call(self) -> list[str]:
+        """The statements that call the pieces."""
+        return self.statements
+
+
+def _apart(levels: list[Levels], helpers: set[str], taken: set[str]) -> Apart:
+    """What writes the steps of a half as calls of operators, which it notes among `levels`."""
+    def apart(stem: str, checked: bool) -> Steps:
+        levels.append(Levels(stem, helpers, taken, checked))
+        return levels[-1].write
+    return apart
+
+
+def _glued(pair: Pair, helpers: set[str]) -> list[str]:
+    """What makes a function with a gradient of the two halves; of one half a function without."""
+    stem = pair.stem
+    if pair.backward is None:
+        return ["", "", f"{stem}_forward_op = torch.no_grad()({stem}_forward)"]
+    helpers.add("_function")
+    return [*pair.rules(), "", "", f"{stem}_backward_op = {stem}_backward",
+            f"{stem}_forward_op = _function({stem}_forward, {stem}_save, {stem}_derive)"]
 
 
 def _checked(plan: PerRank, made: Operator) -> None:
@@ -168,6 +231,39 @@ class _File:
                 out.append(f"_StridedShard({cut[0]}, split_factor={sized(cut[1])})")
         return f"({', '.join(out)}{',' * (len(out) == 1)})"
 
+    def weights(self, shell: ModuleClass, asked: list[str]) -> list[str]:
+        """The class of the weights, of which a rank has its parts. EincError where one is cut as no DTensor can be."""
+        self.helpers.update(("_parted", "distribute_tensor"))
+        module, apart, placed = self.shown.module, dict[str, tuple[int, Extent]](), dict[str, str]()
+        inputs = [replace(tensor, slots=self.whole(tensor)) for tensor in module.inputs]
+        for tensor in (t for t in inputs if t.role == "weight"):
+            behind = [cut for cut in self.cuts[tensor.key] if cut is not None and cut[1] != number(1)]
+            for at, first in behind:
+                if len(behind) > 1 or tensor.slots[at].set.extent.over(first) is None:
+                    said = f"`{self.names[tensor.key]}` is cut within one of its axes in a way that no DTensor can be"
+                    raise EincError([Problem(f"{said}, so it is no parameter on several devices", helps=(
+                        Help("declare it with an axis for each letter"),))])
+                apart[tensor.key] = at, first
+            at, _ = apart.get(tensor.key, (len(tensor.slots), None))
+            where = ["Replicate()" if cut is None else f"Shard({cut[0] + (cut[0] > at or cut in behind)})"
+                     for cut in self.cuts[tensor.key]]
+            placed[tensor.key] = f"({', '.join(where)}{',' * (len(where) == 1)})"
+        naming = replace(self.shown, module=replace(module, inputs=tuple(inputs)))
+        return write_shell(naming, shell, asked, self.derived, Spread(placed, apart, self.mesh))
+
+    def whole(self, tensor: Tensor) -> tuple[Slot, ...]:
+        """The slots of a tensor as all ranks have it together."""
+        slots = list(tensor.slots)
+        for cut, (_, ranks) in zip(self.cuts[tensor.key], self.plan.axes, strict=True):
+            if cut is not None:
+                of = slots[cut[0]].set
+                slots[cut[0]] = replace(slots[cut[0]], set=replace(of, extent=of.extent * number(ranks)))
+        return tuple(slots)
+
+    def known(self, key: str) -> bool:
+        """Whether the placements of a tensor are known before a call."""
+        return all(cut is None or cut[1].constant is not None for cut in self.cuts[key])
+
     def tables(self) -> list[str]:
         """The axes of the mesh, and how each tensor lies on it. What is cut in a composite behind a part of which the
         extent is not known lies as no table says.
@@ -175,8 +271,7 @@ class _File:
         axes = ", ".join(f'"{name}": {ranks}' for name, ranks in self.plan.axes)
         lines = [f"MESH = {{{axes}}}", "PLACEMENTS = {  # on each axis of the mesh"]
         for key in (*self.inputs, *self.outputs):
-            known = all(cut is None or cut[1].constant is not None for cut in self.cuts[key])
-            lines.append(f'    "{self.names[key]}": {self.placed(key) if known else None},')
+            lines.append(f'    "{self.names[key]}": {self.placed(key) if self.known(key) else None},')
         return [*lines, "}"]
 
     def notes(self) -> list[str]:
@@ -186,7 +281,8 @@ class _File:
         lines = ["", f"Each of {count} ranks, {mesh}, runs it: torchrun --nproc-per-node {count} PROGRAM.py. A DTensor "
                  "is taken as it lies, or moved",
                  "to where PLACEMENTS has it; a plain tensor is what the rank has, whose shape stands above:"]
-        by: dict[str, list[str]] = {}
+        body, by = self.plan.body, dict[str, list[str]]()
+        lines[1:1] = [] if isinstance(body, Module) else slopes(body)
         for key in (*self.inputs, *self.outputs):
             by.setdefault(self.said(key), []).append(self.names[key])
         return [*lines, *(line for said, names in by.items() for line in wrap(

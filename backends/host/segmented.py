@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from einc.backends.host.loops import Dialect, stacked
 from einc.backends.host.naming import Named
-from einc.backends.host.pair import Pair
+from einc.backends.host.pair import Apart, Pair
 from einc.backends.host.recurrences import recur
 from einc.backends.writer import Names, Writer, folded, sized
 from einc.ir.indices import number
@@ -19,9 +19,10 @@ class SegmentWriter:
     """The statements between the pieces, in the names of the whole."""
 
     def __init__(self, chain: SegmentedModule, naming: Named, dialect: Dialect, helpers: set[str],
-                 body: Writer) -> None:
+                 body: Writer, apart: Apart | None = None) -> None:
+        """`apart` is that of a pair."""
         self.chain, self.naming, self.dialect, self.helpers, self.body = chain, naming, dialect, helpers, body
-        self.names, self.taken = Names(set(naming.taken)), set[str]()
+        self.names, self.taken, self.apart = Names(set(naming.taken)), set[str](), apart
         keys = [*(t.key for t in chain.whole.inputs), *chain.whole.buffers]
         inner = [*(t.key for t in naming.module.inputs), *naming.module.buffers]
         self.inner = dict(zip(keys, inner, strict=True))
@@ -47,7 +48,8 @@ class SegmentWriter:
                 self._call(pair, self.inner, self.sizes, made)
 
     def _pair(self, gradient: Gradient, stem: str) -> Pair:
-        self.pairs.append(Pair(gradient, self.stems.fresh(stem), self.dialect, self.helpers, self.taken))
+        self.pairs.append(Pair(gradient, self.stems.fresh(stem), self.dialect, self.helpers, self.taken,
+                               apart=self.apart))
         return self.pairs[-1]
 
     def _call(self, pair: Pair, tensors: Mapping[str, str], sizes: Mapping[str, str], made: Mapping[str, str]) -> None:

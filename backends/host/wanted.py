@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from einc.backends.host.cache_views import reads
@@ -13,8 +13,36 @@ from einc.backends.host.module import counts, step
 from einc.ir.plan import Module, makes
 
 
-def purposes(module: Module, results: Sequence[str]) -> list[int]:
-    """For each step the results that it is for, a bit for each."""
+@dataclass(frozen=True)
+class Asked:
+    """The results that a caller may leave out, a bit for each, and for each step of some the results that it is for."""
+
+    results: tuple[str, ...]
+    bits: tuple[int, ...]
+
+    @property
+    def every(self) -> int:
+        """The bits of all results."""
+        return (1 << len(self.results)) - 1
+
+    def of(self, some: int) -> list[str]:
+        """The results of some bits."""
+        return [key for n, key in enumerate(self.results) if some >> n & 1]
+
+    @property
+    def apart(self) -> bool:
+        """Whether some step is not for every result."""
+        return any(some not in (0, self.every) for some in self.bits)
+
+    def made(self, module: Module, results: Sequence[str]) -> tuple[int, ...]:
+        """For each of some results of a module, of whose steps the bits are, those with which it is made."""
+        found = {key: some or self.every for one, some in zip(module.steps, self.bits, strict=True)
+                 for key in makes(one)}
+        return tuple(found.get(key, self.every) for key in results)
+
+
+def purposes(module: Module, results: Sequence[str]) -> Asked:
+    """For each step the results that it is for."""
     needed = {key: 1 << n for n, key in enumerate(results)}
     out: list[int] = []
     for one in reversed(module.steps):
@@ -24,28 +52,24 @@ def purposes(module: Module, results: Sequence[str]) -> list[int]:
         for key in reads(one):
             needed[key] = needed.get(key, 0) | bits
         out.append(bits)
-    return out[::-1]
+    return Asked(tuple(results), tuple(out[::-1]))
 
 
-def steps_for(page: Page, dialect: Dialect, results: Sequence[str], bits: Sequence[int]) -> tuple[int, ...]:
-    """Writes the steps; those that are not for every result where `wanted` says that one of theirs is asked for.
-
-    For each result those with which it is made.
-    """
-    body, every, counted = page.body, (1 << len(results)) - 1, set[str]()
-    made = {key: b or every for one, b in zip(page.module.steps, bits, strict=True) for key in makes(one)}
+def steps_for(page: Page, dialect: Dialect, results: Sequence[str], asked: Asked) -> None:
+    """Writes the steps; those that are not for every result where `wanted` says that one of theirs is asked for."""
+    body, counted = page.body, set[str]()
     body()
-    for key in (key for key in results if made.get(key, every) != every):
-        body(f"{key} = torch.empty(0, dtype={element(page.module.buffers[key], PROMOTED)}, device=device)")
-    for some, found in groupby(zip(bits, page.module.steps, strict=True), key=lambda pair: pair[0]):
+    for key, made in zip(results, asked.made(page.module, results), strict=True):
+        if made != asked.every:
+            body(f"{key} = torch.empty(0, dtype={element(page.module.buffers[key], PROMOTED)}, device=device)")
+    for some, found in groupby(zip(asked.bits, page.module.steps, strict=True), key=lambda pair: pair[0]):
         steps = [one for _, one in found]
         for one in steps:
             counts(one, body, counted)
         here = page
-        if some not in (0, every):
+        if some not in (0, asked.every):
             body()
-            own = [key for n, key in enumerate(results) if some >> n & 1]
-            body.open(f"if wanted & {some}:  # {', '.join(own)}")
+            body.open(f"if wanted & {some}:  # {', '.join(asked.of(some))}")
             here = replace(page, places=dict(page.places))
         for at, one in enumerate(steps):
             if at or here is page:
@@ -53,4 +77,3 @@ def steps_for(page: Page, dialect: Dialect, results: Sequence[str], bits: Sequen
             step(one, here, dialect)
         if here is not page:
             body.close()
-    return tuple(made.get(key, every) for key in results)

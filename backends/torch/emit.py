@@ -25,7 +25,7 @@ from einc.ir.plan import Call, Dot, Gradient, Kernel, Load, Module, ModuleClass,
 def emit(plan: Module | Gradient | SegmentedModule | PerRank, shell: ModuleClass | None = None) -> str:
     """The whole file."""
     if isinstance(plan, PerRank):
-        return write_per_rank(plan, Torch())
+        return write_per_rank(plan, Torch(), shell)
     if isinstance(plan, Gradient | SegmentedModule):
         return write_gradient(plan, Torch(), shell)
     return write(plan, Torch(), shell)

@@ -21,7 +21,7 @@ from einc.ir.plan import BroadcastView, Call, Gradient, Kernel, Module, ModuleCl
 def emit(plan: Module | Gradient | SegmentedModule | PerRank, shell: ModuleClass | None = None) -> str:
     """The whole file."""
     if isinstance(plan, PerRank):
-        return write_per_rank(plan, _Triton())
+        return write_per_rank(plan, _Triton(), shell)
     if isinstance(plan, Gradient | SegmentedModule):
         return write_gradient(plan, _Triton(), shell)
     return write(plan, _Triton(), shell)

@@ -8,6 +8,7 @@ from importlib import import_module
 from inspect import unwrap
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from einc import planning
 from einc.checking.plans import chosen
@@ -71,10 +72,15 @@ def shell(program: Program) -> ModuleClass:
 
 def cut(program: TypedProgram, choices: Choices = PLAIN, grad: Grad = False) -> Module | Gradient | SegmentedModule:
     """What a file is written from; with `grad` it has the gradient, too. EincError where `grad` says nothing."""
+    _kind(grad)
+    return gradient(program, choices, grad == "exact") if grad else plan(program, choices)
+
+
+def _kind(grad: Grad) -> None:
+    """Refuses what is no kind of gradient."""
     if grad not in (False, True, "exact"):
         raise EincError([Problem(f"`{grad}` is no kind of gradient", helps=(
             Help('say `grad=True`, or `grad="exact"` where no slope may be declared'),))])
-    return gradient(program, choices, grad == "exact") if grad else plan(program, choices)
 
 
 def asked(program: TypedProgram, options: Options) -> tuple[TypedProgram, Wanted]:
@@ -129,15 +135,14 @@ def on_ranks(program: TypedProgram, options: Options,
             return planned(program, options)
     except Problem as problem:
         raise EincError([problem]) from None
-    lacks = {"a plan that serves": options.serves, "a class of weights": options.module, "tiles that are tuned":
-             options.tune, "a gradient without declared slopes": options.grad == "exact",
-             "what is stored or multiplied in few bits": wanted.narrows}
+    lacks = {"a plan that serves": options.serves, "tiles that are tuned": options.tune}
     for what, asked in lacks.items():
         if asked:
             raise EincError([Problem(f"{what} cannot be had on several devices yet", helps=(
                 Help("leave it out: write the function, with its gradient if you like"),))])
-    made: PerRank | None = import_module(PLACING).planned(program, options.plans, ranks, bool(options.grad),
-                                                          choices(options))
+    _kind(options.grad)
+    program, _ = narrowed(program, wanted)
+    made: PerRank | None = import_module(PLACING).planned(program, options.plans, ranks, options.grad, choices(options))
     return cut(program, choices(options), options.grad) if made is None else made
 
 
@@ -187,8 +192,9 @@ def built(program: TypedProgram, options: Options = DEFAULTS, of: Origin | None 
     made_of = on_ranks(program, options, mesh)
     if isinstance(made_of, PerRank):
         backend = "torch" if options.backend == back_ends.AUTO else options.backend
-        text = back_ends.emit(made_of, backend)
-        return Compiled(program, made_of, text, back_ends.load(text, program.name, backend))
+        text = back_ends.emit(made_of, backend, shell(program) if options.module else None)
+        function = back_ends.load(text, program.name, backend)
+        return Compiled(program, made_of, text, function, _class_in(function, options, of))
     source = back_ends.emit(made_of, options.backend, shell(program) if options.module else None)
     entry = "step" if options.serves else program.name
     if options.backend == back_ends.AUTO:
@@ -199,12 +205,18 @@ def built(program: TypedProgram, options: Options = DEFAULTS, of: Origin | None 
         function = back_ends.load(source, entry, options.backend)
     if options.serves:
         return Compiled(program, made_of, source, function, None, unwrap(function).__globals__["prefill"], of)
-    names = unwrap(function).__globals__ if options.module else {}
-    made = next((x for x in names.values() if hasattr(x, "state_dict")), None)
     if options.tune:
         function = back_ends.tuner(options.backend).tuning(function)
-    if made is not None:
-        unwrap(made.forward).__globals__[function.__name__] = function  # So the class calls what is tuned, and told.
-        made = Loaded(made.__name__, (made,), {"__module__": made.__module__, "__doc__": made.__doc__,
-                                                 "_einc_origin": of})
-    return Compiled(program, made_of, source, function, made, None, of)
+    return Compiled(program, made_of, source, function, _class_in(function, options, of), None, of)
+
+
+def _class_in(function: Any, options: Options, of: Origin | None) -> type | None:
+    """The class of weights of a file, if the options ask for one: it calls the function as it is given here, which may
+    be tuned, and tells of itself.
+    """
+    names = unwrap(function).__globals__ if options.module else {}
+    made = next((x for x in names.values() if hasattr(x, "state_dict")), None)
+    if made is None:
+        return None
+    unwrap(made.forward).__globals__[function.__name__] = function
+    return Loaded(made.__name__, (made,), {"__module__": made.__module__, "__doc__": made.__doc__, "_einc_origin": of})

@@ -23,10 +23,16 @@ def gradient(of: TypedProgram, choices: Choices = PLAIN, exact: bool = False) ->
     if not of.outputs or all(t.constant for t in of.inputs()):
         raise constant(of)
     inner = replace(choices, rows=library_with_halves()) if choices.rows else choices
+    passed = by_declaration(of, exact)
+    return replace(halves.gradient(of, choices, inner), declared=passed)
+
+
+def by_declaration(of: Program, exact: bool) -> tuple[str, ...]:
+    """The functions that a gradient passes by a declared slope. EincError where it is to be `exact`."""
     passed = dict(declared(of))
     if exact and passed:
         raise EincError([_inexact(of, op, equation) for op, equation in passed.items()])
-    return replace(halves.gradient(of, choices, inner), declared=tuple(passed))
+    return tuple(passed)
 
 
 def _inexact(of: Program, op: str, equation: Equation) -> Problem:

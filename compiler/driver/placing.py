@@ -4,32 +4,50 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from einc.checking.placements import letters_of
 from einc.checking.plans import chosen
 from einc.driver import pipeline
-from einc.driver.gradients import constant, library_with_halves
+from einc.driver.gradients import by_declaration, constant, library_with_halves
+from einc.driver.narrowing import narrowed
+from einc.driver.options import Grad
 from einc.errors.report import EincError, Help, Problem, listed
 from einc.ir.choices import Choices
 from einc.ir.indices import IndexSet
-from einc.ir.plan import PerRank
-from einc.ir.programs import Program, TypedProgram
+from einc.ir.plan import Module, PerRank, Recurrence, StateScan
+from einc.ir.programs import IndexLoop, NormalProgram, Program, TypedProgram
 from einc.ir.requested import WAYS, Cut, Wanted
 from einc.planning.placing import Axis, Meeting, Placed, Refused, Way, placed
+from einc.planning.placing.chains import Chain, Link, apart, linked
 from einc.planning.placing.modules import between, per_rank, per_rank_gradient
+from einc.planning.placing.recurred import Found
+from einc.planning.placing.rounds import per_rank_rounds, per_rank_rounds_gradient
 from einc.planning.placing.together import together
 from einc.syntax.printing.show import show
-from einc.transforms.gradients.backward import derive
+from einc.transforms.gradients.backward import Derived, derive
+from einc.transforms.slicing.repeats import Round
 
 
 @dataclass(frozen=True)
 class OnMesh:
-    """A program and, where that is asked for, its gradient on a mesh. `mesh` has the axes with more than one rank."""
+    """A program and, where that is asked for, its gradient on a mesh, in pieces where it has rounds. `mesh` has the
+    axes with more than one rank.
+    """
 
     mesh: tuple[Axis, ...]
-    forward: Placed
-    backward: Placed | None = None
+    links: tuple[Link, ...]
+
+    @property
+    def forward(self) -> Placed:
+        """The program, or the first piece of it."""
+        return self.links[0].forward
+
+    @property
+    def backward(self) -> Placed | None:
+        """Its gradient, if it was asked for."""
+        return self.links[0].backward
 
 
 def meshed(program: Program, plans: Sequence[str]) -> bool:
@@ -48,37 +66,68 @@ def on_mesh(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int
     EincError where there is no such plan, where an axis has no number, or nothing to cut, or what is asked for cannot
     be had.
     """
+    with _told():
+        mesh = _mesh(program, plans, ranks)
+        program, _ = narrowed(program, chosen(program.plans, _names(program, plans, ranks)))
+        return OnMesh(mesh, put(pieces(program, grad), mesh, sizes)[0])
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Tells a person what cannot be had as any error of a text."""
     try:
-        names = tuple(plans) if any(name not in ("", "call") for name in plans) else tuple(_over(program, ranks))
-        mesh = axes(program, chosen(program.plans, names), ranks)
-        if not grad:
-            return OnMesh(mesh, placed(pipeline.normal(program), mesh, sizes))
-        return _with_gradient(program, mesh, sizes)
+        yield
     except Refused as refused:
         raise EincError([Problem(refused.said, helps=(Help(refused.help),))]) from None
     except Problem as problem:
         raise EincError([problem]) from None
 
 
-def planned(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int], grad: bool,
+def _mesh(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int]) -> tuple[Axis, ...]:
+    """The axes that the plans of some names say; see `on_mesh`. Raises Problem."""
+    return axes(program, chosen(program.plans, _names(program, plans, ranks)), ranks)
+
+
+def _names(program: Program, plans: Sequence[str], ranks: Mapping[str, int]) -> tuple[str, ...]:
+    """The plans that are meant: those that are named, else those that cut something over one of the ranks' axes."""
+    return tuple(plans) if any(name not in ("", "call") for name in plans) else tuple(_over(program, ranks))
+
+
+def planned(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int], grad: Grad,
             choices: Choices) -> PerRank | None:
     """The plan of one rank of the mesh, with `grad` that of the gradient, too; None where the mesh has one rank alone.
-    EincError as for `on_mesh`.
+    EincError as for `on_mesh`, and where an exact gradient passes a declared slope.
     """
-    mesh = on_mesh(program, plans, ranks, {}, grad).mesh
-    if not mesh:
-        return None
-    try:
-        if grad:
-            inner = replace(choices, rows=library_with_halves()) if choices.rows else choices
-            return per_rank_gradient(program, mesh, {}, inner)[0]
-        return per_rank(pipeline.normal(program), mesh, {}, choices)[0]
-    except Refused as refused:
-        raise EincError([Problem(refused.said, helps=(Help(refused.help),))]) from None
+    with _told():
+        mesh = _mesh(program, plans, ranks)
+        if not mesh:
+            return None
+        if not grad and program.repeats:
+            return per_rank_rounds(pipeline.normal(program), mesh, {}, choices)
+        if not grad:
+            return per_rank(pipeline.normal(program), mesh, {}, choices)[0]
+        if all(t.constant for t in program.inputs()):
+            raise constant(program)
+        inner = replace(choices, rows=library_with_halves()) if choices.rows else choices
+        passed = by_declaration(program, grad == "exact")
+        made = (per_rank_rounds_gradient if program.repeats else _both)(program, mesh, {}, inner)
+        assert not isinstance(made.body, Module)
+        return replace(made, body=replace(made.body, declared=passed))
+
+
+def _both(program: TypedProgram, mesh: tuple[Axis, ...], sizes: Mapping[str, int], choices: Choices) -> PerRank:
+    """The plan of one rank of a program and its gradient. Raises Refused."""
+    made, _, backward = per_rank_gradient(program, mesh, sizes, choices)
+    if backward is None:
+        raise constant(program)
+    return made
 
 
 def on_all(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int], grad: bool = False) -> str:
     """The program, or its gradient, on all ranks of a mesh as one spec. EincError as for `on_mesh`."""
+    if program.repeats:
+        raise EincError([Problem(f"`{program.name}` has rounds, so what all devices do is no single text", helps=(
+            Help("`einc show --stage plan` prints what each does of every piece"),))])
     found = on_mesh(program, plans, ranks, {}, grad)
     one = found.backward or found.forward
     said = ", ".join(f"{axis.name} = {axis.ranks}" for axis in found.mesh) or "one device"
@@ -128,16 +177,66 @@ def _axis(cut: Cut, ranks: int, letters: Mapping[str, IndexSet]) -> Axis:
                                              for x in cut.passes))
 
 
-def _with_gradient(program: TypedProgram, mesh: tuple[Axis, ...], sizes: Mapping[str, int]) -> OnMesh:
-    """Both programs: what the first saved, and its results' cotangents, come to the second as they are, and each
-    gradient is left as its input is given.
-    """
+@dataclass(frozen=True)
+class Piece:
+    """A program, or a piece of one with rounds, before it is put on a mesh, with its gradient where it has one."""
+
+    forward: NormalProgram
+    round: Round | None = None
+    derived: Derived | None = None
+    backward: NormalProgram | None = None
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """A program with its pieces in their order, one where it has no rounds; recurrences are loops among them."""
+
+    program: Program
+    found: Found
+    every: tuple[Piece | IndexLoop, ...]
+
+
+def pieces(program: TypedProgram, grad: bool) -> Pieces:
+    """The pieces of a program. EincError where a gradient is asked for and there is none."""
+    def one(piece: Program, here: Round | None) -> Piece:
+        if not grad:
+            return Piece(NormalProgram.of(piece), here)
+        found = derive(piece)
+        second = pipeline.normal(found.backward) if found.gradients else None
+        return Piece(pipeline.normal(found.forward), here, found, second)
+
+    def same(loop: IndexLoop) -> Piece | IndexLoop:
+        return loop
+
+    whole: Program = program if grad else pipeline.normal(program)
+    found: Found = {}
+    made: list[Piece | IndexLoop] = []
     if program.repeats:
-        placed(pipeline.normal(program), mesh, sizes)  # which refuses it with the reason
-    found = derive(program)
-    if not found.gradients:
+        whole, found = apart(whole, grad)
+        made += linked(whole, one, grad, same, found)
+    else:
+        made.append(one(whole, None))
+    if grad and not found and all(isinstance(piece, Piece) and piece.backward is None for piece in made):
         raise constant(program)
-    first, second = pipeline.normal(found.forward), pipeline.normal(found.backward)
-    forward = placed(first, mesh, sizes)
-    known, asked = between(found, forward)
-    return OnMesh(mesh, forward, placed(second, mesh, sizes, known, asked))
+    return Pieces(whole, found, tuple(made))
+
+
+def put(some: Pieces, mesh: tuple[Axis, ...],
+        sizes: Mapping[str, int]) -> tuple[tuple[Link, ...], tuple[Recurrence | StateScan, ...]]:
+    """The pieces of a program on a mesh, and what a rank does of its recurrences: what the first half of a gradient
+    saved, and its results' cotangents, come to the second as they are, and each gradient is left as its input is given.
+    Raises Refused.
+    """
+    chain = Chain(some.program, mesh, sizes, some.found) if some.program.repeats else None
+    out, steps = list[Link](), list[Recurrence | StateScan]()
+    for piece in some.every:
+        if isinstance(piece, IndexLoop):
+            assert chain is not None
+            steps.append(chain.recur(piece).step(some.program))
+            continue
+        forward = placed(piece.forward, mesh, sizes) if chain is None else chain.place(piece.forward, piece.round)
+        backward = None
+        if piece.backward is not None and piece.derived is not None:
+            backward = placed(piece.backward, mesh, sizes, *between(piece.derived, forward))
+        out.append(Link(forward, backward, piece.round))
+    return tuple(out), tuple(steps)

@@ -37,7 +37,7 @@ from einc.planning.recurrences.affine import with_affine
 from einc.planning.recurrences.steps import step_of
 from einc.transforms.normal.normalise import with_normal
 from einc.transforms.slicing.lags import with_lags
-from einc.transforms.slicing.repeats import round_of, stretches
+from einc.transforms.slicing.repeats import Round, round_of, stretches
 
 Plan = Callable[[NormalProgram, tuple[Tensor, ...]], Module]
 Derive = Callable[[Program], Gradient]
@@ -112,7 +112,7 @@ def chained(program: Program, asked: tuple[Tensor, ...], derive: Derive) -> Segm
     buffers = {t.key: _buffer(t) for t in asked}
     for stretch, repeat in zip_longest(stretches(program), program.repeats):
         if stretch.equations:
-            made = _joined(derive(stretch), asked)
+            made = joined(derive(stretch), asked)
             pieces.append(made)
             buffers |= {key: made.forward.buffers[key] for _, key in made.shown}
         if repeat in found:
@@ -121,21 +121,24 @@ def chained(program: Program, asked: tuple[Tensor, ...], derive: Derive) -> Segm
             buffers |= {key: _buffer(program.tensors[key]) for key in (*_derived(program, step.reads), *step.writes)}
         elif repeat is not None:
             one = round_of(program, repeat, own=True)
-            body = _joined(derive(one.program), asked)
-            inputs = [t.key for t in body.forward.inputs]
-            given = tuple((key, key, one.taken.get(key)) for key in inputs if key != one.counter)
-            sizes = tuple((name, name)
-                          for name in sorted(body.forward.sizes.union(body.plain.sizes if body.plain else ())))
-            states = tuple((state, first, key) for state, first, key in repeat.states)
-            kept = tuple((key, key, one.parts[key]) for key in program.kept[repeat])
-            pieces.append(GradientLoop(repeat.index, body, given, one.counter if one.counter in inputs else "", states,
-                                       kept, sizes))
-            known = (*_derived(program, inputs), *(key for key, _, _ in (*states, *kept)))
+            turns = derived_loop(one, joined(derive(one.program), asked), program.kept[repeat])
+            pieces.append(turns)
+            inputs = [t.key for t in turns.body.forward.inputs]
+            known = (*_derived(program, inputs), *(key for key, _, _ in (*turns.states, *turns.kept)))
             buffers |= {key: _buffer(program.tensors[key]) for key in known}
     return SegmentedModule(whole(program, asked, buffers, (), ()), tuple(pieces))
 
 
-def _joined(piece: Gradient, asked: tuple[Tensor, ...]) -> Gradient:
+def derived_loop(one: Round, body: Gradient, kept: tuple[str, ...]) -> GradientLoop:
+    """Rounds of which one has a gradient, `body`; `kept` are the values of which each round makes a part."""
+    inputs = [t.key for t in body.forward.inputs]
+    given = tuple((key, key, one.taken.get(key)) for key in inputs if key != one.counter)
+    sizes = tuple((name, name) for name in sorted(body.forward.sizes.union(body.plain.sizes if body.plain else ())))
+    return GradientLoop(one.repeat.index, body, given, one.counter if one.counter in inputs else "", one.repeat.states,
+                        tuple((key, key, one.parts[key]) for key in kept), sizes)
+
+
+def joined(piece: Gradient, asked: tuple[Tensor, ...]) -> Gradient:
     """The piece in a whole: whole numbers that another piece made are not checked, and
     some input tells the type of the data."""
     like = tuple(t for t in asked if not t.constant)[:1] if all(t.constant for t in piece.forward.inputs) else ()
@@ -159,15 +162,22 @@ def _round(program: NormalProgram, repeat: Rounds, plan: Plan, checked: Set[str]
     one = round_of(program, repeat)
     body = plan(one.program, one.program.inputs())
     made = {key for key, _ in body.keys} - checked
-    body = replace(body, steps=tuple(clamped(step, made) for step in body.steps))
+    return loop(one, replace(body, steps=tuple(clamped(step, made) for step in body.steps)), program.kept[repeat])
+
+
+def loop(one: Round, body: Module, kept: tuple[str, ...]) -> Loop:
+    """The step of rounds of which one is planned: its cost is that of a round times the rounds. `kept` are the values
+    of which each round makes a part.
+    """
+    repeat = one.repeat
     asked = [t.key for t in body.inputs if t.key != one.counter]
     counter = one.counter if len(asked) < len(body.inputs) else ""
     return Loop(
         reads=(*asked, *(first for _, first, _ in repeat.states)),
-        writes=(*(state for state, _, _ in repeat.states), *program.kept[repeat]),
+        writes=(*(state for state, _, _ in repeat.states), *kept),
         index=repeat.index, body=body, given=tuple((key, one.taken.get(key)) for key in asked), counter=counter,
         following=tuple(key for _, _, key in repeat.states),
-        parts=tuple((key, one.parts[key]) for key in program.kept[repeat]),
+        parts=tuple((key, one.parts[key]) for key in kept),
         sizes=tuple((name, name) for name in sorted(body.sizes)),
         cost=summed((step.cost for step in body.steps), repeat.index.set.extent))
 

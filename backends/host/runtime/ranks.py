@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from torch.autograd.function import once_differentiable
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.distributed.tensor import DTensor, Placement, Replicate, Shard  # noqa: F401 - the table of a file names it
+from torch.distributed.tensor import DTensor, Placement, Replicate, Shard, distribute_tensor  # noqa: F401 - the table of a file names it
 from torch.distributed.tensor.placement_types import _StridedShard
 
 from einc.backends.host.runtime.moves import _c10d
@@ -92,6 +92,17 @@ def _held(name: str, x: Any, mesh: DeviceMesh, placements: tuple[Placement, ...]
 def _as_dtensor(x: torch.Tensor, mesh: DeviceMesh, placements: tuple[Placement, ...]) -> DTensor:
     """What the ranks have of a result, as one DTensor."""
     return DTensor.from_local(x, mesh, placements, run_check=False)
+
+
+def _parted(module: Any, state: dict[str, Any], prefix: str, *others: Any) -> None:
+    """Puts into a state that is loaded the rank's parts in place of weights that come whole."""
+    for name, mine in (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)):
+        given = state.get(prefix + name)
+        if not isinstance(mine, DTensor) or not isinstance(given, torch.Tensor) or isinstance(given, DTensor):
+            continue
+        if given.shape in (mine.shape, module._flat.get(name)):  # else torch says what differs
+            state[prefix + name] = distribute_tensor(given.to(mine.device).reshape(mine.shape), mine.device_mesh,
+                                                     mine.placements, src_data_rank=None)
 
 
 def _agree(mesh: DeviceMesh, file: str, given: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ from einc.ir.indices import Extent, number
 from einc.ir.programs import Program
 from einc.planning.placing import Placed
 from einc.planning.placing.states import Move, Owned, Part, Share, State, States, Whole
+from einc.transforms.slicing.repeats import Round
 
 _HEADS = ("level", "step", "tensor", "over", "before", "after", "held", "sent", "why")
 _WIDTH, _GAP = 120, "  "
@@ -24,15 +25,30 @@ _WIDTH, _GAP = 120, "  "
 def as_text(found: OnMesh, sizes: Mapping[str, int], full: bool = False) -> str:
     """The program, and the gradient where it is there. With `full` every equation with the letter that is cut."""
     mesh = ", ".join(f"{axis.name} = {axis.ranks}" for axis in found.mesh) or "one device"
-    halves = [(f"{found.forward.program.name} on {mesh}", found.forward)]
-    if found.backward is not None:
-        halves.append((f"its gradient on {mesh}", found.backward))
-    lines = [line for title, half in halves for line in (*_half(title, half, sizes, full), "")]
+    halves = [(f"{_piece(found, n)} on {mesh}", link.forward, link) for n, link in enumerate(found.links)]
+    halves += [(f"{'its gradient' if len(found.links) == 1 else f'the gradient of {_piece(found, n)}'} on {mesh}",
+                link.backward, link)
+               for n, link in reversed([*enumerate(found.links)]) if link.backward is not None]
+    lines = [line for title, half, link in halves for line in (*_half(title, half, sizes, full, link.round), "")]
     return "\n".join([*lines, "bytes are for float32, on one device; a ring sends as few"]) + "\n"
 
 
-def _half(title: str, placed: Placed, sizes: Mapping[str, int], full: bool) -> list[str]:
-    """One program: what comes in, its levels, what goes out, and what is sent."""
+def _piece(found: OnMesh, n: int) -> str:
+    """What a piece is of a program with rounds, or the name of one without."""
+    links = found.links
+    if len(links) == 1:
+        return links[0].forward.program.name
+    if (one := links[n].round) is not None:
+        return f"one of the rounds for {one.repeat.index.name}"
+    later = next((link.round for link in links[n:] if link.round is not None), None)
+    before = next((link.round for link in reversed(links[:n]) if link.round is not None), None)
+    if later is not None:
+        return f"what stands before the rounds for {later.repeat.index.name}"
+    return f"what stands after the rounds for {before.repeat.index.name}" if before is not None else "the program"
+
+
+def _half(title: str, placed: Placed, sizes: Mapping[str, int], full: bool, one: Round | None) -> list[str]:
+    """One program: what comes in, its levels, what goes out, and what is sent, in all rounds where it is one."""
     program, known = placed.program, {**placed.program.sizes, **sizes}
     rows = list(_rows(placed, known))
     counts = len(placed.moves)
@@ -41,7 +57,8 @@ def _half(title: str, placed: Placed, sizes: Mapping[str, int], full: bool) -> l
     lines += _grouped("given", [(t.key, placed.states(t.key)) for t in program.inputs()], placed)
     lines += _grouped("returned", [(name, placed.ends[key]) for name, key in program.outputs], placed)
     lines += ["", *_aligned(rows), ""]
-    lines.append(f"a device sends {_figure(total, known)}")
+    each = "" if one is None else f" in each round, {_figure(total * one.repeat.index.set.extent, known)} in all"
+    lines.append(f"a device sends {_figure(total, known)}{each}")
     if full:
         lines += ["", *_equations(placed)]
     return lines

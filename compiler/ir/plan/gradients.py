@@ -97,7 +97,8 @@ class SegmentedModule:
 
 @dataclass(frozen=True, slots=True)
 class PerRank:
-    """What one rank of a mesh does: a module, or the two halves of a gradient, with moves among their steps.
+    """What one rank of a mesh does: a module, the two halves of a gradient, or pieces with gradients, with moves among
+    their steps.
 
     `axes` are those of the mesh with their ranks. `cuts` say for each input and each output, by its key, what a rank
     has of it on each axis: its part of a slot, with the extent of what stands before the part that is cut in a
@@ -105,7 +106,7 @@ class PerRank:
     ranks that it sends to, for each set of axes in `groups`.
     """
 
-    body: Module | Gradient
+    body: Module | Gradient | SegmentedModule
     axes: tuple[tuple[str, int], ...]
     cuts: tuple[tuple[str, tuple[tuple[int, Extent] | None, ...]], ...]
     groups: tuple[tuple[str, ...], ...]
@@ -117,8 +118,13 @@ class PerRank:
 
     @property
     def forward(self) -> Module:
-        """What is computed first."""
-        return self.body.forward if isinstance(self.body, Gradient) else self.body
+        """What is computed first, or, of a program in pieces, what stands around them."""
+        match self.body:
+            case Gradient():
+                return self.body.forward
+            case SegmentedModule():
+                return self.body.whole
+        return self.body
 
     @property
     def told(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ without it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
@@ -118,21 +118,7 @@ class _Work:
         """The part of a tensor by the first set that it has and that no axis before has cut; whole where there is none.
         """
         taken = [cutting.state(key) for cutting in self.before]
-        slots = self.program.tensors[key].slots
-        for base in self.knowledge.axis.sets:
-            for n, slot in enumerate(slots):
-                for found in self.parts(n, slot, base):
-                    if not any(clash(found, one) for one in taken):
-                        return found
-        return WHOLE
-
-    def parts(self, at: int, slot: Slot, base: IndexSet) -> Iterator[Part]:
-        """The ways in which a slot can be cut by a set."""
-        if slot.set == base:
-            yield Part(at)
-        for n, component in enumerate(self.program.splits.get(slot.set, ())):
-            if component == base:
-                yield Part(at, n)
+        return first_part(self.program.tensors[key].slots, self.program.splits, self.knowledge.axis.sets, taken)
 
     def add(self, equation: Equation) -> None:
         """Cuts an equation, after those that it needs for places that are read of data."""
@@ -358,6 +344,21 @@ class _Work:
         ends = {key: self.first_part(key) if isinstance(state, Share | Owned) else state for key, state in ends.items()}
         cuts = {target: self.shared(found) for target, found in self.cuts.items()}
         return Cutting(self.program.but(equations=self.equations), self.given, cuts, ends)
+
+
+def first_part(slots: Sequence[Slot], splits: Mapping[IndexSet, Sequence[IndexSet]], sets: Iterable[IndexSet],
+               taken: Sequence[State]) -> State:
+    """The part of slots by the first of some sets that stands in them and of which nothing is taken; whole where there
+    is none.
+    """
+    for base in sets:
+        for n, slot in enumerate(slots):
+            whole = [Part(n)] if slot.set == base else []
+            parts = [Part(n, k) for k, component in enumerate(splits.get(slot.set, ())) if component == base]
+            for found in (*whole, *parts):
+                if not any(clash(found, one) for one in taken):
+                    return found
+    return WHOLE
 
 
 def _no_meeting(target: str, both: list[Letter], meeting: Meeting) -> Refused:

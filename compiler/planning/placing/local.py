@@ -7,7 +7,7 @@ size that is new is the rank itself, on each axis of the mesh.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Protocol
@@ -70,9 +70,11 @@ class Ranks(Protocol):
 
 @dataclass
 class Local:
-    """What a rank does. `names` has the name of each tensor in each of its states."""
+    """What a rank does. `names` has the name of each tensor in each of its states; what is new has no name of `taken`.
+    """
 
     of: Placed
+    taken: Set[str] = frozenset()
     names: dict[tuple[str, States], str] = field(default_factory=dict)
     tensors: dict[str, Tensor] = field(default_factory=dict)
 
@@ -97,7 +99,7 @@ class Local:
             tensor, own = self.of.program.tensors[key], states == self.own(key)
             shared = any(isinstance(s, Share) for s in states)
             name = key if own else unused(f"{key}_{'share' if shared else 'moved'}",
-                                          {*self.of.program.tensors, *self.tensors})
+                                          {*self.of.program.tensors, *self.tensors, *self.taken})
             self.names[key, states] = name
             relative = any(isinstance(s, Share) and s.reference for s in states)
             element = WIDE if tensor.element == REAL and relative else tensor.element

@@ -7,7 +7,7 @@ collective, the factor of a share that is relative to a maximum of its own, is a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -41,33 +41,51 @@ def per_rank(program: NormalProgram, mesh: tuple[Axis, ...], sizes: Mapping[str,
              choices: Choices) -> tuple[PerRank, Placed]:
     """The plan of one rank, and the program on the mesh that it is of. Raises Refused."""
     found = placed(with_wide(program), mesh, sizes)
-    made = _Ranks(found, choices).module()
+    made = module_of(found, choices)
     made = replace(made, keys=plan(program, program.inputs(), choices).keys)
-    whole = PerRank(made, _axes(mesh), tuple(_cuts(found, made)), _groups(found))
+    whole = PerRank(made, axes_of(mesh), tuple(cuts_of(found, made.outputs)), groups_of(found))
     verify(whole)
     return whole, found
 
 
 def per_rank_gradient(program: Program, mesh: tuple[Axis, ...], sizes: Mapping[str, int],
-                      choices: Choices) -> tuple[PerRank, Placed, Placed]:
+                      choices: Choices) -> tuple[PerRank, Placed, Placed | None]:
     """The same of a program and of its gradient: what the first saved, and the cotangents of its results, come to the
     second as they lie, and each gradient is left as its input is given. Raises Refused.
     """
+    body, one, two = derived(program, mesh, sizes, choices, lambda normal: placed(normal, mesh, sizes))
+    groups = tuple(dict.fromkeys(group for half in (one, two) if half is not None for group in groups_of(half)))
+    whole = PerRank(body, axes_of(mesh), tuple(cuts_of(one, body.forward.outputs)), groups)
+    verify(whole)
+    return whole, one, two
+
+
+def derived(program: Program, mesh: tuple[Axis, ...], sizes: Mapping[str, int], choices: Choices,
+            first_half: Callable[[NormalProgram], Placed]) -> tuple[Gradient, Placed, Placed | None]:
+    """The two halves of a rank, the first of what `first_half` makes of a program; the second is of nothing where no
+    output depends on an input of real numbers. Raises Refused.
+    """
     found, first = halves.derived(program)
     normal = with_wide(normalise(first))
-    one = placed(normal, mesh, sizes)
-    forward = replace(_Ranks(one, choices).module(), keys=plan(normal, program.inputs(), choices).keys)
+    one = first_half(normal)
+    forward = replace(module_of(one, choices), keys=plan(normal, program.inputs(), choices).keys)
+    if not found.gradients:
+        return Gradient(forward, replace(forward, inputs=(), outputs=(), buffers={}, steps=(), keys=()), (), (),
+                        ()), one, None
     below = halves.second(found, forward)
     given, asked = between(found, one)
     two = placed(with_wide(normalise(below)), mesh, sizes, given, asked)
-    backward = trusting(_Ranks(two, choices).module(), frozenset(key for _, key in found.saved))
-    groups = tuple(dict.fromkeys((*_groups(one), *_groups(two))))
-    told = frozenset(map(group_of, groups))  # the first half hands on to the second what that is told
+    backward = trusting(module_of(two, choices), frozenset(key for _, key in found.saved))
+    # the first half hands on to the second what that is told
+    told = frozenset(map(group_of, (*groups_of(one), *groups_of(two))))
     forward, backward = (replace(half, sizes=half.sizes | told) for half in (forward, backward))
-    body = Gradient(forward, backward, found.saved, found.cotangents, found.gradients)
-    whole = PerRank(body, _axes(mesh), tuple(_cuts(one, forward)), groups)
-    verify(whole)
-    return whole, one, two
+    return Gradient(forward, backward, found.saved, found.cotangents, found.gradients), one, two
+
+
+def module_of(found: Placed, choices: Choices, before: Mapping[str, Buffer] | None = None,
+              taken: Set[str] = frozenset()) -> Module:
+    """The module of one rank. What is new in it has no name of `before`, buffers of other modules, or of `taken`."""
+    return _Ranks(found, choices, buffers=dict(before or {}), taken=taken).module()
 
 
 def between(found: Derived, forward: Placed) -> tuple[dict[str, States], dict[str, States]]:
@@ -79,20 +97,22 @@ def between(found: Derived, forward: Placed) -> tuple[dict[str, States], dict[st
     return given, {made: forward.states(key) for key, made in found.gradients if key in inputs}
 
 
-def _axes(mesh: tuple[Axis, ...]) -> tuple[tuple[str, int], ...]:
+def axes_of(mesh: tuple[Axis, ...]) -> tuple[tuple[str, int], ...]:
+    """The axes of a mesh with their ranks."""
     return tuple((axis.name, axis.ranks) for axis in mesh)
 
 
-def _groups(found: Placed) -> tuple[tuple[str, ...], ...]:
+def groups_of(found: Placed) -> tuple[tuple[str, ...], ...]:
     """The sets of axes over which something is sent."""
     return tuple(dict.fromkeys(tuple(found.mesh[n].name for n in move.axes) for _, move in found.moves))
 
 
-def _cuts(found: Placed, made: Module) -> Iterator[tuple[str, tuple[tuple[int, Extent] | None, ...]]]:
-    """What a rank has of each input and each output, which are called as in the module."""
+def cuts_of(found: Placed, outputs: Sequence[tuple[str, str]],
+            ) -> Iterator[tuple[str, tuple[tuple[int, Extent] | None, ...]]]:
+    """What a rank has of each input and each output; `outputs` has what these are called in the module."""
     program = found.program
     given = [(t.key, t.key, found.states(t.key)) for t in program.inputs()]
-    left = [(name, key, found.ends[key]) for (_, key), (_, name) in zip(program.outputs, made.outputs, strict=True)]
+    left = [(name, key, found.ends[key]) for (_, key), (_, name) in zip(program.outputs, outputs, strict=True)]
     for name, key, states in (*given, *left):
         atoms = _Atoms(found, key)
         yield name, tuple(None if not isinstance(s, Part) else (s.slot, atoms.before(s, states[:n]))
@@ -153,15 +173,16 @@ class _Ranks:
     buffers: dict[str, Buffer] = field(default_factory=dict)
     parts: list[Module] = field(default_factory=list)
     facts: dict[str, tuple[Sign, bool]] = field(default_factory=dict)
+    taken: Set[str] = frozenset()
 
     def module(self) -> Module:
         """The module, whose inputs are what a rank is given."""
-        self.local = Local(self.of)
+        self.local = Local(self.of, self.taken | self.buffers.keys())
         levels, program = self.local.programs, self.of.program
         self.facts = {name: self.known(key, states) for (key, states), name in self.local.names.items()
                       if key in program.by_target}
         asked = tuple(self.local.tensors[t.key] for t in program.inputs())
-        self.buffers = {t.key: _buffer(t) for t in asked}
+        self.buffers |= {t.key: buffer_of(t) for t in asked}
         for level in range(max([*levels, *(a.level for a in self.of.arrivals)], default=0) + 1):
             for arrival in self.of.arrivals:
                 if arrival.level == level:
@@ -173,7 +194,7 @@ class _Ranks:
             self.buffers[key] = replace(self.buffers[key], role="output")
         sizes = {n for t in asked for s in t.slots for n in s.set.extent.sizes}
         sizes |= {n for part in self.parts for n in part.sizes} - program.sizes.keys()
-        sizes |= {axis.place for axis in self.of.mesh} | {group_of(axes) for axes in _groups(self.of)}
+        sizes |= {axis.place for axis in self.of.mesh} | {group_of(axes) for axes in groups_of(self.of)}
         sets = dict.fromkeys([*(s.set for t in asked for s in t.slots), *(s for p in self.parts for s in p.sets)])
         return Module(program.name, program.source or program.name, asked, outputs, self.buffers, tuple(self.steps),
                       dict(program.sizes), frozenset(sizes), tuple(sets), ())
@@ -234,7 +255,7 @@ class _Ranks:
         over = tuple(self.of.mesh[n].name for n in move.axes)
         group = RankGroup(size(group_of(over)), size(axis.place), move.ranks)
         fold = state.fold if isinstance(state, Share) else "sum"
-        self.buffers[made] = _buffer(self.local.tensors[made])
+        self.buffers[made] = buffer_of(self.local.tensors[made])
         text = f"{key}: {move.kind} over {', '.join(over)}; {move.reason}"
         self.steps.append(Move(reads=(source,), writes=(made,), texts=(text,), kind=move.kind, group=group,
                                shape=atoms.held(now, every), joined=joined, parted=parted, fold=fold,
@@ -273,7 +294,7 @@ class _Ranks:
         return target.key
 
 
-def _buffer(tensor: Tensor) -> Buffer:
+def buffer_of(tensor: Tensor) -> Buffer:
     """The buffer of a tensor."""
     return Buffer(tensor.key, tuple(s.name for s in tensor.slots), tuple(s.set for s in tensor.slots), tensor.element,
                   tensor.role)
