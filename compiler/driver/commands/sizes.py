@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from einc.errors.report import failure
+from einc.ir.extents import told
 from einc.ir.indices import INDEX_CLASSES, Extent, IndexSet
 from einc.ir.programs import Program, sets_of
 from einc.ir.terms import Size
@@ -31,8 +32,8 @@ def names(program: Program) -> list[str]:
 
 
 def asked(program: Program) -> list[str]:
-    """The sizes that no tensor fixes, so that the caller gives them."""
-    fixed = {name for tensor in program.inputs() for slot in tensor.slots for name in slot.set.extent.told}
+    """The sizes that no shape tells, so that the caller gives them."""
+    fixed = told([slot.set.extent for tensor in program.inputs() for slot in tensor.slots], program.sizes)
     return [name for name in names(program) if name not in fixed]
 
 
