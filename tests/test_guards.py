@@ -197,17 +197,35 @@ EXAMPLES = {
     "a scale of sums whose letters mean something outside": (
         "input x_t, c\ninput doc_t : int\ny_t = max(max_{s ≤ t} (log(1 + exp(c)) + 0 x_s), -9)\n"
         "output z_t = Σ_s softmax_{s, 2 s ≤ t}(min((y_s)^2, 0.25)) * (y_{doc_t} + y_{max(s - 1, 1)}) : all"),
+    "weights of rows that have no letter of their sum": (
+        "input x_t, q_{t h}\na_t = max_{s ≤ min(t, W)} x_t\nb_t = Σ_{s ≤ min(t, W)} exp(x_t - a_t)\n"
+        "output y_{t h} = Σ_{s ≤ min(t, W)} (exp(x_t - a_t) / b_t) exp(q_{t h} q_{s h}) : all"),
+    "a largest number of those that are one": (
+        "input x_t, q_{t h}\na_t = max_{s, s < t} x_t\nb_t = Σ_{s, s < t} exp(x_t - a_t)\n"
+        "output y_{t h} = Σ_{s, s < t} (exp(x_t - a_t) / b_t) exp(-abs(q_{t h} q_{s h})) : all"),
     "the logarithm of nothing": ("input x_t\nmask l_{d u} : u ≥ d\nl_{d u} = 1\n"
                                  "output a_d = logsumexp_u(l_{d u}) : all\noutput y = Σ_t x_t"),
 }
 
 
+# exp(x_t − m), m a maximum of nothing, is infinite in a row where no one reads it, and is differentiated there.
+OPEN = "a largest number of those that are one"
+
+
+def example(name: str) -> Case:
+    return Case("guarded", LETTERS + EXAMPLES[name], {"T": 5, "H": 3, "D": 7, "W": 8}, {"doc": ("1", "3")})
+
+
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example(name: str) -> None:
-    sizes = {"T": 5, "H": 3, "D": 7, "W": 8}
-    case = Case("guarded", LETTERS + EXAMPLES[name], sizes, {"doc": ("1", "3")})
-    kernels_agree(case, [None, (2, 1)])
-    gradients_agree(case)
+    kernels_agree(example(name), [None, (2, 1)])
+    if name != OPEN:
+        gradients_agree(example(name))
+
+
+@pytest.mark.xfail(strict=True, reason="0 · ∞ in the gradient of an exponential that is outside of the sum it weighs")
+def test_the_gradient_of_what_is_infinite_where_no_one_reads_it() -> None:
+    gradients_agree(example(OPEN))
 
 
 Of = Callable[[dict[str, torch.Tensor]], torch.Tensor]
@@ -220,7 +238,8 @@ OVER: dict[str, Of] = {
     "{s ∈ S_t}": lambda g: torch.stack([
         torch.isin(BELOW, 1 + g["x"][:n].topk(min(n, 2)).indices) for n in range(5)])}
 WEIGHT: dict[str, Of] = {"abs(z_s)": lambda g: g["z"].abs(), "exp(z_s)": lambda g: g["z"].exp(),
-                         "exp(z_s - x_t)": lambda g: (g["z"] - g["x"][:, None]).exp()}
+                         "exp(z_s - x_t)": lambda g: (g["z"] - g["x"][:, None]).exp(),
+                         "1": lambda g: torch.ones(5), "z_s": lambda g: g["z"]}
 WORTH: dict[str, Of] = {
     "x_s": lambda g: g["x"][:, None], "q_{s h}": lambda g: g["q"], "(x_s + z_t)": lambda g: (
         g["x"] + g["z"][:, None])[..., None],
@@ -228,17 +247,20 @@ WORTH: dict[str, Of] = {
     "(1[s > 1] x_{s - 1} + z_s)": lambda g: (g["z"] + torch.cat([g["x"].new_zeros(1), g["x"][:-1]]))[:, None]}
 SCALE: dict[str, Of] = {" b_h)": lambda g: g["b"], ") tanh(b_h)": lambda g: g["b"].tanh(),  # in the sum, and beside it
                         ") z_t b_h": lambda g: g["z"][:, None] * g["b"]}
-QUOTIENTS = list(product(SCALE, OVER, WEIGHT, WORTH))
+# The quotient, or one with heads added up above the stroke or around it
+WHOLE = {"y_{t h}": "{0} / {1}", "y_t": "(Σ_h {0}) / {1}", "y_{t}": "Σ_h ({0} / {1})"}
+QUOTIENTS = list(product(WHOLE, SCALE, OVER, WEIGHT, WORTH))
 
 
 @pytest.mark.drawn(2)
 @seeds(range(0, len(QUOTIENTS), 13), range(len(QUOTIENTS)))
 def test_what_scales_a_quotient_of_sums_over_nothing(seed: int) -> None:
     """The slope of a quotient by 0 is infinite, and may not leave a sum without a point: 0 there, it would be NaN."""
-    scale, over, weight, worth = QUOTIENTS[seed]
+    left, scale, over, weight, worth = QUOTIENTS[seed]
+    right = WHOLE[left].format(f"((Σ_{over} {weight} {worth}{scale})", f"(Σ_{over} {weight})")
     run = einc.compile(
         f"{LETTERS}input x_t, z_t, q_{{t h}}, b_h\ninput doc_t : int\nset S_t = topk_{{s < t}}(x_s, W)\n"
-        f"output y_{{t h}} = (Σ_{over} {weight} {worth}{scale} / (Σ_{over} {weight}) : all", grad=True,
+        f"output {left} = {right} : all", grad=True,
         backend="torch")
     draw = torch.Generator().manual_seed(seed)
     given = {key: torch.randn(shape, generator=draw) for key, shape in
@@ -246,9 +268,10 @@ def test_what_scales_a_quotient_of_sums_over_nothing(seed: int) -> None:
     given["doc"] = torch.randint(1, 4, (5,), generator=draw)
     moved = [x.requires_grad_() for x in given.values() if x.is_floating_point()]
     weights = torch.where(OVER[over](given), WEIGHT[weight](given), 0)[..., None]
-    some = weights.sum(1) > 0
+    some = weights.sum(1) != 0
     want = (weights * WORTH[worth](given)).sum(1) * SCALE[scale](given) / torch.where(some, weights.sum(1), 1)
-    cotangent = torch.randn(5, 2, generator=draw)
+    want = want if left == "y_{t h}" else want.expand(5, 2).sum(1)
+    cotangent = torch.randn(want.shape, generator=draw)
     asked = inspect.signature(run).parameters
     found = run(**{key: x for key, x in (given | {"W": 2}).items() if key in asked})
     torch.testing.assert_close(found, want)

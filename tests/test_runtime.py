@@ -656,16 +656,17 @@ def run(room: Path, name: str, kernel: str, *tensors: torch.Tensor, **constants:
 
 REALS = torch.tensor([0.0, 0.1, -0.2, 0.3, -1.0, 5.0, -60.0, 0.24])
 EXPONENTS = torch.tensor([0.0, 2.0, 3.0, 0.5, 5.0, -1.0, 2.0, -0.5])
+REAL_DIVISORS = torch.tensor([3.0, math.inf, math.inf, -math.inf, -3.0, math.nan, 7.0, -9.0])
 WHOLE, DIVISORS = torch.tensor([7, -7, 7, -7, 0, 6, -6, 1]), torch.tensor([3, 3, -3, -3, 5, 3, 3, -9])
 
 
 @pytest.mark.parametrize(("name", "right"), [
     ("_floordiv", lambda: WHOLE // DIVISORS), ("_mod", lambda: WHOLE % DIVISORS),
     ("_hash", lambda: chance._hash(*torch.tensor(PAIRS).unbind(1))),
-    ("_beyond", lambda: torch.remainder(REALS, DIVISORS.float())), ("_power", lambda: REALS**EXPONENTS),
+    ("_beyond", lambda: torch.remainder(REALS, REAL_DIVISORS)), ("_power", lambda: REALS**EXPONENTS),
     ("_times", lambda: REALS * EXPONENTS)])
 def test_device_functions_of_two(name: str, right: Any, room: Path) -> None:
-    operands = {"_hash": torch.tensor(PAIRS).unbind(1), "_beyond": (REALS, DIVISORS.float()),
+    operands = {"_hash": torch.tensor(PAIRS).unbind(1), "_beyond": (REALS, REAL_DIVISORS),
                 "_power": (REALS, EXPONENTS), "_times": (REALS, EXPONENTS)}
     x, y = (one.contiguous() for one in operands.get(name, (WHOLE, DIVISORS)))
     want = right()

@@ -9,6 +9,7 @@ from einc.backends.host.contractions import element
 from einc.backends.host.naming import Named
 from einc.backends.writer import Writer, sized
 from einc.ir.elements import REAL
+from einc.ir.extents import solved
 from einc.ir.indices import Extent, number, size
 from einc.ir.plan import Lengths, Module
 from einc.ir.programs import Tensor
@@ -105,17 +106,11 @@ def _shapes(module: Module, known: dict[str, str], body: Writer, told: Callable[
 
 def _solve(tensor: Tensor, n: int, extent: Extent, known: dict[str, str], body: Writer) -> None:
     """Writes the statement that solves an extent for its one unknown size, which is known from then on."""
-    unknown = [s for s in extent.sizes if s not in known]
-    if len(unknown) != 1:
-        return
-    (name,) = unknown
-    coefficient = next((c for m, c in extent.terms if m == ((name, 1),)), None)
-    rest = Extent(tuple((m, c) for m, c in extent.terms if m != ((name, 1),)))
-    if coefficient is None or name in rest.sizes:
-        return
-    value = (size("#") - rest) * number(1 / coefficient)
-    body(f"{name} = {sized(value).replace('#', f'{tensor.key}.shape[{n}]')}")
-    known[name] = name
+    found = solved(extent, known, "#")
+    if found is not None:
+        name, value = found
+        body(f"{name} = {sized(value).replace('#', f'{tensor.key}.shape[{n}]')}")
+        known[name] = name
 
 
 def _divisors(module: Module) -> set[str]:

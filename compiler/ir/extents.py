@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Container, Iterable, Iterator, Sequence, Set
 from fractions import Fraction
 
-from einc.ir.indices import Atom, Extent, Rounded, number
+from einc.ir.indices import Atom, Extent, Rounded, number, size
 
 
 def direction(extent: Extent) -> int:
@@ -53,3 +53,27 @@ def _some_of(atom: Atom, some: Set[str] | None) -> bool:
     if isinstance(atom, str):
         return some is None or atom in some
     return atom.up and all(c > 0 and all(_some_of(a, some) or p < 0 for a, p in m) for m, c in atom.of.terms)
+
+
+def solved(extent: Extent, known: Container[str], of: str) -> tuple[str, Extent] | None:
+    """The one size of an extent that is not known, and what it is where there are `of` elements; None where there is no
+    such size, or where it stands in a product, a quotient or a power.
+    """
+    unknown = [name for name in extent.sizes if name not in known]
+    if len(unknown) != 1:
+        return None
+    (name,) = unknown
+    coefficient = next((c for m, c in extent.terms if m == ((name, 1),)), None)
+    rest = Extent(tuple((m, c) for m, c in extent.terms if m != ((name, 1),)))
+    return None if coefficient is None or name in rest.sizes else (name, (size(of) - rest) * number(1 / coefficient))
+
+
+def told(extents: Sequence[Extent], known: Iterable[str]) -> set[str]:
+    """The sizes that shapes with these extents tell an emitted file, beside those that are known: each that stands
+    alone, and then those that are the only one not known in an extent, in order.
+    """
+    found = {*known} | {name for e in extents for name in e.sizes if e == size(name)}
+    for extent in extents:
+        if (one := solved(extent, found, "#")) is not None:
+            found.add(one[0])
+    return found

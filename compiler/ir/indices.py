@@ -162,11 +162,6 @@ class Extent(Node):
         return frozenset(n for a in atoms for n in ((a,) if isinstance(a, str) else a.of.sizes))
 
     @property
-    def told(self) -> frozenset[str]:
-        """The sizes in it that a number of elements may tell: not those in quotients that are rounded alone."""
-        return frozenset(atom for mono, _ in self.terms for atom, _ in mono if isinstance(atom, str))
-
-    @property
     def roundings(self) -> tuple[Rounded, ...]:
         """The rounded quotients in it, in order, those inside of others too."""
         found = [a for mono, _ in self.terms for a, _ in mono if isinstance(a, Rounded)]

@@ -113,6 +113,29 @@ class Equation:
         return self if domain is self.domain and body is self.body else replace(self, domain=domain, body=body)
 
 
+class Definitions(dict[str, Equation]):
+    """Equations by the tensor that each defines, and what was found of their values so far, which grows: the sign, and
+    by tensor and place whether it is a finite number. What is found of those that others are laid `over` is shared
+    with these, since an equation reads what is made before it and nothing that is laid over that.
+    """
+
+    def __init__(self, equations: Iterable[Equation], over: Mapping[str, Equation] | None = None) -> None:
+        own = {e.target: e for e in equations}
+        super().__init__({**(over or {}), **own})
+        self.signs: dict[str, int] = {}
+        self.finite: dict[tuple[str, str], bool] = {}
+        self._own, self._below = own.keys(), over if isinstance(over, Definitions) else None
+
+    def about(self, tensor: str) -> Definitions:
+        """Where what is found of a tensor is kept."""
+        return self if self._below is None or tensor in self._own else self._below.about(tensor)
+
+
+def definitions(equations: Mapping[str, Equation]) -> Definitions:
+    """These equations, with what was found of them where that is kept."""
+    return equations if isinstance(equations, Definitions) else Definitions(equations.values())
+
+
 @dataclass(frozen=True, slots=True)
 class BlockLoop:
     """Rounds over blocks of a domain: each gives every state its next value, all at once.
@@ -204,9 +227,9 @@ class Program:
                 for repeat in self.repeats}
 
     @cached_property
-    def by_target(self) -> Mapping[str, Equation]:
+    def by_target(self) -> Definitions:
         """Each equation by the name of the tensor that it defines."""
-        return {e.target: e for e in self.equations}
+        return Definitions(self.equations)
 
     def but(self, *, equations: Iterable[Equation] | None = None, tensors: Mapping[str, Tensor] | None = None,
             outputs: Iterable[tuple[str, str]] | None = None,

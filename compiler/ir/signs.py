@@ -9,7 +9,7 @@ from typing import assert_never
 
 from einc.ir.indices import Index
 from einc.ir.primitives import NONNEGATIVE, POSITIVE, PRIMITIVES, UNKNOWN, sign_of
-from einc.ir.programs import Equation
+from einc.ir.programs import Definitions, Equation, definitions
 from einc.ir.terms import (
     TRUE,
     Apply,
@@ -30,20 +30,24 @@ from einc.ir.terms import (
 )
 from einc.ir.witnesses import witnessed
 
+_LEVELS = 6  # definitions through which a value that may be 0 somewhere is followed to the point where it is read
 
-def sign(term: Term, equations: Mapping[str, Equation], given: Term = TRUE, known: dict[str, int] | None = None) -> int:
-    """POSITIVE, NONNEGATIVE or UNKNOWN, for every point of `given` where the term exists. `known` are the signs that
-    were found before of these equations, and grows."""
-    signs = _Signs(equations, {} if known is None else known)
+
+def sign(term: Term, equations: Mapping[str, Equation], given: Term = TRUE) -> int:
+    """POSITIVE, NONNEGATIVE or UNKNOWN, for every point of `given` where the term exists."""
+    signs = _Signs(definitions(equations))
     return signs.of(term, given, free_indices(term) | free_indices(given))
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Signs:
-    """`known` are the signs of values at all of their points, and grows."""
+    """The signs of the terms of one question. `there` are those of values at the points where they are read, and
+    grows; `level` is how many definitions the term at hand was followed through.
+    """
 
-    equations: Mapping[str, Equation]
-    known: dict[str, int] = field(default_factory=dict)
+    equations: Definitions
+    there: dict[tuple[str, tuple[Term, ...], Term, frozenset[Index]], int] = field(default_factory=dict)
+    level: int = 0
 
     def of(self, term: Term, given: Term, rows: frozenset[Index]) -> int:
         """The sign where `given` holds; `rows` are the indices that have a value there."""
@@ -67,6 +71,8 @@ class _Signs:
                 return max(NONNEGATIVE, self.of(one, given, rows))
             case Apply("pow", (base, Const(Fraction() as power))) if power.denominator == 1 and power % 2 == 0:
                 return max(NONNEGATIVE, self.of(base, given, rows))
+            case Apply(op) if PRIMITIVES[op].sign == "positive":
+                return POSITIVE
             case Apply(op, args) if PRIMITIVES[op].kind == "value" and op != "pick":
                 return sign_of(op, [self.of(a, given, rows) for a in args])
             case Apply() | Truth() | Pack() | Part() | Fold() | Join() | Read():
@@ -75,9 +81,15 @@ class _Signs:
 
     def _value(self, equation: Equation, subs: tuple[Term, ...], given: Term, rows: frozenset[Index]) -> int:
         """The sign of a value wherever it exists; where that may be 0, its sign at the point where it is read."""
-        key = equation.target
-        if key not in self.known:
-            self.known[key] = self.of(equation.body, TRUE, frozenset(equation.indices))
-        if self.known[key] != NONNEGATIVE or given == TRUE or len(subs) != len(equation.indices):
-            return self.known[key]
-        return self.of(equation.at(subs), given, rows)
+        key, known = equation.target, self.equations.about(equation.target).signs
+        if key not in known:
+            known[key] = self.of(equation.body, TRUE, frozenset(equation.indices))
+        apart = given == TRUE or len(subs) != len(equation.indices) or self.level == _LEVELS
+        if known[key] != NONNEGATIVE or apart:
+            return known[key]
+        place = (key, subs, given, rows)
+        if place not in self.there:
+            self.level += 1
+            self.there[place] = self.of(equation.at(subs), given, rows)
+            self.level -= 1
+        return self.there[place]

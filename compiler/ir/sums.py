@@ -19,8 +19,8 @@ def product(parts: Iterable[Term]) -> Term:
 
 
 def added(parts: Sequence[Term]) -> Term:
-    """The sum of terms, of one the term itself."""
-    return parts[0] if len(parts) == 1 else Apply("add", tuple(parts))
+    """The sum of terms, of one the term itself, of none 0."""
+    return ZERO if not parts else parts[0] if len(parts) == 1 else Apply("add", tuple(parts))
 
 
 def addends(term: Term, sign: int = 1) -> list[tuple[int, Term]]:

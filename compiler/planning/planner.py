@@ -26,7 +26,7 @@ from einc.ir.plan import (
     Store,
     makes,
 )
-from einc.ir.programs import Equation, NormalProgram, Tensor, slot_of
+from einc.ir.programs import Definitions, Equation, NormalProgram, Tensor, slot_of
 from einc.ir.terms import Apply, Fold, Join, Position, Read, Term, transform, walk
 from einc.ir.verify import verify
 from einc.planning.analysis import storage
@@ -35,7 +35,7 @@ from einc.planning.analysis.ends import Tile
 from einc.planning.analysis.held import held
 from einc.planning.analysis.prefix import alone
 from einc.planning.analysis.scatters import scattered
-from einc.planning.analysis.signs import facts_of_inputs
+from einc.planning.analysis.signs import known_of
 from einc.planning.contractions.associate import Candidate, as_written, associate, samples
 from einc.planning.contractions.choose import Cut, chosen
 from einc.planning.contractions.contract import contraction
@@ -124,7 +124,7 @@ def _cut_up(candidate: Candidate, choices: Choices, taken: dict[str, Tensor]) ->
     program = with_other_names(program, {key: unused(f"{key}_prime", {**taken, **program.tensors}) for key in clashes})
     taken |= program.tensors
     buffers = storage.buffers_of(program)
-    equations = {**facts_of_inputs(program), **program.by_target}
+    equations = known_of(program)
     steps: list[Leaf] = []
     keys: list[tuple[str, IndexSet]] = []
     stored = set(buffers)
@@ -159,7 +159,7 @@ class _Whole:
     """What every step of a program is made from; `keys` grow as kernels find whole numbers that stand in slots."""
 
     program: NormalProgram
-    equations: dict[str, Equation]
+    equations: Definitions
     buffers: dict[str, Buffer]
     keys: list[tuple[str, IndexSet]]
     runs: dict[str, Run]
@@ -170,7 +170,7 @@ def _step(whole: _Whole, group: FusedGroup, kept: frozenset[str]) -> Leaf:
     only = group.equations[0]
     if len(group.equations) == 1 and isinstance(only.body, Join):
         return _side_by_side(whole, only, only.body)
-    passed = one_pass(whole.program, group, kept, whole.choices.ordered)
+    passed = one_pass(whole.program, whole.equations, group, kept, whole.choices.ordered)
     kernel = _kernel(whole, group, kept, passed)
     if only.target in whole.runs:
         return _view(kernel, whole.runs[only.target], only)
@@ -215,7 +215,7 @@ def _kernel(whole: _Whole, group: FusedGroup, kept: frozenset[str], found: Strea
     grid = chunks.found.along if chunks else passed.grid or _grid(group, indices, kept) if cut else None
     folded = [i for i in indices if any(isinstance(e.body, Fold) and i in e.body.bound for e in group.equations)]
     order = _axis_order(group, indices, grid, folded, cut)
-    inner = {**whole.equations, **{e.target: e for e in group.equations}}
+    inner = Definitions(group.equations, whole.equations)
     streamed = passed.index if passed.carries else None
     stored = _searchable(whole, group)
     work = Scanning(

@@ -156,6 +156,11 @@ INL L rest(L a, L b) { return b ? a - floored(a, b) * b : 0; }
 BY_LANE(floored, I, (int)floored((L)a[i], (L)b[i]))
 BY_LANE(ceiled, I, (int)ceiled((L)a[i], (L)b[i]))
 BY_LANE(rest, I, (int)rest((L)a[i], (L)b[i]))
+// What a real number is beyond a multiple of b, of the sign of b; of a 0 the sign is that of b.
+INL float rest(float a, float b) { float r = __builtin_fmodf(a, b); return r == 0 ? __builtin_copysignf(r, b) : (r < 0) != (b < 0) ? r + b : r; }
+INL double rest(double a, double b) { double r = __builtin_fmod(a, b); return r == 0 ? __builtin_copysign(r, b) : (r < 0) != (b < 0) ? r + b : r; }
+BY_LANE(rest, V, rest(a[i], b[i]))
+BY_LANE(rest, D, rest(a[i], b[i]))
 BY_LANE(power, V, __builtin_powf(a[i], b[i]))
 BY_LANE(power, D, __builtin_pow(a[i], b[i]))
 INL float power(float a, float b) { return __builtin_powf(a, b); }

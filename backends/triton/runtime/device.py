@@ -97,8 +97,9 @@ def _mod(a: tl.tensor, b: tl.tensor) -> tl.tensor:
 
 @triton.jit
 def _beyond(a: tl.tensor, b: tl.tensor) -> tl.tensor:
-    """What a is beyond a multiple of b, of the sign of b, for real numbers."""
-    return a - tl.floor(a / b) * b
+    """What a is beyond a multiple of b, of the sign of b, for real numbers, infinite ones too."""
+    rest = a % b  # of the sign of a
+    return tl.where((rest != 0) & ((rest < 0) != (b < 0)), rest + b, rest)
 
 
 @triton.jit

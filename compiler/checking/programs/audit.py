@@ -26,6 +26,7 @@ from einc.errors.problems import (
 from einc.errors.report import Help, Label, Report, Span
 from einc.ir.dependence import reached
 from einc.ir.domains import proves
+from einc.ir.extents import told
 from einc.ir.indices import Index, IndexSet, number
 from einc.ir.programs import Equation, Program, TypedProgram
 from einc.ir.terms import (
@@ -243,7 +244,7 @@ def _keywords(program: TypedProgram, text: Text, report: Report) -> None:
     """Reports names of two things: a size that no tensor fixes is asked of the caller by its name, which then is no
     tensor's.
     """
-    given = {name for tensor in program.inputs() for slot in tensor.slots for name in slot.set.extent.told}
+    given = told([slot.set.extent for tensor in program.inputs() for slot in tensor.slots], program.sizes)
     asked = {n for t in program.tensors.values() for slot in t.slots for n in slot.set.extent.sizes}
     for equation in program.equations:
         for term in (t for root in (equation.domain, equation.body) for t in walk(root)):

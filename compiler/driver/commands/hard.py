@@ -21,6 +21,7 @@ import numpy as np
 from einc.driver import pipeline
 from einc.driver.commands import data
 from einc.driver.commands.measure import Numbers
+from einc.errors.problems import WrongData
 from einc.ir.programs import Program
 from einc.meaning.blocks import Array, Rounding
 from einc.meaning.interpret import interpret
@@ -67,7 +68,10 @@ def tried(program: Program, base: Mapping[str, data.Array], sizes: Mapping[str, 
         rng = np.random.default_rng((seed, number))
         inputs = {key: _of(x, *kinds[key], rng) if key in kinds else x for key, x in base.items()}
         exact = {key: data.exact(x) for key, x in inputs.items()}
-        truth = interpret(program, exact, sizes)
+        try:
+            truth = interpret(program, exact, sizes)
+        except WrongData:
+            continue  # what has no place to be read at is no value of these inputs
         infinite = any(magnitude == np.inf for _, magnitude in kinds.values())
         if infinite and not all(np.isfinite(x).all() for x in truth.values()):
             continue  # ∞ is no value of these inputs, as it is of a logit that is masked

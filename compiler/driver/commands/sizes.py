@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from einc.errors.report import failure
+from einc.ir.extents import told
 from einc.ir.indices import INDEX_CLASSES, Extent, IndexSet
 from einc.ir.programs import Program, sets_of
 from einc.ir.terms import Size
@@ -31,17 +32,9 @@ def names(program: Program) -> list[str]:
 
 
 def asked(program: Program) -> list[str]:
-    """The sizes that the shapes of the inputs do not tell, so that the caller gives them: a shape tells the one size of
-    an extent that is not known, where the extent is a number of these and something else.
-    """
-    known = set(program.sizes)
-    extents = [slot.set.extent for tensor in program.inputs() for slot in tensor.slots]
-    for extent in sorted(extents, key=lambda x: len(x.sizes)):  # those that are a size alone come first
-        open_ = extent.sizes - known
-        inside = [mono for mono, c in extent.terms if Extent(((mono, c),)).sizes & open_]
-        if len(open_) == 1 and inside == [((name, 1),) for name in open_]:
-            known |= open_
-    return [name for name in names(program) if name not in known]
+    """The sizes that no shape tells, so that the caller gives them."""
+    fixed = told([slot.set.extent for tensor in program.inputs() for slot in tensor.slots], program.sizes)
+    return [name for name in names(program) if name not in fixed]
 
 
 def default(program: Program, given: Mapping[str, int]) -> dict[str, int]:

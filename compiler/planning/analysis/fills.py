@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal
 
 from einc.ir.folds import FOLDS
 from einc.ir.indices import Extent
 from einc.ir.plan import Dot, Iota, Let, Load, Map, Reduce, Scalar
 from einc.ir.primitives import NONNEGATIVE, POSITIVE, PRIMITIVES, UNKNOWN
-from einc.ir.programs import Equation
+from einc.ir.programs import Definitions, Equation, definitions
 from einc.ir.signs import sign
 from einc.ir.sums import factors
 from einc.ir.terms import (
@@ -38,17 +37,8 @@ from einc.planning.analysis.ranges import nonempty
 FINITE = "finite"
 # Where a value is computed: where its reader asks for it, where it exists, or where it may not exist.
 Place = Literal["asked", "on", "off"]
-Finite = dict[tuple[str, Place], bool]  # of tensors: whether each is a finite number there
 
 Fill = float | str | None  # a number, some finite number, or unknown
-
-
-@dataclass(frozen=True)
-class Answers:
-    """What was found before of the values of equations, and grows: their signs, and which are finite numbers."""
-
-    signs: dict[str, int] = field(default_factory=dict)
-    finite: Finite = field(default_factory=dict)
 
 
 def fill_of(op: str, args: list[Fill]) -> Fill:
@@ -108,14 +98,13 @@ def _finite(fill: Fill) -> bool:
     return fill == FINITE or (isinstance(fill, float) and math.isfinite(fill))
 
 
-def surely_finite(term: Term, equations: Mapping[str, Equation], known: Finite | None = None) -> bool:
-    """Whether a term is a finite number at every point, also where no one asks for it; `known` are answers that were
-    found before for these equations, and grows. Overflow is thought of where a value is read that exists on a domain
-    alone: what bounds an exponential there does not bound it elsewhere.
+def surely_finite(term: Term, equations: Mapping[str, Equation]) -> bool:
+    """Whether a term is a finite number at every point, also where no one asks for it. Overflow is thought of where a
+    value is read that exists on a domain alone: what bounds an exponential there does not bound it elsewhere.
 
     A fold over nothing, a quotient and a logarithm may be infinite, and infinity times the 0 of a mask is no number.
     """
-    return _finite_at(term, equations, {} if known is None else known, "asked")
+    return _finite_at(term, definitions(equations), "asked")
 
 
 def surely_above(term: Term, equations: Mapping[str, Equation]) -> bool:
@@ -141,9 +130,8 @@ def _adds_input(term: Term, equations: Mapping[str, Equation]) -> bool:
     return False
 
 
-def _finite_at(term: Term, equations: Mapping[str, Equation], known: Finite,
-               at: Place) -> bool:
-    """The recursion of `surely_finite`; `known` has the answer for each tensor met so far, and grows."""
+def _finite_at(term: Term, equations: Definitions, at: Place) -> bool:
+    """The recursion of `surely_finite`."""
     match term:
         case Const(value):
             return math.isfinite(value)
@@ -153,24 +141,25 @@ def _finite_at(term: Term, equations: Mapping[str, Equation], known: Finite,
             if tensor not in equations:
                 return True
             inner: Place = "off" if at != "on" and equations[tensor].domain != TRUE else "on"
+            known = equations.about(tensor).finite
             if (tensor, inner) not in known:
-                known[tensor, inner] = _finite_at(equations[tensor].body, equations, known, inner)
+                known[tensor, inner] = _finite_at(equations[tensor].body, equations, inner)
             return known[tensor, inner]
         case Where(_, then):
-            return _finite_at(then, equations, known, at)
+            return _finite_at(then, equations, at)
         case Join(_, parts):
-            return all(_finite_at(part, equations, known, at) for _, part in parts)
+            return all(_finite_at(part, equations, at) for _, part in parts)
         case Fold(op, bound, domain, body):
             empty = math.isinf(FOLDS[op].start) and not nonempty(domain, bound, tuple(free_indices(term)))
-            return not empty and _finite_at(body, equations, known, at)
+            return not empty and _finite_at(body, equations, at)
         case Apply("div", (above, Size(extent))) if _empty_with(above, extent, equations):
-            return _finite_at(above, equations, known, at)
+            return _finite_at(above, equations, at)
         case Apply("exp" | "exp2" | "expm1", (power,)) if at == "off" and _may_grow(power, equations):
             return False
-        case Apply("div", (above, below)) if at == "off" and _finite_at(below, equations, known, "on"):
+        case Apply("div", (above, below)) if at == "off" and _finite_at(below, equations, "on"):
             # A divisor that overflows makes a quotient 0.
-            return _finite_at(above, equations, known, at) and _stays_finite("div", (above, below), equations)
-        case Apply(op, args) if all(_finite_at(a, equations, known, at) for a in args):
+            return _finite_at(above, equations, at) and _stays_finite("div", (above, below), equations)
+        case Apply(op, args) if all(_finite_at(a, equations, at) for a in args):
             return _stays_finite(op, args, equations)
     return False
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from einc.ir.primitives import NONNEGATIVE, POSITIVE, UNKNOWN
-from einc.ir.programs import Equation, Program
+from einc.ir.programs import Definitions, Equation, Program
 from einc.ir.signs import sign
 from einc.ir.terms import TRUE, ZERO, Apply, Const, Read
 
@@ -21,9 +21,11 @@ def least(program: Program, keys: Iterable[str]) -> dict[str, Literal["", "nonne
     return {key: _TOLD[sign(Read(key, ()), by)] if key in by else "" for key in keys}
 
 
-def facts_of_inputs(program: Program) -> dict[str, Equation]:
-    """For each input of which something is known an equation that has it, as far as signs and infinities go."""
+def known_of(program: Program) -> Definitions:
+    """The equations of a program, and for each input of which something is known one that has it, as far as signs and
+    infinities go."""
     found = {t.key: t for t in program.tensors.values() if t.least or t.infinite}
     some = {"positive": "exp", "nonnegative": "abs", "": "neg"}
-    return {key: Equation(key, (), TRUE, Apply(some[t.least], (Const(math.inf) if t.infinite else ZERO,)))
-            for key, t in found.items()}
+    facts = (Equation(key, (), TRUE, Apply(some[t.least], (Const(math.inf) if t.infinite else ZERO,)))
+             for key, t in found.items())
+    return Definitions((*facts, *program.equations))

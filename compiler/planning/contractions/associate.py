@@ -18,7 +18,7 @@ from einc.ir.programs import Equation, NormalProgram, Tensor, local
 from einc.ir.sums import factors
 from einc.ir.terms import Fold, Size, Term, bound_indices, canonical, free_indices, reads, walk
 from einc.planning.analysis.cost import BALANCE, nominal
-from einc.planning.analysis.signs import facts_of_inputs
+from einc.planning.analysis.signs import known_of
 from einc.planning.contractions.materialise import unstored
 from einc.planning.contractions.networks import Network, definitions, networks, opened
 from einc.planning.contractions.order import pairs, path
@@ -131,7 +131,7 @@ class Search:
         outputs = {key for _, key in self.program.outputs}
         self.meanings = {e.target: _meaning(e, e.body) for e in self.program.equations}
         self.virtual = unstored(self.program, outputs)
-        self.facts = {**facts_of_inputs(self.program), **self.program.by_target}
+        self.facts = known_of(self.program)
         self.networks = networks(self.program, self.virtual)
         found = definitions(self.program, self.networks, self.virtual)
         # What scales a sum of values that are not stored keeps it in range, so it follows it at once.

@@ -57,7 +57,7 @@ from einc.ir.terms import (
     substitute,
     walk,
 )
-from einc.planning.analysis.fills import FINITE, Answers, Fill, fill_of, fill_of_let, surely_above, surely_finite
+from einc.planning.analysis.fills import FINITE, Fill, fill_of, fill_of_let, surely_above, surely_finite
 from einc.planning.analysis.indicators import indicator
 from einc.planning.analysis.ranges import cut, nonempty
 from einc.planning.analysis.wholes import beyond_python, keeps_whole, nonzero, packed_number
@@ -79,7 +79,6 @@ class Lowering:
     sets: dict[str, IndexSet] = field(default_factory=dict)
     keys: list[tuple[str, IndexSet]] = field(default_factory=list)
     tame: set[str] = field(default_factory=set)  # factors that are finite numbers also where a domain fails
-    answers: Answers = field(default_factory=Answers)
 
     def equation(self, equation: Equation, text: str) -> None:
         """Adds the lets of one equation, and its store if it is kept."""
@@ -201,7 +200,7 @@ class Lowering:
         here = [both(given, *args[:n]) if op == "and" else given for n in range(len(args))]
         names = tuple(self._whole(a, x) if op in HASHES else self.term(a, x) for a, x in zip(args, here, strict=True))
         if (op == "div" and self._kind(names[1]) != "scalar" and not nonzero(args[0])
-            and sign(args[1], self.given.equations, known=self.answers.signs) != POSITIVE):
+            and sign(args[1], self.given.equations) != POSITIVE):
             quotient = self._map("div", names, self._joined(names, "div"))
             zero = self._map("ne", (names[0], self.let(Scalar(const(0)), (), (), "scalar")), "truth")
             return self._map_op(Select(0.0), (zero, quotient), self._kind(quotient))
@@ -321,7 +320,7 @@ class Lowering:
         parts = tuple(f for f in parts if (f != ONE or not linear) and f not in numbers)
         args = [self.term(f, both(equation.domain, fold.domain)) for f in parts]
         self.tame |= {a for f, a in zip(parts, args, strict=True)
-                      if surely_finite(f, self.given.equations, self.answers.finite)}
+                      if surely_finite(f, self.given.equations)}
         while linear and (found := indicator(self.lets, args)) is not None:
             args = self._selecting(args, *found, fold.domain)
         if numbers:

@@ -4,10 +4,9 @@ what is folded, shares of tiles."""
 from __future__ import annotations
 
 from einc.ir.indices import OPEN
-from einc.ir.programs import Equation, NormalProgram
+from einc.ir.programs import Definitions, Equation, NormalProgram
 from einc.ir.terms import TRUE, Fold, free_indices
 from einc.planning.analysis.prefix import alone
-from einc.planning.analysis.signs import facts_of_inputs
 from einc.planning.fusing.fuse import FusedGroup
 from einc.planning.streaming.chunks import chunked
 from einc.planning.streaming.partials import shares
@@ -15,13 +14,14 @@ from einc.planning.streaming.passes import Streamed
 from einc.planning.streaming.stream import stream
 
 
-def one_pass(program: NormalProgram, group: FusedGroup, kept: frozenset[str], ordered: bool) -> Streamed:
-    """The equations as the kernel of the group computes them; `kept` are its results."""
+def one_pass(program: NormalProgram, known: Definitions, group: FusedGroup, kept: frozenset[str],
+             ordered: bool) -> Streamed:
+    """The equations as the kernel of the group computes them; `kept` are its results, `known` what is known of the
+    program's values."""
     if group.along is not None or not tiled(group):
         return Streamed(group.equations, None, ())
     taken = frozenset(program.tensors)
     shared = shares(group.equations, kept, program, ordered)
-    known = {**facts_of_inputs(program), **program.by_target}
     inside = None if shared else chunked(group.equations, group.virtual, taken, known)
     made = shared.passed if shared else group.equations
     passed = inside or stream(made, group.virtual, kept | shared.rows if shared else kept, taken)

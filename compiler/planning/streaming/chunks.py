@@ -21,7 +21,7 @@ from einc.ir.folds import FOLDS
 from einc.ir.indices import Extent, Index, distinct
 from einc.ir.letters import letter, words
 from einc.ir.primitives import POSITIVE
-from einc.ir.programs import Equation
+from einc.ir.programs import Definitions, Equation
 from einc.ir.signs import sign
 from einc.ir.sums import added, factors, product
 from einc.ir.terms import (
@@ -189,7 +189,7 @@ class _Chunks:
 
     def _infinite(self, term: Term) -> bool:
         """Whether a term may be infinite; powers of what is finite are not thought of."""
-        known = {**self.known, **self.by}
+        known = Definitions(self.by.values(), self.known)
         parts = (x for x in walk(term) if isinstance(x, Read) or (isinstance(x, Apply) and x.op != "pow"))
         return not all(surely_finite(x, known) for x in parts if not any(_is_power(y) for y in walk(x)))
 

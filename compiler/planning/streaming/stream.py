@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from einc.ir.draft import renamed, unused
 from einc.ir.folds import FOLDS
@@ -54,7 +54,7 @@ def stream(equations: tuple[Equation, ...], virtual: frozenset[str], kept: froze
         return work.result(kept)
     except Entangled as found:
         return Streamed(equations, None, (),
-                        (f"whole rows of {index}: {_brief(found.term)} may be empty in one of two domains",))
+                        (f"whole rows of {index}: {_brief(found.term)} is not told to be of no points",))
 
 
 def _streamed_index(equations: tuple[Equation, ...], virtual: frozenset[str]) -> Index | None:
@@ -74,6 +74,8 @@ def _brief(term: Term) -> str:
 @dataclass
 class _Pass(Moving):
     """The equations of a pass, taken one after the other."""
+
+    pulled: list[Term] = field(init=False, default_factory=list)  # what holds results of the pass and left a fold
 
     def take(self, equation: Equation) -> None:
         """Adds one equation to the pass, in the order of the program: as it is, as carried folds, or kept back to be
@@ -114,6 +116,7 @@ class _Pass(Moving):
             return
         if FOLDS[fold.op].shifts:
             outer, inner = self._shifted(body)
+            self.pulled += filter(self._holds, outer)
             name = self._named(equation, replace(fold, body=inner))
             self._finish(equation, Apply("add", (*outer, self._result(name))))
             return
@@ -130,6 +133,7 @@ class _Pass(Moving):
             self._offset(equation, fold, weighed)
             return
         for outside, inside in pairs:
+            self.pulled += filter(self._holds, outside)
             moving = tuple(f for f in inside if self._moves(f))
             still = tuple(f for f in inside if not self._moves(f))
             name = self._named(equation, replace(fold, body=product(moving)))
@@ -242,16 +246,23 @@ class _Pass(Moving):
         folds = [self.out[c.target] for c in carries]
         domains = {e.body.domain for e in folds if isinstance(e.body, Fold)}
         references = [c.reference for c in carries if c.reference]
-        if (not references
-            or all(nonempty(e.body.domain, e.body.bound, e.indices) for e in folds if isinstance(e.body, Fold))):
+        if all(nonempty(e.body.domain, e.body.bound, e.indices) for e in folds if isinstance(e.body, Fold)):
+            return
+        if not references:
+            # An infinite result over nothing, out of the fold that it stood in, would meet the 0 or ∞ of another.
+            if self.pulled and any(math.isinf(FOLDS[c.fold].start) for c in carries):
+                raise Entangled(self.pulled[0])
             return
         if len(domains) > 1:
             raise Entangled(folds[0].body)
         empty = self._over_nothing()
-        some = Apply("lt", (Const(-math.inf), self._result(references[0])))
         for target in self.finishes:
             if target in kept:
                 equation, nothing = self.out[target], empty.get(target)
+                own = [r for r in references if {*self.out[r].indices} <= {*equation.indices}]
+                if not own:
+                    raise Entangled(equation.body)  # what tells of an empty row has letters that this has not
+                some = Apply("lt", (Const(-math.inf), self._result(own[0])))
                 body: Term = Where(some, equation.body)
                 if nothing is not None and nothing != ZERO:
                     body = Apply("add", (body, Where(Apply("not", (some,)), nothing)))

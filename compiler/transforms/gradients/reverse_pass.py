@@ -15,8 +15,9 @@ from einc.ir.draft import unused
 from einc.ir.folds import FOLDS
 from einc.ir.indices import PLACES, Index, number
 from einc.ir.letters import letter, words
-from einc.ir.primitives import REST, filled
+from einc.ir.primitives import POSITIVE, REST, filled
 from einc.ir.programs import Equation, NormalProgram, Slot, Tensor
+from einc.ir.signs import sign
 from einc.ir.sums import added
 from einc.ir.terms import (
     ONE,
@@ -38,6 +39,7 @@ from einc.ir.terms import (
     conjuncts,
     reads,
     substitute,
+    walk,
 )
 from einc.syntax.printing.declarations import letters_by_set
 from einc.transforms.gradients.gathering import gathered
@@ -74,6 +76,7 @@ class Sweep:
     given: dict[str, str] = field(default_factory=dict)  # of an output: the cotangent that the caller gives
     extremes: set[str] = field(default_factory=set)  # maxima with a slope, and
     compared: set[str] = field(default_factory=set)  # the values that are compared with them
+    empty: dict[str, bool] = field(default_factory=dict)  # whether a value may be 0 for want of points
 
     def run(self) -> None:
         """Makes every cotangent, from the outputs to the inputs."""
@@ -190,7 +193,7 @@ class Sweep:
 
     def _shares(self, equation: Equation, body: Term, change: Term, given: Term, bound: tuple[Index, ...],
                 value: Term | None = None) -> Iterator[tuple[str, Share]]:
-        for slope in slopes(body, change, self._moving.__contains__, value):
+        for slope in slopes(body, change, self._moving.__contains__, value, self._vanishes):
             if slope.condition != TRUE and empty(both(given, slope.condition)):
                 continue  # in max(abs(x), max(x, y)) the second x is nowhere the one that is taken
             yield slope.read.tensor, Share(slope.read.subs, slope.term, both(given, slope.condition),
@@ -204,10 +207,33 @@ class Sweep:
             here = Part(Position(own), own.set, before, index.set)
             change = Read(self.of[equation.target], tuple(here if a == Position(index) else a for a in equation.axes))
             letters = tuple(own if i == index else i for i in equation.indices)
-            for slope in slopes(body, change, self._moving.__contains__):
+            for slope in slopes(body, change, self._moving.__contains__, vanishes=self._vanishes):
                 yield slope.read.tensor, Share(slope.read.subs, slope.term, both(equation.domain, slope.condition),
                                                letters)
             before = before + own.set.extent
+
+    def _vanishes(self, below: Term) -> bool:
+        """Whether a divisor may be 0 because a sum in it has no point. One of exponentials keeps a scale of its own and
+        is thought of where that is taken off (`homogeneity`).
+        """
+        known = self.program.by_target
+        return sign(below, known) != POSITIVE and any(self._may_lack_points(r.tensor) for r in reads(below))
+
+    def _may_lack_points(self, key: str) -> bool:
+        """Whether a value is a sum over a domain, or is made of one, point by point; not of exponentials."""
+        if key not in self.empty:
+            equation = self.program.by_target.get(key)
+            self.empty[key] = equation is not None and self._lacks(equation)
+        return self.empty[key]
+
+    def _lacks(self, equation: Equation) -> bool:
+        body = equation.body
+        if isinstance(body, Fold):
+            made = (self.program.by_target.get(r.tensor) for r in reads(body.body))
+            terms = (body.body, *(e.body for e in made if e is not None))
+            powers = any(isinstance(x, Apply) and x.op == "exp" for term in terms for x in walk(term))
+            return body.op == "sum" and body.domain != TRUE and not powers
+        return any(self._may_lack_points(r.tensor) for r in reads(body))
 
     def _extreme(self, equation: Equation, fold: Fold, change: Term) -> Iterator[tuple[str, Share]]:
         """To those that attain it, in equal parts: how many they are is a sum of its own."""

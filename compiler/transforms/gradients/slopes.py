@@ -19,6 +19,7 @@ from einc.ir.sums import product as flat_product
 from einc.ir.terms import (
     ONE,
     TRUE,
+    ZERO,
     Apply,
     Const,
     Fold,
@@ -48,25 +49,32 @@ class Slope:
     condition: Term
 
 
-def slopes(body: Term, change: Term, moves: Callable[[str], bool], value: Term | None = None) -> Iterator[Slope]:
-    """The slope for each read of a tensor that `moves`, times `change`, the term's own
-    cotangent; `value` is the term, if named."""
-    yield from _slopes(body, change, TRUE, moves, body if value is None else value)
+Ask = Callable[[Term], bool]
 
 
-def _slopes(body: Term, change: Term, given: Term, moves: Callable[[str], bool], value: Term) -> Iterator[Slope]:
+def slopes(body: Term, change: Term, moves: Callable[[str], bool], value: Term | None = None,
+           vanishes: Ask = lambda _: False) -> Iterator[Slope]:
+    """The slope for each read of a tensor that `moves`, times `change`, the term's own cotangent; `value` is the term,
+    if named. A divisor that `vanishes` is 0 where what stands above it is: the quotient is 0 there, and flat."""
+    yield from _slopes(body, change, TRUE, moves, body if value is None else value, vanishes)
+
+
+def _slopes(body: Term, change: Term, given: Term, moves: Callable[[str], bool], value: Term,
+            vanishes: Ask) -> Iterator[Slope]:
     """The recursion of `slopes`: `change` is the cotangent of `body`, and `given` the condition under which it is
     read."""
     match body:
         case Read(tensor) if moves(tensor):
             yield Slope(body, balanced(change), given)
         case Where(condition, then):
-            yield from _slopes(then, change, both(given, condition), moves, then)
+            yield from _slopes(then, change, both(given, condition), moves, then, vanishes)
         case Apply(op, args) if any(moves(r.tensor) for r in read_values(body)):
             for place, arg in enumerate(args):
                 if any(moves(r.tensor) for r in read_values(arg)):
                     part, where = _partial(op, args, place, value)
-                    yield from _slopes(arg, product(change, part), both(given, where), moves, arg)
+                    if op == "div" and place == 0 and vanishes(args[1]):
+                        where = both(where, Apply("ne", (args[1], ZERO)))
+                    yield from _slopes(arg, product(change, part), both(given, where), moves, arg, vanishes)
 
 
 def balanced(term: Term) -> Term:
