@@ -51,8 +51,8 @@ from einc.ir.terms import (
 )
 from einc.transforms.laws.linear import may_leave
 from einc.transforms.laws.simplify import picked, simplify
+from einc.transforms.normal.apart import apart
 from einc.transforms.normal.delta_elimination import appearance, axis_order, inline_gates, is_gate
-from einc.transforms.normal.intervals import with_intervals
 from einc.transforms.normal.operands import (
     cost,
     divided,
@@ -64,7 +64,6 @@ from einc.transforms.normal.operands import (
     quotient_factors,
     worth,
 )
-from einc.transforms.normal.products import with_products
 from einc.transforms.normal.scaled import scaled
 from einc.transforms.normal.topk_pushdown import at_chosen
 from einc.transforms.slicing.lags import with_lags
@@ -80,7 +79,7 @@ def normalise(program: Program, again: bool = False) -> NormalProgram:
 
 
 def _without_rounds(program: Program, again: bool) -> NormalProgram:
-    program = program if again else with_products(with_intervals(scaled(program)))
+    program = program if again else apart(program)
     equations, known = _flat(program, dict(program.tensors))
     keys = {e.target for e in equations}
     tensors = {k: t for k, t in known.items() if t.role != "local" or k in keys}
@@ -141,7 +140,7 @@ def _flat(program: Program, tensors: dict[str, Tensor]) -> tuple[list[Equation],
 def flat(program: Program) -> NormalProgram:
     """The program with folds at the root and without δ that choose elements: each equation is one step whose slopes
     are plain, and each scale of a sum of exponentials is an equation, which needs none."""
-    found = inline_gates(at_chosen(with_products(with_intervals(scaled(program, named=True)))))
+    found = inline_gates(at_chosen(apart(program, slopes=True)))
     work = _Flat(dict(found.tensors), guarded=True)
     for equation in found.equations:
         work.add(replace(equation, body=simplify(equation.body)))
