@@ -34,12 +34,14 @@ class LibraryKernel:
 class Choices:
     """What is not mathematics. `narrow`: every product of half inputs may be rounded to their type, for speed; `rows`
     are the kernels of a library that may be called. `ordered`: the back end runs the tiles of a kernel one after the
-    other, so that each may add to what those before it made.
+    other, so that each may add to what those before it made. `states`: a pass carries them also where pairs of
+    positions cost less at usual extents.
     """
 
     narrow: bool = False
     rows: tuple[LibraryKernel, ...] = ()
     ordered: bool = False
+    states: bool = False
 
 
 PLAIN = Choices()

@@ -3,29 +3,44 @@ what is folded, shares of tiles."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
+from einc.ir.choices import Choices
 from einc.ir.indices import OPEN
 from einc.ir.programs import Equation, NormalProgram
 from einc.ir.terms import TRUE, Fold, free_indices
 from einc.planning.analysis.prefix import alone
 from einc.planning.analysis.signs import facts_of_inputs
 from einc.planning.fusing.fuse import FusedGroup
+from einc.planning.fusing.split import needed
 from einc.planning.streaming.chunks import chunked
 from einc.planning.streaming.partials import shares
 from einc.planning.streaming.passes import Streamed
 from einc.planning.streaming.stream import stream
 
 
-def one_pass(program: NormalProgram, group: FusedGroup, kept: frozenset[str], ordered: bool) -> Streamed:
+def one_pass(program: NormalProgram, group: FusedGroup, kept: frozenset[str], choices: Choices) -> Streamed:
     """The equations as the kernel of the group computes them; `kept` are its results."""
     if group.along is not None or not tiled(group):
         return Streamed(group.equations, None, ())
     taken = frozenset(program.tensors)
-    shared = shares(group.equations, kept, program, ordered)
+    shared = shares(group.equations, kept, program, choices.ordered)
     known = {**facts_of_inputs(program), **program.by_target}
-    inside = None if shared else chunked(group.equations, group.virtual, taken, known)
+    found = None if shared else chunked(group.equations, group.virtual, taken, known)
+    if found is not None and (found[1] or choices.states):
+        return found[0]
     made = shared.passed if shared else group.equations
-    passed = inside or stream(made, group.virtual, kept | shared.rows if shared else kept, taken)
-    return shared.joined(passed) if shared else passed
+    passed = stream(made, group.virtual, kept | shared.rows if shared else kept, taken)
+    spare = found is not None or (shared is not None and _comes_apart(group, taken, known))
+    return replace(shared.joined(passed) if shared else passed, spare=spare)
+
+
+def _comes_apart(group: FusedGroup, taken: frozenset[str], known: Mapping[str, Equation]) -> bool:
+    """Whether some result of a kernel, with what it alone needs, is a pass with states between tiles in order."""
+    by = {e.target: e for e in group.equations}
+    alone_ = (needed(by, group.virtual, {e.target}) for e in group.equations if e.target not in group.virtual)
+    return any(chunked(piece, group.virtual, taken, known) is not None for piece in alone_)
 
 
 def tiled(group: FusedGroup) -> bool:

@@ -97,8 +97,7 @@ def _bounded(fold: Fold) -> bool:
 
 
 def _in_logarithms(fold: Fold, given: Term, known: Mapping[str, Equation], slopes: bool) -> Term:
-    """The size, the sign and the zeros of a product, each by a sum; with `slopes` the sum of the factors that are 0 too.
-    """
+    """The size, the sign and the zeros of a product, each by a sum; with `slopes` that of the factors that are 0, too."""
     factor, found = fold.body, sign(fold.body, known)
 
     def summed(body: Term) -> Term:
