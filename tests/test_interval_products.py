@@ -111,7 +111,7 @@ def account_of(text: str, T: int, grad: bool) -> tuple[float, float]:
     """The work, and the bytes that all steps write."""
     program, work, written = typed(text), 0.0, 0.0
     for title, module, count in modules(gradient(program) if grad else front.plan(program)):
-        for part in account(title, module, count, {"T": T, "D": 8}, 4).ways[0].parts:
+        for part in account(title, module, count, {"T": T, "D": 8, "N": 2}, 4).ways[0].parts:
             work += float(part.cost.flops.at(part.known))
             written += float(part.cost.written.at(part.known))
     return work, written
@@ -150,9 +150,69 @@ def test_bits_of_float32() -> None:
     assert np.abs(got - np.array(want)).max() <= 4e-6 * np.abs(want).max()
 
 
+@pytest.mark.parametrize("size", [1.0, 0.01, 1e-12])
+def test_digits_of_the_gradient(size: float) -> None:
+    """Small gates and gates of 0 have the slopes that a loop in float64 has."""
+    text = "index t, s, u : time(T)\ninput g_u, x_s\noutput h_t = Σ_{s ≤ t} (∏_{u ∈ (s, t]} g_u) x_s"
+    random = torch.Generator().manual_seed(0)
+    g, x, dy = (torch.randn(60, generator=random) for _ in range(3))
+    g = torch.where(torch.rand(60, generator=random) < 0.5, g * size, g).index_fill(0, torch.tensor([3, 9]), 0.0)
+    made, found = einc.compile(text, grad=True, backend="torch"), []
+    for dtype in (torch.float64, torch.float32):
+        mine = [v.to(dtype).requires_grad_() for v in (g, x)]
+        state, steps = torch.zeros((), dtype=dtype), []
+        for gate, added in zip(*mine, strict=True):
+            state = gate * state + added
+            steps.append(state)
+        h = torch.stack(steps) if dtype == torch.float64 else made(g=mine[0], x=mine[1])
+        found.append(torch.autograd.grad((h * dy.to(dtype)).sum(), mine))
+    for want, got in zip(*found, strict=True):
+        assert (got - want).abs().max() <= 2e-6 * want.abs().max()
+
+
 def test_whole_numbers_stay_exact() -> None:
     text = "index t, s, u : time(T)\ninput a_u : int\noutput y_{t s} = ∏_{u ∈ (s, t]} a_u : all"
     a = torch.tensor([3, -7, 5, 11, 2])
     got = einc.compile(text, backend="torch")(a=a)
     want = [[int(np.prod([int(a[u]) for u in range(s + 1, t + 1)])) for s in range(5)] for t in range(5)]
     assert got.tolist() == want
+
+
+LAYERS = """index t, s, u : time(T)
+index d, f : feature(D), feature(D)
+input x_t^d
+X_t^d = x_t^d
+for ℓ in 1..N:
+    weight V^{d f}, w^f
+    g_t = tanh(Σ_f w^f X_t^f)
+    y_t^d = Σ_{s ≤ t} (∏_{u ∈ (s, t]} g_u) exp(Σ_{u ∈ (s, t]} g_u) X_s^d
+    X_t^d ← X_t^d + Σ_f V^{d f} y_{t f}
+output z_t^d = X_t^d
+"""
+
+
+def test_in_each_of_many_layers() -> None:
+    """Rounds have the same laws: a loop in plain torch, and its gradient."""
+    made = einc.compile(LAYERS, grad=True, backend="torch")
+    random = torch.Generator().manual_seed(0)
+    x, V, w = (torch.randn(*shape, generator=random, dtype=torch.float64).mul_(0.4).requires_grad_()
+               for shape in ((9, 2), (3, 2, 2), (3, 2)))
+    X = x
+    for layer in range(3):
+        g, state, steps = torch.tanh(X @ w[layer]), torch.zeros(2, dtype=torch.float64), []
+        for t in range(9):
+            state = g[t] * torch.exp(g[t]) * state + X[t]
+            steps.append(state)
+        X = X + torch.stack(steps) @ V[layer].T
+    got = made(x=x, V=V, w=w)
+    dy = torch.randn(9, 2, generator=random, dtype=torch.float64)
+    for one, other in zip([got, *torch.autograd.grad((got * dy).sum(), [x, V, w])],
+                          [X, *torch.autograd.grad((X * dy).sum(), [x, V, w])], strict=True):
+        assert (one - other).abs().max() <= 1e-11 * (1 + other.abs().max())
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_layers_cost_as_many_pairs(grad: bool) -> None:
+    text = LAYERS.replace("tanh", "sigmoid")
+    (small, near), (large, far) = (account_of(text, T, grad) for T in (2048, 4096))
+    assert large <= 4.5 * small and far <= 2.1 * near

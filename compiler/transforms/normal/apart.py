@@ -16,7 +16,7 @@ P = TypeVar("P", bound=Program)
 def apart(program: P, slopes: bool = False) -> P:
     """Products and sums over intervals as differences, exponentials with their scales, sums of products apart.
 
-    `slopes`: products have the addends that a gradient needs, and scales have names.
+    `slopes`: a gradient is to be made, for which products stay that are of no exponentials, and scales have names.
     """
-    made = with_logarithms(scaled(with_exponentials(program, slopes), named=slopes), slopes)
-    return with_products(with_intervals(made))
+    made = scaled(with_exponentials(program, slopes), named=slopes)
+    return with_products(with_intervals(made if slopes else with_logarithms(made)))

@@ -4,8 +4,9 @@
 logarithms of their sizes. Three sums over D say so, and sums between two positions are differences
 (`intervals.py`); a factor of 0 is counted, has no logarithm, and makes nothing infinite.
 
-The slope of a product by one factor is the product of all others: where exactly one factor is 0, that of all others is
-not. So a gradient reads the product as one more addend, which is 0: where one factor is 0, it times the others.
+Only values are made so. In a gradient the sum over all intervals around a gate would be divided by the gate, and lose
+its digits where that is small; there the product of all others is one before the gate times one after it. The logarithm
+of an exponential is its exponent, whose slope needs no quotient.
 """
 
 from __future__ import annotations
@@ -58,18 +59,15 @@ def with_exponentials(program: P, slopes: bool = False) -> P:
     return _changed(program, found)
 
 
-def with_logarithms(program: P, slopes: bool = False) -> P:
-    """The program with its products over intervals as sums of logarithms; with `slopes` all products whose domain a
-    position outside bounds, each with the addend that has its slope where a factor is 0.
-    """
+def with_logarithms(program: P) -> P:
+    """The program with its products over intervals as three sums."""
     known, tensors = program.by_target, program.tensors
 
     def found(fold: Fold, given: Term) -> Term | None:
-        """A product in three sums, or in four with its slope."""
-        if _whole(fold.body, tensors) or not (
-                _bounded(fold) if slopes else between(fold) and finite(fold.body, known)):
+        """The size, the sign and the zeros of a product over an interval."""
+        if _whole(fold.body, tensors) or not (between(fold) and finite(fold.body, known)):
             return None
-        return _in_logarithms(fold, given, known, slopes)
+        return _in_logarithms(fold, given, known)
 
     return _changed(program, found)
 
@@ -96,8 +94,7 @@ def _bounded(fold: Fold) -> bool:
                and free_indices(atom) - set(fold.bound) for atom in conjuncts(fold.domain))
 
 
-def _in_logarithms(fold: Fold, given: Term, known: Mapping[str, Equation], slopes: bool) -> Term:
-    """The size, the sign and the zeros of a product, each by a sum; with `slopes` that of the factors that are 0, too."""
+def _in_logarithms(fold: Fold, given: Term, known: Mapping[str, Equation]) -> Term:
     factor, found = fold.body, sign(fold.body, known)
 
     def summed(body: Term) -> Term:
@@ -105,16 +102,11 @@ def _in_logarithms(fold: Fold, given: Term, known: Mapping[str, Equation], slope
         return in_differences(Fold("sum", fold.bound, fold.domain, body), given, None)
 
     size = factor if found >= NONNEGATIVE else Apply("abs", (factor,))
-    others: Term = Apply("exp", (summed(Where(Apply("ne", (factor, ZERO)), Apply("log", (size,)))),))
+    value: Term = Apply("exp", (summed(Where(Apply("ne", (factor, ZERO)), Apply("log", (size,)))),))
     if found < NONNEGATIVE:
         below = summed(Where(Apply("lt", (factor, ZERO)), ONE))
-        others = Apply("mul", (Apply("sub", (ONE, Apply("mul", (const(2), Apply("mod", (below, const(2))))))), others))
-    zero = Apply("eq", (factor, ZERO))
-    zeros = summed(Where(zero, ONE))
-    if not slopes:
-        return Where(Apply("eq", (zeros, ZERO)), others)
-    alone = Where(Apply("eq", (zeros, ONE)), summed(Where(zero, factor)))
-    return Apply("mul", (Apply("add", (Where(Apply("eq", (zeros, ZERO)), ONE), alone)), others))
+        value = Apply("mul", (Apply("sub", (ONE, Apply("mul", (const(2), Apply("mod", (below, const(2))))))), value))
+    return Where(Apply("eq", (summed(Where(Apply("eq", (factor, ZERO)), ONE)), ZERO)), value)
 
 
 def _complement(term: Term, known: Mapping[str, Equation]) -> Term:

@@ -64,7 +64,6 @@ from einc.transforms.normal.operands import (
     quotient_factors,
     worth,
 )
-from einc.transforms.normal.scaled import scaled
 from einc.transforms.normal.topk_pushdown import at_chosen
 from einc.transforms.slicing.lags import with_lags
 from einc.transforms.slicing.repeats import in_order, outside, part, round_of
@@ -93,7 +92,7 @@ def _with_rounds(program: Program) -> NormalProgram:
     rounds, once = list[Equation](), list[Equation]()
     for repeat in program.repeats:
         one = round_of(replace(program, tensors=tensors), repeat, own=True)
-        round_ = scaled(one.program)
+        round_ = apart(one.program)
         equations, known = _flat(round_, {**tensors, **round_.tensors})
         tensors |= {k: one.whole(t) for k, t in known.items() if k not in tensors and k != one.counter}
         early = one.once(equations)
@@ -105,7 +104,7 @@ def _with_rounds(program: Program) -> NormalProgram:
             for k in e.reads} | {first for repeat in repeats for _, first, _ in repeat.states}
     plain = outside(program)
     wanted = [key for key in (e.target for e in plain) if key in read or key in {k for _, k in program.outputs}]
-    stretch = scaled(part(program, plain, wanted, tensors))
+    stretch = apart(part(program, plain, wanted, tensors))
     equations, known = _flat(stretch, {**tensors, **stretch.tensors})
     everything = {e.target: e for e in (*equations, *once, *rounds)}
     kept = {*everything, *(state for repeat in repeats for state, _, _ in repeat.states)}
