@@ -95,6 +95,7 @@ def _bounded(fold: Fold) -> bool:
 
 
 def _in_logarithms(fold: Fold, given: Term, known: Mapping[str, Equation]) -> Term:
+    """The size of a product, its sign where it may be below 0, and whether a factor is 0, each by a sum."""
     factor, found = fold.body, sign(fold.body, known)
 
     def summed(body: Term) -> Term:
