@@ -270,7 +270,7 @@ def test_what_no_float_of_the_type_holds_is_told_apart(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("few")
 def test_a_module_that_is_wrong_where_its_formula_is_not_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """log(sigmoid(x)) by the formula that is compiled is finite, and a file written as the text says is not."""
-    monkeypatch.setattr("einc.transforms.normal.normalise.scaled", lambda program: program)
+    monkeypatch.setattr("einc.transforms.normal.apart.scaled", lambda program, named=False: program)
     file = tmp_path / "log.ein"
     file.write_text(f"{LETTERS}input x_t^f\noutput y_t^f = log(1 / (1 + exp(-x_t^f)))\n", encoding="utf-8")
     monkeypatch.setattr(hard, "pipeline", SimpleNamespace(normal=lambda program: program))

@@ -98,7 +98,8 @@ def _module(
     program = storage.with_parts(peeled(with_rows(program, later=True)))
     taken: dict[str, Tensor] = {}
     ways = [replace(c, program=with_letters(c.program, program.tensors)) for c in candidates(program)]
-    steps, cuts = chosen([_cut_up(way, choices, taken) for way in ways], samples(program))
+    found = [cut for way in ways for cut in _cuts(way, choices, taken)]
+    steps, cuts = chosen(found, samples(program, narrow=any(cut.spare for cut in found)))
     sizes = frozenset(n for t in asked for s in t.slots for n in s.set.extent.sizes)
     sizes |= frozenset(n for e in program.equations for n in storage.sizes_of(e)) - program.sizes.keys()
     buffers, sets = {k: v for cut in cuts for k, v in cut.buffers.items()}, storage.sets_of(program)
@@ -116,6 +117,12 @@ def _module(
     )
 
 
+def _cuts(candidate: Candidate, choices: Choices, taken: dict[str, Tensor]) -> list[Cut]:
+    """The steps of one program; where passes over pairs could carry states instead, also those of that way."""
+    made = _cut_up(candidate, choices, taken)
+    return [made, _cut_up(candidate, replace(choices, states=True), taken)] if made.spare else [made]
+
+
 def _cut_up(candidate: Candidate, choices: Choices, taken: dict[str, Tensor]) -> Cut:
     """The steps of one program. `taken`, what other candidates call their tensors, grows by those of this one."""
     program = nested(with_matrices(with_rows(candidate.program)), choices.ordered)
@@ -128,11 +135,11 @@ def _cut_up(candidate: Candidate, choices: Choices, taken: dict[str, Tensor]) ->
     steps: list[Leaf] = []
     keys: list[tuple[str, IndexSet]] = []
     stored = set(buffers)
-    made = groups(program, choices.ordered)
+    made = groups(program, choices.ordered and not choices.states)
     runs = shared(made, [tiled(g) for g in made], buffers)
     for run in runs.values():
         buffers[run.target] = _along_runs(buffers[run.target], run)
-    whole = _Whole(program, equations, buffers, keys, runs, choices)
+    whole = _Whole(program, equations, buffers, keys, runs, choices, [])
     for group in made:
         step = _alone(program, group, buffers, candidate.sizes) or _step(whole, group, _kept(program, group, made))
         steps.append(step)
@@ -141,7 +148,7 @@ def _cut_up(candidate: Candidate, choices: Choices, taken: dict[str, Tensor]) ->
     stored -= {e.target for e in program.equations} - {e.target for g in made for e in g.equations}
     left = gathered(storage.without_copies(program, steps, buffers), frozenset(key for _, key in program.outputs))
     stored -= {s.name for s in steps if isinstance(s, Kernel)} - frozenset[str]().union(*map(makes, left))
-    return Cut(tuple(left), {k: v for k, v in buffers.items() if k in stored}, tuple(keys))
+    return Cut(tuple(left), {k: v for k, v in buffers.items() if k in stored}, tuple(keys), bool(whole.spare))
 
 
 def _alone(program: NormalProgram, group: FusedGroup, buffers: dict[str, Buffer],
@@ -156,7 +163,8 @@ def _alone(program: NormalProgram, group: FusedGroup, buffers: dict[str, Buffer]
 
 @dataclass(frozen=True)
 class _Whole:
-    """What every step of a program is made from; `keys` grow as kernels find whole numbers that stand in slots."""
+    """What every step of a program is made from; `keys` grow as kernels find whole numbers that stand in slots, and
+    `spare` by the results of passes that could carry states."""
 
     program: NormalProgram
     equations: Definitions
@@ -164,13 +172,15 @@ class _Whole:
     keys: list[tuple[str, IndexSet]]
     runs: dict[str, Run]
     choices: Choices
+    spare: list[str]
 
 
 def _step(whole: _Whole, group: FusedGroup, kept: frozenset[str]) -> Leaf:
     only = group.equations[0]
     if len(group.equations) == 1 and isinstance(only.body, Join):
         return _side_by_side(whole, only, only.body)
-    passed = one_pass(whole.program, whole.equations, group, kept, whole.choices.ordered)
+    passed = one_pass(whole.program, whole.equations, group, kept, whole.choices)
+    whole.spare.extend(kept if passed.spare else ())
     kernel = _kernel(whole, group, kept, passed)
     if only.target in whole.runs:
         return _view(kernel, whole.runs[only.target], only)

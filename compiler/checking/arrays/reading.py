@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from einc.checking.arrays.calls import NAMES, Call, called, contracted
+from einc.checking.arrays.calls import Call, called, contracted
 from einc.checking.arrays.naming import Naming
 from einc.checking.arrays.values import Entry, Used, Value, along, at, entrywise, indexed, number
 from einc.checking.declarations.names import Name, size_name
 from einc.checking.matrices.factors import product
 from einc.checking.matrices.shapes import is_name, parts, within
 from einc.checking.matrices.uses import Use, split
+from einc.checking.notation import BY_POSITION
 from einc.errors.problems import BadPattern, NoShape, OpenReading
 from einc.errors.report import Help, Span
 from einc.syntax import tree as s
@@ -94,7 +95,7 @@ class Reader:
         """The values of expressions, and of names with what they are applied to: first of those in which a string
         stands, which may say what axes the names in the others have.
         """
-        strings = [any(isinstance(x, s.Word) and x.text in NAMES for y in pair if y is not None for x in parts(y))
+        strings = [any(isinstance(x, s.Word) and x.text in BY_POSITION for y in pair if y is not None for x in parts(y))
                    for pair in pairs]
         found = {n: self._applied(*pairs[n]) if pairs[n][1] is not None else self.value(pairs[n][0])
                  for n in sorted(range(len(pairs)), key=lambda n: not strings[n])}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from einc.ir.domains import facts
@@ -23,18 +24,19 @@ class Prefix:
 
 
 def prefix(fold: Fold, free: tuple[Index, ...]) -> Prefix | None:
-    """The one condition that ties a bound index to a free one, if it is of this form and no other does."""
-    found: Prefix | None = None
-    rest: list[Term] = []
-    for atom in conjuncts(fold.domain):
-        tied = None if found is not None else _tied(atom, fold.bound, free)
-        if tied is None:
-            rest.append(atom)
-        else:
-            found = tied
-    if found is None or any(found.along in free_indices(r) for r in rest):
-        return None
-    return Prefix(found.over, found.along, found.shift, found.back, both(*rest))
+    """A condition that ties a bound index to a free one, if no other speaks of that one; of several the first."""
+    return next(_prefixes(fold, free), None)
+
+
+def _prefixes(fold: Fold, free: tuple[Index, ...]) -> Iterator[Prefix]:
+    """Every condition of this form, with all others as its `rest`."""
+    atoms = conjuncts(fold.domain)
+    for atom in atoms:
+        found = _tied(atom, fold.bound, free)
+        if found is not None:
+            rest = [a for a in atoms if a is not atom]
+            if not any(found.along in free_indices(r) for r in rest):
+                yield Prefix(found.over, found.along, found.shift, found.back, both(*rest))
 
 
 def _tied(atom: Term, bound: tuple[Index, ...], free: tuple[Index, ...]) -> Prefix | None:
@@ -60,8 +62,7 @@ def _whole(extent: Extent) -> bool:
 
 def running(fold: Fold, free: tuple[Index, ...]) -> Prefix | None:
     """The prefix of a fold whose body does not know where it ends: one running value gives every result."""
-    found = prefix(fold, free)
-    return found if found is not None and found.along not in free_indices(fold.body) else None
+    return next((p for p in _prefixes(fold, free) if p.along not in free_indices(fold.body)), None)
 
 
 def running_sum(equation: Equation) -> bool:

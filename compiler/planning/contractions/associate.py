@@ -71,8 +71,10 @@ def _spelled(candidate: Candidate) -> tuple[object, ...]:
     return tuple(out)
 
 
-def samples(program: NormalProgram) -> list[dict[str, int]]:
-    """Sizes to try, the longest last: each open size at every length, the model's own as they usually are."""
+def samples(program: NormalProgram, narrow: bool = False) -> list[dict[str, int]]:
+    """Sizes to try, the longest last: each open size at every length, the model's own as they usually are; with
+    `narrow` also at a quarter of that.
+    """
     usual: dict[str, int] = {}
     lengths: dict[str, None] = {}
     sets = dict.fromkeys(s.set for t in program.tensors.values() for s in t.slots)
@@ -89,7 +91,9 @@ def samples(program: NormalProgram) -> list[dict[str, int]]:
             else:
                 usual.setdefault(name, 16)
     usual = {n: v for n, v in {**usual, **program.sizes}.items() if n in program.sizes or n not in lengths}
-    return [{**usual, **at} for at in _spread([n for n in lengths if n not in program.sizes])]
+    small = {n: v if n in program.sizes else max(1, v // 4) for n, v in usual.items()}
+    lengthy = _spread([n for n in lengths if n not in program.sizes])
+    return [{**own, **at} for own in ((small, usual) if narrow else (usual,)) for at in lengthy]
 
 
 def usual(program: NormalProgram) -> dict[str, int]:

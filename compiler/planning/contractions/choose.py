@@ -10,11 +10,13 @@ from einc.ir.indices import Atom, Extent, IndexSet, number
 from einc.ir.plan import (
     Buffer,
     Choose,
+    Kernel,
     Leaf,
     Loop,
     Module,
     Option,
     PerRequest,
+    PreviousCarry,
     Step,
     makes,
     summed,
@@ -29,11 +31,14 @@ _STEP = 10**6  # operations in the time that it takes to begin a step, so that l
 
 @dataclass(frozen=True)
 class Cut:
-    """One program's steps, what they store, and the integer inputs whose elements are positions."""
+    """One program's steps, what they store, and the integer inputs whose elements are positions. `spare`: some of its
+    passes could carry states.
+    """
 
     steps: tuple[Leaf, ...]
     buffers: Mapping[str, Buffer]
     keys: tuple[tuple[str, IndexSet], ...]
+    spare: bool = False
 
 
 def chosen(cuts: list[Cut], sizes: Iterable[Mapping[str, int]]) -> tuple[tuple[Step, ...], list[Cut]]:
@@ -93,8 +98,10 @@ def _joined(cuts: list[Cut]) -> tuple[Step, ...]:
 
 def _label(steps: Iterable[Leaf], shared: set[str]) -> str:
     """What this way stores and another does not."""
-    own = [name for s in steps for name in sorted(makes(s)) if name not in shared]
-    return f"through {', '.join(own)}" if own else "at once"
+    made = tuple(steps)
+    own = [name for s in made for name in sorted(makes(s)) if name not in shared]
+    going_on = any(isinstance(let.op, PreviousCarry) for s in made if isinstance(s, Kernel) for let in s.lets)
+    return f"through {', '.join(own)}" if own else "with states between tiles in order" if going_on else "at once"
 
 
 def _priced(step: Leaf) -> tuple[str, Extent, Extent]:

@@ -16,6 +16,7 @@ from einc.ir.indices import OPEN, PLACES, Index
 from einc.ir.programs import Equation, NormalProgram
 from einc.ir.sums import factors
 from einc.ir.terms import Fold, Join, Position, Read, Term, bound_indices, free_indices, reads, transform
+from einc.planning.analysis.prefix import running
 from einc.planning.contractions.segments import segmented
 from einc.transforms.laws.simplify import picked
 from einc.transforms.normal.normalise import normalise
@@ -109,7 +110,7 @@ def _stored(program: NormalProgram, lenient: bool) -> set[str]:
     for equation in program.equations:
         if picked(equation):
             refused |= {equation.target, *(r.tensor for r in reads(equation.body))}
-        if _of_a_row(equation):
+        if _of_a_row(equation) or _runs_on(equation):
             refused.add(equation.target)
         if _is_matrix(equation):
             refused |= {r.tensor for r in reads(equation.body) if len(_placed(free_indices(r))) < 2}
@@ -165,6 +166,15 @@ def _is_row(equation: Equation) -> bool:
 def _of_a_row(equation: Equation) -> bool:
     """Whether a value is one number for each row of a pass: it is stored, and no pass stands within another."""
     return _is_row(equation) and bool(_placed(bound_indices(equation.body)))
+
+
+def _runs_on(equation: Equation) -> bool:
+    """Whether a value of two places is the running value of a fold over places: stored it costs as many steps as it has
+    numbers, made again at each of them as many folds.
+    """
+    body = equation.body
+    return (isinstance(body, Fold) and len(_placed(equation.indices)) > 1 and bool(_placed(body.bound))
+            and running(body, equation.indices) is not None)
 
 
 def _is_matrix(equation: Equation) -> bool:

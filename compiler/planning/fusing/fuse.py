@@ -9,6 +9,7 @@ from einc.ir.dependence import behind, in_order, reached
 from einc.ir.indices import OPEN, Index, primed
 from einc.ir.programs import Equation, NormalProgram
 from einc.ir.terms import Apply, Const, Fold, Join, Position, Read, Size, bound_indices, free_indices, reads, walk
+from einc.planning.analysis.prefix import running_sum
 from einc.planning.contractions.materialise import folded_away, open_of, plain_subs, unstored
 from einc.planning.fusing.rows import relettered, rows
 from einc.planning.fusing.split import needed, split
@@ -160,9 +161,11 @@ def _feeding(equations: Iterable[Equation], virtual: frozenset[str],
 
 
 def _results(read: Read, by: Mapping[str, Equation]) -> list[Equation]:
-    """The folds over one index that a value is, or is made of by arithmetic alone."""
+    """The folds over one index that a value is, or is made of by arithmetic alone. A sum that runs on is none: it is
+    made before the pass, in more digits.
+    """
     equation = by.get(read.tensor)
-    if equation is None or not plain_subs(read):
+    if equation is None or not plain_subs(read) or running_sum(equation):
         return []
     if isinstance(equation.body, Fold):
         return [equation] if len(equation.body.bound) == 1 else []

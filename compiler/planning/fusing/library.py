@@ -53,7 +53,7 @@ def row(name: str, program: NormalProgram, call: str, where: str, shared: str = 
     program = with_parts(peeled(program))
     made = results or tuple(key for _, key in program.outputs)
     (group,) = (g for g in groups(program, ordered=True) if g.virtual)
-    inside = one_pass(program, known_of(program), group, frozenset(made), ordered=True).equations
+    inside = one_pass(program, known_of(program), group, frozenset(made), Choices(ordered=True)).equations
     beside = tuple(e for e in program.equations if e.target not in {x.target for x in group.equations})
     buffers = buffers_of(program)
     inputs = tuple((t.key, (operands or {}).get(t.key, t.key)) for t in program.inputs())

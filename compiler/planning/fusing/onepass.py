@@ -3,11 +3,15 @@ what is folded, shares of tiles."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from einc.ir.choices import Choices
 from einc.ir.indices import OPEN
 from einc.ir.programs import Definitions, Equation, NormalProgram
 from einc.ir.terms import TRUE, Fold, free_indices
 from einc.planning.analysis.prefix import alone
 from einc.planning.fusing.fuse import FusedGroup
+from einc.planning.fusing.split import needed
 from einc.planning.streaming.chunks import chunked
 from einc.planning.streaming.partials import shares
 from einc.planning.streaming.passes import Streamed
@@ -15,17 +19,27 @@ from einc.planning.streaming.stream import stream
 
 
 def one_pass(program: NormalProgram, known: Definitions, group: FusedGroup, kept: frozenset[str],
-             ordered: bool) -> Streamed:
+             choices: Choices) -> Streamed:
     """The equations as the kernel of the group computes them; `kept` are its results, `known` what is known of the
     program's values."""
     if group.along is not None or not tiled(group):
         return Streamed(group.equations, None, ())
     taken = frozenset(program.tensors)
-    shared = shares(group.equations, kept, program, ordered)
-    inside = None if shared else chunked(group.equations, group.virtual, taken, known)
+    shared = shares(group.equations, kept, program, choices.ordered)
+    found = None if shared else chunked(group.equations, group.virtual, taken, known)
+    if found is not None and (found[1] or choices.states):
+        return found[0]
     made = shared.passed if shared else group.equations
-    passed = inside or stream(made, group.virtual, kept | shared.rows if shared else kept, taken)
-    return shared.joined(passed) if shared else passed
+    passed = stream(made, group.virtual, kept | shared.rows if shared else kept, taken)
+    spare = found is not None or (shared is not None and _comes_apart(group, taken, known))
+    return replace(shared.joined(passed) if shared else passed, spare=spare)
+
+
+def _comes_apart(group: FusedGroup, taken: frozenset[str], known: Definitions) -> bool:
+    """Whether some result of a kernel, with what it alone needs, is a pass with states between tiles in order."""
+    by = {e.target: e for e in group.equations}
+    alone_ = (needed(by, group.virtual, {e.target}) for e in group.equations if e.target not in group.virtual)
+    return any(chunked(piece, group.virtual, taken, known) is not None for piece in alone_)
 
 
 def tiled(group: FusedGroup) -> bool:

@@ -36,6 +36,7 @@ from einc.ir.terms import (
     Size,
     Term,
     Where,
+    both,
     const,
     free_indices,
     substitute,
@@ -62,9 +63,9 @@ Product = tuple[tuple[Index, ...], tuple[Term, ...]]  # what it is summed over, 
 
 
 def chunked(equations: tuple[Equation, ...], virtual: frozenset[str], taken: frozenset[str],
-            known: Mapping[str, Equation]) -> Streamed | None:
-    """The pass in tiles with a carried state; None where a fold does not come apart, or where that costs more.
-    `known` are the equations of the whole program.
+            known: Mapping[str, Equation]) -> tuple[Streamed, bool] | None:
+    """The pass in tiles with a carried state, and whether that costs less at usual extents; None where a fold does not
+    come apart. `known` are the equations of the whole program.
     """
     folds = [e for e in equations if isinstance(e.body, Fold) and e.target not in virtual]
     found = [prefix(e.body, e.indices) for e in folds if isinstance(e.body, Fold)]
@@ -79,9 +80,9 @@ def chunked(equations: tuple[Equation, ...], virtual: frozenset[str], taken: fro
     except Entangled:
         return None
     rest = [e for e in equations if e.target not in work.totals and first.over in e.indices and e.target not in virtual]
-    if rest or not all(first.along in e.indices for e in equations if e.target not in virtual) or not work.pays():
+    if rest or not all(first.along in e.indices for e in equations if e.target not in virtual):
         return None
-    return work.result(equations)
+    return work.result(equations), work.pays()
 
 
 def _ends(found: Prefix) -> tuple[object, ...]:
@@ -161,20 +162,21 @@ class _Chunks:
         own = (self.found.over, *(b for b in bound if b not in free))
         reference: str | None = None
         exists: Term = TRUE
-        if any(map(self._infinite, outer)):
-            raise Entangled(product(outer))  # in a row without a point it must not meet the 0 of a sum
+        if any(map(self._infinite, outer)):  # it must not meet the 0 of a sum over nothing
+            points = self._carry(f"{equation.target}_points", Fold("sum", (self.found.over,), rest, ONE))
+            exists = Apply("lt", (ZERO, self._before(points)))
         infinite = up is not None and self._infinite(up)
         if down is not None and self._moves(down):
             over = tuple(b for b in own if b in free_indices(down))
             reference = self._carry(letter("max", equation.target, self._names()), Fold("max", over, rest, down))
             inner = (Apply("exp", (Apply("sub", (down, self._read(reference))),)), *inner)
             known = self._before(reference)
-            exists = Apply("lt", (Const(-math.inf), known)) if infinite else TRUE
+            exists = both(exists, Apply("lt", (Const(-math.inf), known)) if infinite else TRUE)
             up = known if up is None else simplify(Apply("add", (up, known)), ALL)
         elif down is not None:
             inner = (Apply("exp", (down,)), *inner)
         if reference is None and infinite and up is not None:
-            exists = Apply("lt", (up, Const(math.inf)))
+            exists = both(exists, Apply("lt", (up, Const(math.inf))))
         state = self._carry(f"{equation.target}_state", Fold("sum", own, rest, product(inner)), reference)
         self.far += _volume({*free, *self.carried[state].indices} - {self.found.along})
         factors = (*outer, *((Apply("exp", (up,)),) if up is not None else ()))
@@ -280,7 +282,7 @@ class _Chunks:
                     raise Entangled(term)  # a product of sums: multiplied out it might cancel itself away
                 out: list[Product] = [((), ())]
                 for options in parts:
-                    out = [_joined(p, q) for p in out for q in options]
+                    out = [_joined(p, q, {i.name for i in free_indices(term)}) for p in out for q in options]
                 return out
             case Apply("add", args):
                 return [p for x in args for p in self._products(x)]
@@ -289,7 +291,7 @@ class _Chunks:
             case Apply("neg", (x,)):
                 return [(b, (const(-1), *f)) for b, f in self._products(x)]
             case Apply("div", (x, y)) if not (self._held(y) and self._moves(y)):
-                return [(b, (*f, Apply("div", (ONE, y)))) for b, f in self._products(x)]
+                return [_joined(((), (Apply("div", (ONE, y)),)), p, set()) for p in self._products(x)]
             case Apply("pow", (x, Const(Fraction() as power))) if (
                 self._held(x) and self._moves(x) and power.denominator == 1 and 1 < power <= _COPIES
             ):
@@ -363,9 +365,9 @@ class _Chunks:
         return Streamed(order, None, tuple(self.carries), before=dict(self.before), chunks=chunks)
 
 
-def _joined(p: Product, q: Product) -> Product:
-    """The product of two products; what both are summed over gets another letter."""
-    bound = distinct(q[0], {i.name for i in p[0]} | {i.name for f in p[1] for i in free_indices(f)})
+def _joined(p: Product, q: Product, taken: set[str]) -> Product:
+    """The product of two products; what both are summed over gets another letter, which is none of those taken."""
+    bound = distinct(q[0], {i.name for i in p[0]} | {i.name for f in p[1] for i in free_indices(f)} | taken)
     by: dict[Index, Term] = dict(zip(q[0], map(Position, bound), strict=True))
     return (*p[0], *bound), (*p[1], *(substitute(f, by) for f in q[1]))
 

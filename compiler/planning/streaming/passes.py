@@ -61,6 +61,7 @@ class Streamed:
     """The equations of one pass over `index`, and what it carries. Empty carries: the folds stay as they are.
 
     `before` are the names under which a tile reads what the tiles before it carried; of `grid` each tile has a share.
+    `spare`: it could carry states between tiles in order, which cost more than its pairs at usual extents.
     """
 
     equations: tuple[Equation, ...]
@@ -71,3 +72,4 @@ class Streamed:
     before: Mapping[str, str] = field(default_factory=dict)
     chunks: Chunks | None = None
     grid: Index | None = None
+    spare: bool = False

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal, assert_never
 
-from einc.ir.domains import empty
+from einc.ir.domains import empty, proves
 from einc.ir.draft import unused
 from einc.ir.folds import FOLDS
-from einc.ir.indices import PLACES, Index, number
+from einc.ir.indices import INDEX_CLASSES, PLACES, Index, number
 from einc.ir.letters import letter, words
 from einc.ir.primitives import POSITIVE, REST, filled
 from einc.ir.programs import Equation, NormalProgram, Slot, Tensor
@@ -248,12 +248,21 @@ class Sweep:
         yield from self._shares(equation, fold.body, part, both(equation.domain, fold.domain, attains), fold.bound)
 
     def _others(self, fold: Fold) -> Term:
-        """The fold of all others."""
+        """The fold of all others: of positions that of those before times that of those after."""
         by = {i: Position(Index(i.name + "'", i.set)) for i in fold.bound}
-        differs = [Apply("ne", (Position(i), there)) for i, there in by.items()]
-        other = differs[0] if len(differs) == 1 else Apply("or", tuple(differs))
-        inner = tuple(p.index for p in by.values())
-        return Fold(fold.op, inner, both(substitute(fold.domain, by), other), substitute(fold.body, by))
+        inner, body = tuple(p.index for p in by.values()), substitute(fold.body, by)
+
+        def over(said: Term) -> Fold:
+            """The fold where that is said of the other, without what follows from it."""
+            rest = (c for c in conjuncts(substitute(fold.domain, by)) if not proves(both(fold.domain, said), c))
+            return Fold(fold.op, inner, both(*rest, said), body)
+
+        pairs = [(there, Position(i)) for i, there in by.items()]
+        of = fold.bound[0].set
+        if len(pairs) == 1 and INDEX_CLASSES[of.cls].before == "le" and of.packed is None:
+            return FOLDS[fold.op].merged(*(over(Apply("lt", pair)) for pair in (pairs[0], pairs[0][::-1])))
+        differs = [Apply("ne", pair[::-1]) for pair in pairs]
+        return over(differs[0] if len(differs) == 1 else Apply("or", tuple(differs)))
 
 
 def _moving(program: NormalProgram, still: frozenset[str]) -> frozenset[str]:

@@ -64,6 +64,11 @@ def in_differences(term: Term, given: Term, known: Mapping[str, Equation] | None
     return changed_under(term, given, lambda part, holds: in_differences(part, holds, known))
 
 
+def between(fold: Fold) -> bool:
+    """Whether a fold runs over an interval of which each end has letters of its own, which its body does not read."""
+    return _ends(fold) is not None
+
+
 @dataclass(frozen=True)
 class _Ends:
     """An interval: what is in it, and what stands before it, each as `le` or `lt` an end; and what else a domain says.

@@ -51,8 +51,8 @@ from einc.ir.terms import (
 )
 from einc.transforms.laws.linear import may_leave
 from einc.transforms.laws.simplify import picked, simplify
+from einc.transforms.normal.apart import apart
 from einc.transforms.normal.delta_elimination import appearance, axis_order, inline_gates, is_gate
-from einc.transforms.normal.intervals import with_intervals
 from einc.transforms.normal.operands import (
     cost,
     divided,
@@ -64,8 +64,6 @@ from einc.transforms.normal.operands import (
     quotient_factors,
     worth,
 )
-from einc.transforms.normal.products import with_products
-from einc.transforms.normal.scaled import scaled
 from einc.transforms.normal.topk_pushdown import at_chosen
 from einc.transforms.slicing.lags import with_lags
 from einc.transforms.slicing.repeats import in_order, outside, part, round_of
@@ -80,7 +78,7 @@ def normalise(program: Program, again: bool = False) -> NormalProgram:
 
 
 def _without_rounds(program: Program, again: bool) -> NormalProgram:
-    program = program if again else with_products(with_intervals(scaled(program)))
+    program = program if again else apart(program)
     equations, known = _flat(program, dict(program.tensors))
     keys = {e.target for e in equations}
     tensors = {k: t for k, t in known.items() if t.role != "local" or k in keys}
@@ -94,7 +92,7 @@ def _with_rounds(program: Program) -> NormalProgram:
     rounds, once = list[Equation](), list[Equation]()
     for repeat in program.repeats:
         one = round_of(replace(program, tensors=tensors), repeat, own=True)
-        round_ = scaled(one.program)
+        round_ = apart(one.program)
         equations, known = _flat(round_, {**tensors, **round_.tensors})
         tensors |= {k: one.whole(t) for k, t in known.items() if k not in tensors and k != one.counter}
         early = one.once(equations)
@@ -106,7 +104,7 @@ def _with_rounds(program: Program) -> NormalProgram:
             for k in e.reads} | {first for repeat in repeats for _, first, _ in repeat.states}
     plain = outside(program)
     wanted = [key for key in (e.target for e in plain) if key in read or key in {k for _, k in program.outputs}]
-    stretch = scaled(part(program, plain, wanted, tensors))
+    stretch = apart(part(program, plain, wanted, tensors))
     equations, known = _flat(stretch, {**tensors, **stretch.tensors})
     everything = {e.target: e for e in (*equations, *once, *rounds)}
     kept = {*everything, *(state for repeat in repeats for state, _, _ in repeat.states)}
@@ -141,7 +139,7 @@ def _flat(program: Program, tensors: dict[str, Tensor]) -> tuple[list[Equation],
 def flat(program: Program) -> NormalProgram:
     """The program with folds at the root and without δ that choose elements: each equation is one step whose slopes
     are plain, and each scale of a sum of exponentials is an equation, which needs none."""
-    found = inline_gates(at_chosen(with_products(with_intervals(scaled(program, named=True)))))
+    found = inline_gates(at_chosen(apart(program, slopes=True)))
     work = _Flat(dict(found.tensors), guarded=True)
     for equation in found.equations:
         work.add(replace(equation, body=simplify(equation.body)))

@@ -108,7 +108,7 @@ class Reaches:
     def _exponential(self, power: Term) -> Reach:
         if self._closed(power):
             return NOWHERE
-        if self.arms(power):
+        if self.arms(power) or self._is_share(power):
             return frozenset({SMALL})
         return self._spread(power, _FAR)
 
@@ -130,6 +130,15 @@ class Reaches:
             case Apply("sub", (x, m)) | Apply("add", (x, Apply("neg", (m,)))):
                 return [(m, arm) for arm in self._values(m) if self._among(x, arm)]
         return []
+
+    def _is_share(self, power: Term) -> bool:
+        """For x − m, where m is the logarithm of a sum of exponentials: whether e^x is one of these."""
+        match power:
+            case Apply("sub", (x, m)) | Apply("add", (x, Apply("neg", (m,)))):
+                whole = self._spelled(m)
+                return isinstance(whole, Apply) and whole.op == "logaddexp" and any(
+                    self.same(x, arm) for arm in whole.args)
+        return False
 
     def _values(self, term: Term) -> list[Term]:
         """What a maximum is taken of: numbers, and maxima over a domain; nothing where the term is no maximum."""
@@ -247,6 +256,9 @@ class Reaches:
                 return min(low, 0.0), max(high, 0.0)
             case Fold("max" | "min"):
                 return self.interval(term.body)
+            case Fold("sum"):
+                low, high = self.interval(term.body)
+                return 0.0 if low >= 0 else -math.inf, 0.0 if high <= 0 else math.inf
             case Apply("mul", (x, y)) if x == y:
                 return 0.0, math.inf
             case Apply("nonpositive"):
@@ -313,17 +325,18 @@ def _combined(op: str, found: list[Interval]) -> Interval:
                 ends = [x * y if x and y else 0.0 for x in (low, high) for y in (a, b)]
                 low, high = min(ends), max(ends)
             return low, high
-        case "div", ((a, b), (c, d)) if c > 0 and math.isfinite(d):
-            ends = [x / y for x in (a, b) for y in (c, d)]
-            return min(ends), max(ends)
+        case "div", ((a, b), (c, d)) if c > 0 and not math.isinf(max(c, min(abs(a), abs(b)))):
+            return a / (d if a >= 0 else c), b / (c if b >= 0 else d)
         case "div", ((a, b), (c, _)) if c >= 0 and (a >= 0 or b <= 0):
             return (0.0, math.inf) if a >= 0 else (-math.inf, 0.0)
         case "max", _:
             return max(low for low, _ in found), max(high for _, high in found)
         case "min", _:
             return min(low for low, _ in found), min(high for _, high in found)
-        case "log", ((a, b),) if a > 0:
-            return math.log(a), math.log(b) if math.isfinite(b) else b
+        case "logaddexp", _:
+            return max(low for low, _ in found), max(high for _, high in found) + math.log(len(found))
+        case "log", ((a, b),) if b > 0:
+            return math.log(a) if a > 0 else -math.inf, math.log(b) if math.isfinite(b) else b
         case "sqrt", ((a, b),):
             return math.sqrt(max(a, 0.0)), math.sqrt(b) if 0 <= b < math.inf else math.inf
     return PRIMITIVES[op].range
