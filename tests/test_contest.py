@@ -98,7 +98,7 @@ def test_what_cannot_be_timed_is_a_line(words: list[str], said: str) -> None:
 
 
 def test_a_spec_that_torch_does_not_say_and_one_without_a_kernel_of_the_library() -> None:
-    found = rivals(checking.typed("gqa"), ("eager", "compile"), (), False)
+    found = rivals(checking.typed("indexer"), ("eager", "compile"), (), False)
     assert all("einc to einsum" in one.why for one in found)
     (library,) = rivals(checking.typed("gallery/softcap"), ("library",), (), False)
     assert (library.function, library.why) == (None, "the library has no kernel for any part of it")

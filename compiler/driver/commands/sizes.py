@@ -31,8 +31,12 @@ def names(program: Program) -> list[str]:
 
 
 def asked(program: Program) -> list[str]:
-    """The sizes that no tensor fixes, so that the caller gives them."""
-    fixed = {name for tensor in program.inputs() for slot in tensor.slots for name in slot.set.extent.told}
+    """The sizes that no tensor fixes, so that the caller gives them: a shape fixes a size that is the only one in it
+    that is not known.
+    """
+    fixed, extents = set(program.sizes), [slot.set.extent for tensor in program.inputs() for slot in tensor.slots]
+    while found := {name for one in extents if len(left := one.sizes - fixed) == 1 for name in left & one.told}:
+        fixed |= found
     return [name for name in names(program) if name not in fixed]
 
 
