@@ -28,8 +28,8 @@ SPECS = ("sdpa", "alibi", "gqa", "mla_rope", "partial_rotary", "requests", "cros
 ADDED = ("sdpa", "alibi", "gqa", "gallery/documents", "gallery/kerple", "gallery/shared_logits",
          "forgetting_transformer")
 
-# Four outer indices, a table read at a distance, a product of three factors, a condition inside of the score, values with two
-# widths, a mask from 0, an extent that is not that of the rows.
+# Four outer indices, a product of three factors, a condition inside of the score, values with two widths, places from
+# 0, an extent that is not that of the rows.
 OWN = """index a, b : batch(A)
 index c : batch(C)
 index h : head(H)
@@ -39,7 +39,7 @@ index d, e : feature(D)
 index f : feature(F)
 input Q_{a c h t}^d, K_{a c h s}^d, M_{h d e}, V_{c h s}^{f e}, w_{a s}, g_{c h}
 mask L_{a c h t s} : s < 2 t or s = 3
-L_{a c h t s} = g_{c h} / 3 (Q_{a c h t}^d M_{h d e} K_{a c h s}^e) + 1[t ≤ s + 2] w_{a s} t / (s + 1) - max(s, 2) w_{a s}
+L_{a c h t s} = g_{c h} / 3 (Q_{a c h t}^d M_{h d e} K_{a c h s}^e) + 1[t ≤ s + 2] w_{a s} t / (s + 1) - max(s, 2)
 output Y_{a c h t}^{f e} = Σ_s softmax_s(L_{a c h t s}) V_{c h s}^{f e}
 """
 
@@ -107,7 +107,7 @@ def test_what_is_no_call_says_why(spec: str, said: str) -> None:
 
 def test_the_score_and_the_mask_are_in_the_reader_s_letters() -> None:
     text = einc_("to", "flex", "alibi").stdout
-    assert "    def score_mod(score, b, h, t, s):\n        return score - (m[h] * (t - s))\n" in text
+    assert "    def score_mod(score, b, h, t, s):\n        return score - (m_score[h] * (t - s))\n" in text
     assert "    def mask_mod(b, h, t, s):\n        return s <= t\n" in text
     assert "@cache\ndef block_mask(T, device):" in text
     assert "is_causal=True" in einc_("to", "sdpa", "gqa").stdout
@@ -124,7 +124,7 @@ def test_another_plan_of_the_same_mathematics_is_the_same_call() -> None:
 
 
 def test_rivals_by_name_are_checked_before_they_are_timed() -> None:
-    """The call itself is what `einc bench` runs; FlexAttention is compiled there, which takes long: it is not called."""
+    """What `einc bench` runs; FlexAttention is compiled there, which takes long, so it is not called here."""
     flex, sdpa = rivals(checking.typed("sdpa"), ("flex", "sdpa"), (), False)
     assert flex.function is not None and sdpa.function is not None
     given = {name: torch.randn(1, 2, 5, 4, dtype=torch.float64) for name in "QKV"}

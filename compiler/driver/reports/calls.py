@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.resources import files
+from types import MappingProxyType
 from typing import Any
 
-from einc.driver.reports.einsums import UnsaidError, cast, expression, python, spread, where
+from einc.driver.reports.einsums import UnsaidError, cast, expression, kind, python, spread, where
 from einc.driver.reports.functions import Lines, apart, assigned, lines, sizes_of
 from einc.driver.reports.modifiers import Modifier
 from einc.driver.reports.scores import LOGARITHM, MEAN, SCORE, Scored, Steps, steps
@@ -142,8 +143,12 @@ class _Writer:
         out: list[str] = []
         score = mask = "None"
         if scored.score != SCORE:
-            score = self.name("score_mod")
-            out += self._function(score, scored, scored.score, self.name("score"))
+            score, narrow = self.name("score_mod"), dict[str, str]()
+            for key in sorted({r.tensor for r in reads(scored.score) if r != SCORE}):
+                if kind(self.program, key) == "fixed":
+                    narrow[key] = self.name(f"{key}_score")
+                    out.append(f"{narrow[key]} = {key}.to(torch.promote_types({q}.dtype, torch.float32))")
+            out += self._function(score, scored, scored.score, self.name("score"), narrow)
         if scored.mask != TRUE:
             made = self._mask(scored, q)
             mask = self.name("blocks")
@@ -171,8 +176,9 @@ class _Writer:
                         *(f"    {line}" if line else "" for line in [*inner, f"return {call}"]), "", ""]
         return f"{maker}({', '.join([*known, *read, f'{q}.device'])})"
 
-    def _function(self, name: str, scored: Scored, term: Term, score: str) -> list[str]:
-        """A function of the places, and of a score where it has one."""
+    def _function(self, name: str, scored: Scored, term: Term, score: str,
+                  names: Mapping[str, str] = MappingProxyType({})) -> list[str]:
+        """A function of the places, and of a score where it has one; `names` are what some tensors are called."""
         taken = self.taken | {name}
         letters: dict[Index, str] = {}
         for index in (*scored.places.rows, scored.places.column):
@@ -187,7 +193,7 @@ class _Writer:
                 apart.append(f"{letters[index]} = {first} // ({after}) % ({python(index.set.extent)})")
         pair = (letters[scored.places.row], letters[scored.places.column])
         parameters = ", ".join([*([score] if score else []), first, head, *pair])
-        lines = [*apart, f"return {Modifier(self.program, letters, score).text(term)}"]
+        lines = [*apart, f"return {Modifier(self.program, letters, score, names).text(term)}"]
         return ["", f"def {name}({parameters}):", *(f"    {line}" for line in lines), ""]
 
     def _arrays(self, scored: Scored, q: str) -> tuple[list[str], str, dict[str, str]]:

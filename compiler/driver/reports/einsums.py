@@ -89,7 +89,7 @@ def _fixed(program: Program, key: str) -> bool:
     return equation is not None and all(_fixed(program, other) for other in equation.reads)
 
 
-def _kind(program: Program, key: str) -> str:
+def kind(program: Program, key: str) -> str:
     """What the type of a tensor is; a fixed one without axes may be a number of Python."""
     equation = program.equation(key)
     if equation is None or not _fixed(program, key):
@@ -142,7 +142,7 @@ def expression(program: Program, term: Term) -> Code:
             start = index.set.start
             return Code(f"torch.arange({start}, {stop} + {start}, dtype=torch.float64)", (index,), of="fixed")
         case Read(name, subs):
-            return replace(_read(program, program.tensors[name], subs), of=_kind(program, name))
+            return replace(_read(program, program.tensors[name], subs), of=kind(program, name))
         case Where(condition, then):
             return where(expression(program, condition), expression(program, then), "0.0")
         case Fold():

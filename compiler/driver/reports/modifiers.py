@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from einc.driver.reports.einsums import JOINED, SAME, SIGNS, UNSAID, UnsaidError, python
@@ -37,11 +37,14 @@ class _Said:
 
 @dataclass(frozen=True)
 class Modifier:
-    """`letters` are the names of the places, which count from 0; `score` is the name of the score, if there is one."""
+    """`letters` are the names of the places, which count from 0; `score` is the name of the score, if there is one;
+    `names` are what some tensors are called.
+    """
 
     program: Program
     letters: Mapping[Index, str]
     score: str = ""
+    names: Mapping[str, str] = field(default_factory=dict)
 
     def text(self, term: Term) -> str:
         """The expression. UnsaidError for what is none at one place."""
@@ -72,7 +75,7 @@ class Modifier:
         raise UnsaidError("a sum between its two products")
 
     def _read(self, key: str, subs: Sequence[Term]) -> _Said:
-        tensor = self.program.tensors[key]
+        tensor, key = self.program.tensors[key], self.names.get(key, key)
         at = [self._place(sub, slot.set.start, f"{key}.shape[{n}] - 1")
               for n, (sub, slot) in enumerate(zip(subs, tensor.slots, strict=True))]
         return _Said(f"{key}[{', '.join(at)}]" if at else key, True, tensor.integer)
