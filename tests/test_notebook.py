@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from latex2mathml.converter import convert
 
 import einc
 
@@ -67,6 +68,23 @@ def test_programs_plans_and_problems_are_shown_as_people_read_them(shell: Any) -
     (problem, *_) = einc.check(CELL.replace("Σ_{s ≤ t} x_s", "x_s x_s"))
     assert 'color:#c22' in shown(shell, problem)["text/html"]
     assert "<figure>" in shown(shell, made.draw("mask", T=4))["text/html"]
+
+
+def test_programs_and_derivations_are_written_as_a_paper_writes_them(shell: Any) -> None:
+    """For LaTeX, as a notebook is exported to it: displays that MathJax and latex2mathml read."""
+    latex = shell.display_formatter.formatters["text/latex"]
+    made = einc.compile("sdpa", backend="torch")
+    for value in (made, made.program):
+        assert latex(value).startswith("$$\\begin{aligned}\nL_{n h t s} &= \\sum")
+    found = made.derive()
+    assert "m' = max(m, max_{s ∈ C} L_{n h t s})" in str(found) == repr(found)
+    assert "\\subseteq" in latex(found) and r"\begin{aligned}" in latex(found)
+    for text in (latex(made), latex(found)):
+        assert "<math" in convert("\n".join(x for x in text.strip("$\n").splitlines() if not x.startswith("%")))
+    assert einc.compile(CELL, "torch").derive()._repr_latex_() is None
+    shell.run_line_magic("unload_ext", "einc")
+    assert latex(made.program) is None
+    shell.run_line_magic("load_ext", "einc")
 
 
 def test_help_and_signature_say_names_shapes_and_types() -> None:
