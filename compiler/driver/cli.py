@@ -29,7 +29,7 @@ COMMANDS = {
     "fmt": "Write a spec in one spelling and one layout.",
     "tex": "Print a spec as LaTeX.",
     "from": "Print the spec that a Python function is.",
-    "to": "Print a spec as lines of einsum.",
+    "to": "Print a spec as lines of einsum, or as calls of a library.",
     "derive": "Print the recurrence that was found for a spec.",
     "prove": "Prove what a spec claims, or show where it does not hold.",
     "cost": "Print what a spec costs, as formulas of its sizes.",
