@@ -73,8 +73,9 @@ class _LazyGroup(click.Group):
             kind = error.param.type if error.param is not None else None
             word = re.match(r"'([^']+)' is not one of", error.message)
             near = nearest(word[1], kind.choices) if word and isinstance(kind, click.Choice) else None
-            error.message += f" Did you mean '{near}'?" if near else ""
-            raise
+            if near is None:
+                raise
+            raise click.BadParameter(f"{error.message} Did you mean '{near}'?", error.ctx, error.param) from None
         except Exception as error:
             if (found := problems(error)) is None:
                 raise

@@ -47,4 +47,4 @@ def exponent(points: Sequence[tuple[float, float]]) -> float | None:
     if len({x for x, _ in logs}) < 2:
         return None
     middle_x, middle_y = (sum(side) / len(logs) for side in zip(*logs, strict=True))
-    return sum((x - middle_x) * (y - middle_y) for x, y in logs) / sum((x - middle_x) ** 2 for x, _ in logs)
+    return float(sum((x - middle_x) * (y - middle_y) for x, y in logs) / sum((x - middle_x) ** 2 for x, _ in logs))
