@@ -380,9 +380,9 @@ def _made(section: Section, backend: str, kernels: bool) -> Made:
 def _pictures(program: TypedProgram, plan: Module) -> tuple[tuple[str, str], ...]:
     """The domains of a program, which are drawn without data, and its plan, as `einc draw` has them."""
     sizes = small_sizes(program)
-    found = [one for one in small_pictures(program, sizes) if isinstance(one, Picture)]
-    shown = [*found, graph(plan, {})]
-    return tuple((one.title, one.svg) for one in shown)
+    found = [(one.title, one.svg) for one in small_pictures(program, sizes) if isinstance(one, Picture)]
+    steps = graph(plan, {})
+    return (*found, (steps.title, steps.svg))
 
 
 def _declared(tensor: Tensor) -> str:
