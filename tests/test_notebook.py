@@ -6,6 +6,7 @@ import inspect
 import pickle
 import pydoc
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -94,3 +95,18 @@ def test_help_and_signature_say_names_shapes_and_types() -> None:
     said = pydoc.render_doc(made, renderer=pydoc.plaintext)
     assert "gqa(X: torch.Tensor" in said.replace("'", "")
     assert "output A  (T, d_model)" in said
+
+
+@pytest.mark.whole
+def test_a_whole_notebook_runs_in_a_kernel(tmp_path: Path) -> None:
+    """As a reader runs it: the extension, a cell of `ein`, its function, its plan, its mask, and a slip."""
+    nbformat, nbclient = (pytest.importorskip(name, reason=f"{name} is not installed")
+                          for name in ("nbformat", "nbclient"))
+    pytest.importorskip("ipykernel", reason="ipykernel is not installed")
+    texts = ["%load_ext einc", f"%%ein f --backend torch\n{CELL}", "import torch\nf(torch.ones(4))", "f.plan",
+             "f.draw('mask', T=4)", "f.derive()", f"%%ein g\n{CELL.replace('{s ≤ t} x_s', 's ≤ t} x_s')}"]
+    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in texts])
+    nbclient.NotebookClient(made, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    shown = [" ".join(str(one.get("data", one)) for one in cell["outputs"]) for cell in made.cells]
+    for text, words in zip(shown, ("", "y_{t} = Σ", "4.", "flops", "<svg", "no pass", "error["), strict=True):
+        assert words in text, text
