@@ -26,6 +26,7 @@ from bench.case import CannotError, Case, Prepared, Sizes, make
 from bench.cli import main
 from bench.run import Plan, run, timed
 from bench.shares import shares
+from einc.driver.timing import clock
 
 TINY = {"B": 1, "H": 8, "G": 1, "T": 24, "S": 40, "D": 8, "W": 5, "P": 6, "F": 12, "V": 30, "R": 6}
 
@@ -45,7 +46,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     monkeypatch.setattr(torch, "compile", as_it_is)
     monkeypatch.setattr(measure, "GEMM", 64)
-    monkeypatch.setattr(measure, "SAMPLE", 1e-4)
+    monkeypatch.setattr(clock, "SAMPLE", 1e-4)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -153,12 +154,12 @@ def test_rounds_are_interleaved_and_start_with_another_each() -> None:
 
 
 def test_disturbed_rounds_are_run_again_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = iter(x for i in range(100) for x in (0.0, 5.0 if i in (0, 2) else 0.0))
-    monkeypatch.setattr(measure, "busy_seconds", lambda: next(clock))
+    busy = iter(x for i in range(100) for x in (0.0, 5.0 if i in (0, 2) else 0.0))
+    monkeypatch.setattr(clock, "busy_seconds", lambda: next(busy))
     said: list[str] = []
     assert measure.interleaved({"a": lambda: None}, 3, tick=said.append).disturbed == 0
     assert len(said) == 5
-    monkeypatch.setattr(measure, "busy_seconds", iter(range(0, 10**6, 9)).__next__)
+    monkeypatch.setattr(clock, "busy_seconds", iter(range(0, 10**6, 9)).__next__)
     assert measure.interleaved({"a": lambda: None}, 3).disturbed == 3
 
 

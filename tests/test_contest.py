@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from itertools import count
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,8 +12,9 @@ from click.testing import CliRunner, Result
 
 from einc.driver import checking
 from einc.driver.cli import main
+from einc.driver.timing import clock, growth
 from einc.driver.timing import contest as contests
-from einc.driver.timing.clock import Times, in_turns
+from einc.driver.timing.clock import Times
 from einc.driver.timing.contest import Setting, checked_at, contest
 from einc.driver.timing.rivals import Rival, rivals
 
@@ -26,12 +29,14 @@ def einc_(*args: str, status: int = 0) -> Result:
     return result
 
 
-def test_works_take_turns_and_a_first_run_does_not_count() -> None:
-    ran, clock = list[str](), iter(range(100))
-    found = in_turns({"a": lambda: ran.append("a"), "b": lambda: ran.append("b")}, 2, lambda: None,
-                     now=lambda: float(next(clock)))
-    assert ran == ["a", "b", "a", "b", "a", "b"]
-    assert found == {"a": Times((1.0, 1.0)), "b": Times((1.0, 1.0))}
+def test_ways_take_turns_and_a_first_run_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each round begins with another way; the clock is one that goes on by a second whenever it is read."""
+    ran, now = list[str](), count()
+    monkeypatch.setattr(clock.time, "perf_counter", lambda: float(next(now)))
+    monkeypatch.setattr(clock, "busy_seconds", lambda: None)
+    found = clock.interleaved({"a": lambda: ran.append("a"), "b": lambda: ran.append("b")}, 2)
+    assert ran == ["a", "b", "a", "b", "b", "a"]
+    assert found == clock.Series({"a": [1.0, 1.0], "b": [1.0, 1.0]}, 0)
     assert (Times((1.0, 2.0, 4.0)).middle, Times((1.0, 2.0, 4.0)).spread) == (2.0, 1.5)
 
 
@@ -89,8 +94,29 @@ def test_the_command() -> None:
     assert all(way["error"] < 1e-4 for way in page["ways"])
 
 
+def test_times_over_a_size_and_their_picture(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    words = ["bench", "sdpa", "--sizes", "B=1,H=2,T=16,d_k=4", "--against", "eager", "--backend", "torch",
+             "--rounds", "1"]
+    done = einc_(*words, "--plot", str(tmp_path / "growth.png"))
+    assert [line for line in done.stdout.splitlines() if line.startswith("sdpa")] == [
+        f"sdpa, float32 on cpu: B = 1, H = 2, T = {n}, d_k = 4" for n in (2, 4, 8, 16)]
+    assert "time grows as eager T^" in done.stderr and "torch T^" in done.stderr
+    assert (tmp_path / "growth.png").read_bytes().startswith(b"\x89PNG")
+    pages = json.loads(einc_(*words, "--over", "d_k=2,8", "--json").stdout)
+    assert [page["sizes"]["d_k"] for page in pages] == [2, 8]
+
+
+def test_the_power_with_which_something_grows() -> None:
+    assert growth.exponent([(n, 3e-6 * n**2) for n in (16, 64, 128)]) == pytest.approx(2.0)
+    assert growth.exponent([(16, 1.0)]) is None
+    assert growth.lengths(checking.typed("sdpa"), "", {"T": 6}) == ("T", [1, 3, 6])
+
+
 @pytest.mark.parametrize(("words", "said"), [
-    (["sdpa", "--against", "nope"], "there are eager, compile, library"),
+    (["sdpa", "--over", "T=4"], "two whole numbers"), (["sdpa", "--over", "Q=4,8"], "`Q` is no size of the spec"),
+    (["not_attention/geglu", "--over", "nothing"], "NAME=NUMBER"), (["sdpa", "--against", "eagr"], "mean `eager`?"),
+    (["sdpa", "--against", "nope"], "there are eager, compile, library, flex, sdpa"),
     (["sdpa", "--backend", "nope"], "there are torch, cpp, triton"), (["sdpa", "--sizes", "t=4"], "did you mean `T`?"),
 ])
 def test_what_cannot_be_timed_is_a_line(words: list[str], said: str) -> None:
@@ -98,7 +124,7 @@ def test_what_cannot_be_timed_is_a_line(words: list[str], said: str) -> None:
 
 
 def test_a_spec_that_torch_does_not_say_and_one_without_a_kernel_of_the_library() -> None:
-    found = rivals(checking.typed("gqa"), ("eager", "compile"), (), False)
+    found = rivals(checking.typed("indexer"), ("eager", "compile"), (), False)
     assert all("einc to einsum" in one.why for one in found)
     (library,) = rivals(checking.typed("gallery/softcap"), ("library",), (), False)
     assert (library.function, library.why) == (None, "the library has no kernel for any part of it")

@@ -13,8 +13,9 @@ from click.testing import CliRunner
 
 sys.path.append(str(Path(__file__).parent.parent))  # the bench is no part of the package
 
-from bench import decode, measure, record
+from bench import decode, record
 from bench.cli import main
+from einc.driver.timing import clock
 
 TINY = {"grouped": {"B": 2, "H": 4, "G": 2, "S": 9, "D": 8},
         "latents": {"S": 9, "H": 3, "d_model": 16, "r": 8, "r_Q": 12, "d_h": 6, "d_k": 4}}
@@ -22,7 +23,7 @@ TINY = {"grouped": {"B": 2, "H": 4, "G": 2, "S": 9, "D": 8},
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(measure, "SAMPLE", 1e-4)
+    monkeypatch.setattr(clock, "SAMPLE", 1e-4)
     monkeypatch.setattr(decode, "READ", 2**10)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -450,3 +450,12 @@ def test_no_text_is_too_broken_to_ask_about(written: str, at_: int) -> None:
     completion.completions(of, place)
     actions.actions(of, whole(of.source))
     actions.layout(of)
+
+
+@pytest.mark.parametrize("line", [2, 3, 4])
+def test_a_start_has_the_name_of_what_it_begins(line: int) -> None:
+    """`y_0` is the value of `y_t` before the first position: a new name is that of both."""
+    text = "index t : time(T)\ninput x_t\ny_0 = 1\ny_t = y_{t-1} / 2 + x_t\noutput z_t = y_t\n"
+    place = Position(line, text.splitlines()[line].index("y"))
+    edits = places.renamed(Text(Source("a.ein", text), DISK), place, "w")
+    assert [(of.start.line, new) for of, new in edits] == [(2, "w"), (3, "w"), (3, "w"), (4, "w")]

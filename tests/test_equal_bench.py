@@ -10,10 +10,11 @@ import torch
 from click.testing import CliRunner
 
 import einc
+from einc.driver.timing import clock
 
 sys.path.append(str(Path(__file__).parent.parent))  # the bench is no part of the package
 
-from bench import equal, measure
+from bench import equal
 from bench.cli import main
 from bench.judge import relative_error
 
@@ -27,7 +28,7 @@ def test_both_texts_mean_the_same(name: str) -> None:
 
 
 def test_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(measure, "SAMPLE", 1e-4)
+    monkeypatch.setattr(clock, "SAMPLE", 1e-4)
     monkeypatch.setattr(equal, "BACKENDS", ("torch",))
     done = CliRunner().invoke(main, ["equal", "--case", "table", "--sizes", "T=8,H=1,D=2,W=3", "--rounds", "1",
                                      "--patience", "0", "--out", str(tmp_path)])

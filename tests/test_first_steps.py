@@ -213,6 +213,8 @@ def test_a_fix_is_made_once(room: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize(("words", "said", "status"), [
+    (["show", "gqa", "--stage", "plann"], "Did you mean 'plan'?", 2), (["draw", "gqa", "maske"], "mean 'mask'?", 2),
+    (["compile", "gqa", "--backend", "tritn"], "Did you mean 'triton'?", 2), (["to", "flux", "gqa"], "mean 'flex'?", 2),
     (["chek", "gqa"], "Did you mean 'check'?", 2), (["show", "gqa", "--stge", "plan"], "--stage", 2),
     (["show", "gqaa"], "`gqa`", 1), (["show", "gqa.ein"], "`gqa`", 1), (["show", "softcp"], "`gallery/softcap`", 1),
     (["run", "gqa", "--sizes", "t=4"], "did you mean `T`?", 1),

@@ -12,6 +12,7 @@ import torch
 from click.testing import CliRunner
 
 import einc
+from einc.driver.timing import clock
 
 sys.path.append(str(Path(__file__).parent.parent))  # the bench is no part of the package
 
@@ -33,7 +34,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     monkeypatch.setattr(torch, "compile", as_it_is)
     monkeypatch.setattr(measure, "GEMM", 64)
-    monkeypatch.setattr(measure, "SAMPLE", 1e-4)
+    monkeypatch.setattr(clock, "SAMPLE", 1e-4)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

@@ -6,10 +6,12 @@ import inspect
 import pickle
 import pydoc
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from latex2mathml.converter import convert
 
 import einc
 
@@ -69,6 +71,23 @@ def test_programs_plans_and_problems_are_shown_as_people_read_them(shell: Any) -
     assert "<figure>" in shown(shell, made.draw("mask", T=4))["text/html"]
 
 
+def test_programs_and_derivations_are_written_as_a_paper_writes_them(shell: Any) -> None:
+    """For LaTeX, as a notebook is exported to it: displays that MathJax and latex2mathml read."""
+    latex = shell.display_formatter.formatters["text/latex"]
+    made = einc.compile("sdpa", backend="torch")
+    for value in (made, made.program):
+        assert latex(value).startswith("$$\\begin{aligned}\nL_{n h t s} &= \\sum")
+    found = made.derive()
+    assert "m' = max(m, max_{s ∈ C} L_{n h t s})" in str(found) == repr(found)
+    assert "\\subseteq" in latex(found) and r"\begin{aligned}" in latex(found)
+    for text in (latex(made), latex(found)):
+        assert "<math" in convert("\n".join(x for x in text.strip("$\n").splitlines() if not x.startswith("%")))
+    assert einc.compile(CELL, "torch").derive()._repr_latex_() is None
+    shell.run_line_magic("unload_ext", "einc")
+    assert latex(made.program) is None
+    shell.run_line_magic("load_ext", "einc")
+
+
 def test_help_and_signature_say_names_shapes_and_types() -> None:
     made = einc.compile("gqa", backend="torch")
     assert "W_Q: torch.Tensor" in str(inspect.signature(made)).replace("'", "")
@@ -76,3 +95,18 @@ def test_help_and_signature_say_names_shapes_and_types() -> None:
     said = pydoc.render_doc(made, renderer=pydoc.plaintext)
     assert "gqa(X: torch.Tensor" in said.replace("'", "")
     assert "output A  (T, d_model)" in said
+
+
+@pytest.mark.whole
+def test_a_whole_notebook_runs_in_a_kernel(tmp_path: Path) -> None:
+    """As a reader runs it: the extension, a cell of `ein`, its function, its plan, its mask, and a slip."""
+    nbformat, nbclient = (pytest.importorskip(name, reason=f"{name} is not installed")
+                          for name in ("nbformat", "nbclient"))
+    pytest.importorskip("ipykernel", reason="ipykernel is not installed")
+    texts = ["%load_ext einc", f"%%ein f --backend torch\n{CELL}", "import torch\nf(torch.ones(4))", "f.plan",
+             "f.draw('mask', T=4)", "f.derive()", f"%%ein g\n{CELL.replace('{s ≤ t} x_s', 's ≤ t} x_s')}"]
+    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in texts])
+    nbclient.NotebookClient(made, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    shown = [" ".join(str(one.get("data", one)) for one in cell["outputs"]) for cell in made.cells]
+    for text, words in zip(shown, ("", "y_{t} = Σ", "4.", "flops", "<svg", "no pass", "error["), strict=True):
+        assert words in text, text

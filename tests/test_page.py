@@ -352,6 +352,18 @@ $$ \begin{aligned} m_0 &= -\infty \\ \text{for } 1 \leq i \leq N \text{ do} \\ m
     assert shown.count("compiled here") == 1
 
 
+def test_a_page_has_the_masks_and_the_plan_of_its_programs() -> None:
+    """The pictures of `einc draw`, at small sizes and without data."""
+    text = ("For $t, s \\in \\{1..T\\}$ (time), $x_t$ a number:\n\n"
+            "$$ y_t = \\sum_{s \\le t} \\exp(x_s - x_t) x_s $$\n")
+    found = coverage.account(pipeline.paper(Source("p.md", text), Report()))
+    (made,) = found.made
+    assert made.pictures[0][0].startswith("y")
+    assert len(made.pictures) == 2
+    assert page(found).count("<svg") == 2
+    assert "<summary>masks and plan</summary>" in page(found)
+
+
 def test_at_500_pixels_nothing_but_formulas_is_wider(browser: Browser, tmp_path: Path) -> None:
     (tmp_path / "page.html").write_text(page(account()), encoding="utf-8")
     browser.ask("/window/rect", {"width": 500, "height": 900})

@@ -16,8 +16,10 @@ from typing import Any
 
 import pytest
 from browser import BINARY, DRIVER, Browser
+from click.testing import CliRunner
 
 import einc
+from einc.driver.cli import main
 from einc.driver.playground.answers import MOST, NAME, PANES, OwnSpecs, answer
 from einc.driver.playground.server import MOST as MOST_BYTES
 from einc.driver.playground.server import Door, Response, examples, listening, page
@@ -88,14 +90,16 @@ def test_every_text_is_answered(text: str) -> None:
     ("gallery/dilated", lambda t, s: s <= t and (t - s) % 4 == 0 and s > t - 16)])
 def test_a_mask_is_drawn_where_its_tensor_exists(name: str, domain: Any) -> None:
     found = answer(text_of(name), "mask")["shown"]
-    rows = re.findall(r"^    ([·█]{24})$", found, re.M)[:24]
+    rows = re.findall(r"^([·█]{24})$", found, re.M)[:24]
     assert rows == ["".join("·█"[bool(domain(t, s))] for s in range(1, 25)) for t in range(1, 25)]
 
 
 def test_a_mask_of_data_or_none_is_said() -> None:
     assert "depends on data" in answer(text_of("gallery/documents"), "mask")["shown"]
     assert "every pair" in answer("index t : time(T)\ninput x_t\noutput y_t = x_t\n", "mask")["shown"]
-    assert ", as L" in answer(text_of("attention"), "mask")["shown"]
+    assert answer(text_of("attention"), "mask")["shown"].count("s across 1..24") == 1, "the same domain is drawn once"
+    drawn = CliRunner().invoke(main, ["draw", "sliding_window", "mask", "--sizes", "T=24,W=4"]).stdout
+    assert drawn in answer(text_of("sliding_window"), "mask")["shown"], "what `einc draw` prints"
 
 
 # who may ask

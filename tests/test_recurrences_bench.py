@@ -14,10 +14,11 @@ import torch
 from click.testing import CliRunner
 
 import einc
+from einc.driver.timing import clock
 
 sys.path.append(str(Path(__file__).parent.parent))  # the bench is no part of the package
 
-from bench import measure, record, recurrences, recurrent
+from bench import record, recurrences, recurrent
 from bench.cli import main
 from bench.judge import relative_error
 
@@ -32,7 +33,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         return function
 
     monkeypatch.setattr(torch, "compile", as_it_is)
-    monkeypatch.setattr(measure, "SAMPLE", 1e-4)
+    monkeypatch.setattr(clock, "SAMPLE", 1e-4)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

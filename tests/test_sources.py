@@ -78,3 +78,18 @@ def test_what_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
     ("a.ein", True), ("A.EIN", True), ("attention", True), ("<text>", True), ("a.md", False)])
 def test_specs_by_name(name: str, spec: bool) -> None:
     assert is_spec(name) is spec and pipeline.is_document(name) is not spec
+
+
+def test_a_spec_of_einc_uses_specs_of_einc_whatever_stands_in_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`alibi` uses `attention`; a reader's own `specs/attention.ein` is for the reader's files beside it."""
+    (tmp_path / "specs").mkdir()
+    (tmp_path / "specs" / "attention.ein").write_text(BASE, encoding="utf-8")
+    (tmp_path / "specs" / "mine.ein").write_text('use "attention"\noutput z_t = y_t\n', encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert checked(Path("alibi"), DISK)[1] == []
+    program, found = checked(Path("specs/mine.ein"), DISK)
+    assert found == []
+    assert program is not None
+    assert [name for name, _ in program.outputs][-1:] == ["z"]

@@ -48,8 +48,9 @@ class Entry:
 
 @dataclass(frozen=True)
 class Made:
-    """The program of a section: what it takes and returns, what was inferred, the text of
-    its kernel, what was derived."""
+    """The program of a section: what it takes and returns, what was inferred, the text of its kernel, what was derived,
+    and pictures of it as SVG, each with what it shows.
+    """
 
     section: int
     name: str
@@ -59,6 +60,7 @@ class Made:
     kernel: str
     recurrences: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
+    pictures: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

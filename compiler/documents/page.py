@@ -233,7 +233,7 @@ class _Page:
 
     def program(self, n: int, made: Made) -> str:
         """What a section was compiled to: its signature, what was inferred, what was
-        derived, and the kernel behind a click."""
+        derived, and the pictures and the kernel behind a click."""
         signature = f"{made.name}({', '.join(made.inputs)}) → {', '.join(made.outputs)}"
         lines = [f"<b>compiled here:</b> <code>{escape(signature)}</code>"]
         if made.inferred:
@@ -244,10 +244,13 @@ class _Page:
                           for tex in made.recurrences)
         kernel = (f'<details class="kernel" id="kernel.{n}"><summary>the kernel</summary>'
                   f"<pre><code>{highlighted(made.kernel)}</code></pre></details>") if made.kernel else ""
+        drawn = "".join(f"<figure>{svg}<figcaption>{escape(title)}</figcaption></figure>"
+                        for title, svg in made.pictures)
+        pictures = f"<details><summary>masks and plan</summary>{drawn}</details>" if drawn else ""
         wrong = "".join(f'<p class="error"><a href="#problem.{self.place(p)}">{escape(p.message)}</a></p>'
                         for p in made.problems)
         facts = "".join(f"<p>{line}</p>" for line in lines)
-        return f'<aside class="made" id="program.{n}">{facts}{wrong}{derived}{kernel}</aside>\n'
+        return f'<aside class="made" id="program.{n}">{facts}{wrong}{derived}{pictures}{kernel}</aside>\n'
 
     def recurrence(self, tex: str) -> str:
         """A derived recurrence; its comments say what it holds for."""

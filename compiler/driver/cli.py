@@ -4,6 +4,7 @@ for, so that `check` starts fast."""
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -28,7 +29,7 @@ COMMANDS = {
     "fmt": "Write a spec in one spelling and one layout.",
     "tex": "Print a spec as LaTeX.",
     "from": "Print the spec that a Python function is.",
-    "to": "Print a spec as lines of einsum.",
+    "to": "Print a spec as lines of einsum, or as calls of a library.",
     "derive": "Print the recurrence that was found for a spec.",
     "prove": "Prove what a spec claims, or show where it does not hold.",
     "cost": "Print what a spec costs, as formulas of its sizes.",
@@ -63,9 +64,18 @@ class _LazyGroup(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Runs the subcommand. A known error is printed to stderr, with exit status 1; a broken pipe is raised."""
+        """Runs the subcommand. A known error is printed to stderr, with exit status 1; a broken pipe is raised. Of a
+        value that an option or an argument does not have, one with a similar name is told.
+        """
         try:
             return super().invoke(ctx)
+        except click.BadParameter as error:
+            kind = error.param.type if error.param is not None else None
+            word = re.match(r"'([^']+)' is not one of", error.message)
+            near = nearest(word[1], kind.choices) if word and isinstance(kind, click.Choice) else None
+            if near is None:
+                raise
+            raise click.BadParameter(f"{error.message} Did you mean '{near}'?", error.ctx, error.param) from None
         except Exception as error:
             if (found := problems(error)) is None:
                 raise
@@ -82,8 +92,9 @@ class _LazyGroup(click.Group):
             raise click.UsageError(f"No such command '{args[0]}'. Did you mean '{near}'?", ctx)
         name, command, given = super().resolve_command(ctx, args)
         for option in command.params if command is not None else ():
-            if isinstance(option, click.Option) and isinstance(option.type, click.Choice) and option.flag_value:
-                given = _joined(given, option.opts, option.type.choices, str(option.flag_value))
+            if isinstance(option, click.Option) and isinstance(option.type, click.Choice) and isinstance(
+                    option.flag_value, str):
+                given = _joined(given, option.opts, option.type.choices, option.flag_value)
         return name, command, given
 
 

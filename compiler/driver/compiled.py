@@ -15,7 +15,8 @@ from einc.driver.restoring import Origin, restored, restored_class
 from einc.ir.plan import Gradient, Module, PerRank, SegmentedModule
 from einc.ir.programs import TypedProgram
 
-DRAWN, COSTS = "einc.driver.drawing.drawn", "einc.driver.reports.costs"  # loaded where they are asked for
+# Loaded where they are asked for.
+DRAWN, COSTS, DERIVED = "einc.driver.drawing.drawn", "einc.driver.reports.costs", "einc.driver.reports.derivations"
 
 
 @dataclass(eq=False, repr=False)
@@ -98,6 +99,12 @@ class Compiled:
     def cost(self, dtype: str = "float32", **sizes: int) -> Any:
         """What its plan costs at these sizes, as `einc cost` says it: a table that prints, with its `data`."""
         return import_module(COSTS).costs(self.program.name, self.plan, sizes, dtype)
+
+    def derive(self) -> Any:
+        """The recurrence that was found for it, as `einc derive` has it: it prints, a notebook shows it, and its
+        `_repr_latex_` is a display of LaTeX.
+        """
+        return import_module(DERIVED).derivation(self.program)
 
     def named(self, name: str) -> Any:
         """What the emitted file calls so. TypeError where nothing is kept."""

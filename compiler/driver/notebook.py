@@ -14,6 +14,7 @@ from einc.driver import compiling, pipeline
 from einc.driver.compiled import Compiled
 from einc.driver.options import Options
 from einc.driver.reports.screen import screen
+from einc.driver.reports.shown import display
 from einc.driver.restoring import origin
 from einc.errors.report import EincError, Problem, Report, Source, failure, render
 from einc.ir.plan import Module
@@ -27,7 +28,9 @@ _MARKS = re.compile(r"(?m)^( *\|)( *[\^+~-][ ^+~-]*)(.*)$")
 def load_ipython_extension(shell: Any) -> None:
     """What `%load_ext einc` calls: it adds the magic and tells the notebook how einc's own things are shown."""
     shell.register_magic_function(lambda line, cell: _ein(shell, line, cell), "cell", "ein")
-    html, plain = (shell.display_formatter.formatters[kind] for kind in ("text/html", "text/plain"))
+    html, plain, latex = _formatters(shell)
+    for kind, written in _WRITTEN.items():
+        latex.for_type(kind, written)
     for kind, text in _SHOWN.items():
         html.for_type(kind, _as_html(text))
         plain.for_type(kind, _as_plain(text))
@@ -38,12 +41,18 @@ def load_ipython_extension(shell: Any) -> None:
 def unload_ipython_extension(shell: Any) -> None:
     """What `%unload_ext einc` calls."""
     shell.magics_manager.magics["cell"].pop("ein", None)
-    html, plain = (shell.display_formatter.formatters[kind] for kind in ("text/html", "text/plain"))
+    html, plain, latex = _formatters(shell)
     for kind in _SHOWN:
         html.pop(kind, None)
         plain.pop(kind, None)
+        latex.pop(kind, None)
     for kind in (Problem, EincError):
         html.pop(kind, None)
+
+
+def _formatters(shell: Any) -> list[Any]:
+    """What a shell shows things with: HTML, text and LaTeX, the last for what is written as a paper."""
+    return [shell.display_formatter.formatters[kind] for kind in ("text/html", "text/plain", "text/latex")]
 
 
 def compiled_text(made: Compiled) -> str:
@@ -53,6 +62,10 @@ def compiled_text(made: Compiled) -> str:
 
 _SHOWN: dict[type[Any], Callable[[Any], str]] = {
     TypedProgram: show, NormalProgram: show, Module: screen, Compiled: compiled_text,
+}
+
+_WRITTEN: dict[type[Any], Callable[[Any], str]] = {
+    TypedProgram: display, NormalProgram: display, Compiled: lambda made: display(made.program),
 }
 
 

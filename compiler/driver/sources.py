@@ -65,8 +65,10 @@ class Sources:
 
     def used(self, by: Source, name: str) -> Source | Problem | None:
         """The spec that a text uses by its name: beside the file of the text, else one of einc's. None where there is
-        none.
+        none. A spec that comes with einc uses such specs alone, whatever stands in the working directory.
         """
+        if isinstance(by, Shipped):
+            return shipped(name)
         # One name for one file, or a spec that uses itself by another way round would do so for ever.
         beside = os.path.normpath(Path(by.name).parent / f"{name}{ENDING}")
         if not by.name.startswith("<") and self.has(beside):
@@ -95,6 +97,10 @@ class Sources:
             return None
         wanted = os.path.abspath(path)
         return next((text for name, text in self.open.items() if os.path.abspath(name) == wanted), None)
+
+
+class Shipped(Source):
+    """The text of a spec that comes with einc. Its name is no path: a reader may have a file of that name."""
 
 
 DISK = Sources()
@@ -149,7 +155,7 @@ def shipped(name: str) -> Source | None:
         return None
     found = Path(str(files("einc.specs"))) / f"{name}{ENDING}"
     # Of a path, a name that is too long for a file is an error.
-    return Source(f"specs/{name}{ENDING}", found.read_text(encoding="utf-8")) if os.path.isfile(found) else None
+    return Shipped(f"specs/{name}{ENDING}", found.read_text(encoding="utf-8")) if os.path.isfile(found) else None
 
 
 def names() -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from einc.checking.declarations.scope import Signature
 from einc.checking.programs.elaborate import Work
 from einc.ir.domains import difference, proves
 from einc.ir.indices import INDEX_CLASSES
@@ -82,14 +83,25 @@ class _First:
     start: int
 
 
+def begun(work: Work, start: Signature) -> Signature | None:
+    """What a value stands before the first position of, `h_t` for `h_0`; None for any other value."""
+    return next((x for x in work.scope.signatures for axis in range(len(x.slots)) if _begins(start, x, axis)), None)
+
+
+def _begins(start: Signature, of: Signature, axis: int) -> bool:
+    """Whether a value has the name and the other axes of what stands before the first position of another."""
+    first, sets = of.slots[axis].set.start, [slot.set for n, slot in enumerate(of.slots) if n != axis]
+    name = replace(of.name, lower=(*of.name.lower, str(first - 1)))
+    return start.name == name and [slot.set for slot in start.slots] == sets
+
+
 def _first(work: Work, key: str, axis: int) -> _First | None:
     """What a text defines for the position before the first one of an axis: `h_0` for `h_t`."""
     signature = next((x for x in work.scope.signatures if x.key == key), None)
     if signature is None or INDEX_CLASSES[signature.slots[axis].set.cls].before != "le":
         return None
-    start, sets = signature.slots[axis].set.start, [slot.set for n, slot in enumerate(signature.slots) if n != axis]
-    name = replace(signature.name, lower=(*signature.name.lower, str(start - 1)))
-    found = next((x for x in work.scope.signatures if x.name == name and [s.set for s in x.slots] == sets), None)
+    start = signature.slots[axis].set.start
+    found = next((x for x in work.scope.signatures if _begins(x, signature, axis)), None)
     if found is not None:
         work.settle_chain(found)  # of a paper, an equation that nothing asked for until now
     return None if found is None else _First(found.key, start)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from typing import Any
 
 import click
 from rich.console import Console
@@ -12,10 +14,14 @@ from einc.driver import back_ends
 from einc.driver.commands import data, measure
 from einc.driver.commands.common import DTYPE, FILE, GRAD, SEED, SIZES, Chosen, known_sizes, typed
 from einc.driver.commands.sizes import default, names
+from einc.driver.drawing.pictures import curves
 from einc.driver.options import names_of
+from einc.driver.timing import growth
 from einc.driver.timing.contest import Result, Setting, checked_at, contest
-from einc.driver.timing.rivals import AGAINST, rivals
+from einc.driver.timing.rivals import AGAINST, Rival, rivals
 from einc.errors.report import failure
+from einc.ir.programs import TypedProgram
+from einc.syntax.spelling import nearest
 
 
 @click.command("bench")
@@ -24,15 +30,19 @@ from einc.errors.report import failure
 @DTYPE
 @GRAD
 @click.option("--against", default=",".join(AGAINST), show_default=True, metavar="NAME,…",
-              help="Other ways: torch's own statements, the same under torch.compile, a call of the library.")
+              help="Other ways: torch's own statements, the same under torch.compile, the plan that calls a kernel of "
+                   "the library, and calls of the library for whole passes by their names.")
 @click.option("--backend", "chosen", default=None, metavar="NAME,…",
               help="The back ends; all that run here without it.")
 @SEED
 @click.option("--rounds", default=5, show_default=True, type=click.IntRange(min=1), help="Timed runs of each way.")
 @click.option("--json", "as_json", is_flag=True, help="As data for programs.")
+@click.option("--over", default="", metavar="NAME=NUMBER,…", help="Time it at several numbers of one size.")
+@click.option("--plot", type=click.Path(), metavar="OUT.png",
+              help="Draw the times over --over, or over the number of positions, doubled up to what it is.")
 @click.pass_context
 def command(ctx: click.Context, *, file: Chosen, sizes: dict[str, int], dtype: str | None, grad: bool, against: str,
-            chosen: str | None, seed: int, rounds: int, as_json: bool) -> None:
+            chosen: str | None, seed: int, rounds: int, as_json: bool, over: str, plot: str | None) -> None:
     """Time the spec FILE on every back end beside other ways, each after a check against float64.
 
     Ways take turns, so that what else the machine does falls on all alike; a time is the median of the rounds, its
@@ -41,33 +51,72 @@ def command(ctx: click.Context, *, file: Chosen, sizes: dict[str, int], dtype: s
     others, ours = names_of(against), names_of(chosen) or _here()
     for name, known in (*((n, AGAINST) for n in others), *((n, back_ends.names()) for n in ours)):
         if name not in known:
-            raise failure(f"`{name}` is no way to compute it", f"there are {', '.join(known)}")
+            near = nearest(name, known)
+            raise failure(f"`{name}` is no way to compute it" + (f"; did you mean `{near}`?" if near else ""),
+                          f"there are {', '.join(known)}")
     program = typed(file)
     if not program.outputs:
         raise failure(f"{file.path} has no output, so there is nothing to time")
-    known_sizes(sizes, names(program), program.sizes, program.idle)
+    given = default(program, sizes)
+    size, steps = growth.lengths(program, over, given) if over or plot else ("", [0])
+    known_sizes({**sizes, **({size: steps[0]} if size else {})}, names(program), program.sizes, program.idle)
     gpu = data.framework().cuda.is_available()
-    setting = Setting(default(program, sizes), dtype or "float32", seed, "cuda" if gpu else "cpu", grad,
+    setting = Setting(given, dtype or "float32", seed, "cuda" if gpu else "cpu", grad,
                       data.framework().cuda.synchronize if gpu else lambda: None)
+    settings = [replace(setting, sizes={**given, size: n} if size else given) for n in steps]
+    ways, pages = rivals(program, others, ours, grad), list[dict[str, Any]]()
+    found = [_contest(program, ways, one, rounds) for one in settings]
+    for one, results in zip(settings, found, strict=True):
+        if as_json:
+            pages.append(_page(program, one, results))
+        else:
+            _tell(program, one, results, rounds)
+    if as_json:
+        click.echo(json.dumps(pages if size else pages[0], ensure_ascii=False, indent=2))
+    if size:
+        _growth(program, setting, plot, size, growth.lines(zip(steps, found, strict=True)))
+    if any(one.status == "wrong" and one.name in ours for results in found for one in results):
+        ctx.exit(1)
+
+
+def _contest(program: TypedProgram, ways: list[Rival], setting: Setting, rounds: int) -> list[Result]:
+    """What became of each way, with what is being done told on a terminal."""
     console = Console(stderr=True)
     with Progress(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=console,
                   transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("checking", total=None)
-        found = contest(program, rivals(program, others, ours, grad), setting, rounds,
-                        lambda name: progress.update(task, description=name))
+        return contest(program, ways, setting, rounds, lambda name: progress.update(task, description=name))
+
+
+def _page(program: TypedProgram, setting: Setting, found: list[Result]) -> dict[str, Any]:
+    """The times at one setting, for programs."""
+    return {"spec": program.name, "sizes": dict(setting.sizes), "checked_at": checked_at(program, setting.sizes),
+            "dtype": setting.dtype, "gradient": setting.grad, "place": setting.place,
+            "ways": [one.data for one in found]}
+
+
+def _tell(program: TypedProgram, setting: Setting, found: list[Result], rounds: int) -> None:
+    """Prints the times at one setting."""
+    listed = ", ".join(f"{name} = {n}" for name, n in setting.sizes.items())
+    click.echo(f"{program.name}, {setting.dtype} on {setting.place}{', with its gradient' * setting.grad}: {listed}")
     small = checked_at(program, setting.sizes)
-    if as_json:
-        page = {"spec": program.name, "sizes": dict(setting.sizes), "checked_at": small, "dtype": setting.dtype,
-                "gradient": grad, "place": setting.place, "ways": [one.data for one in found]}
-        click.echo(json.dumps(page, ensure_ascii=False, indent=2))
-    else:
-        listed = ", ".join(f"{name} = {n}" for name, n in setting.sizes.items())
-        click.echo(f"{program.name}, {setting.dtype} on {setting.place}{', with its gradient' * grad}: {listed}")
-        if small != setting.sizes:
-            click.echo("checked at " + ", ".join(f"{n} = {m}" for n, m in small.items() if setting.sizes[n] != m))
-        click.echo("\n".join(map(_line, found)))
-    if any(one.status == "wrong" and one.name in ours for one in found):
-        ctx.exit(1)
+    if small != setting.sizes:
+        click.echo("checked at " + ", ".join(f"{n} = {m}" for n, m in small.items() if setting.sizes[n] != m))
+    click.echo("\n".join(map(_line, found)))
+    if disturbed := max((one.disturbed for one in found), default=0):
+        click.echo(f"other processes were busy in {disturbed} of {rounds} rounds", err=True)
+
+
+def _growth(program: TypedProgram, setting: Setting, plot: str | None, size: str,
+            lines: dict[str, list[tuple[float, float]]]) -> None:
+    """Tells with which power of a size each way grows, and draws it where a file is given for that."""
+    powers = {name: growth.exponent(points) for name, points in lines.items()}
+    told = ", ".join(f"{name} {size}^{power:.2f}" for name, power in powers.items() if power is not None)
+    click.echo(f"time grows as {told}" if told else "no way was timed at two sizes", err=True)
+    if plot is not None:
+        title = f"{program.name}, {setting.dtype} on {setting.place}{', with its gradient' * setting.grad}"
+        curves(plot, title, (size, "seconds"), lines)
+        click.echo(f"wrote {plot}", err=True)
 
 
 def _here() -> tuple[str, ...]:

@@ -24,16 +24,16 @@ def domains(program: TypedProgram, sizes: Mapping[str, int], arrays: Mapping[str
     """A picture of each domain that is not everything: those of tensors, then those of sums and other folds that no
     tensor has. EincError where there is none, or none of the tensor `of`.
     """
-    found = list(_found(program, of))
+    found = list(named_domains(program, of))
     if not found:
-        known = ", ".join(f"`{key}`" for key in dict.fromkeys(key for key, _ in _found(program, "")))
+        known = ", ".join(f"`{key}`" for key in dict.fromkeys(key for key, _ in named_domains(program)))
         raise failure(f"`{of}` has no domain that leaves anything out" if of else
                       "no tensor of the spec has a domain that leaves anything out: every sum runs over all",
                       *([f"those that have one: {known}"] if of and known else []))
     return [picture(program, key, term, sizes, arrays) for key, term in found]
 
 
-def _found(program: TypedProgram, of: str) -> Iterator[tuple[str, Term]]:
+def named_domains(program: TypedProgram, of: str = "") -> Iterator[tuple[str, Term]]:
     """Each domain with the tensor that has it; of those that are the same but for names, the first."""
     seen = set[str]()
     whole = [(e.target, e.domain) for e in program.equations]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib import import_module
@@ -133,16 +133,38 @@ def save(path: str, pictures: Sequence[Any]) -> None:
     return None
 
 
+def curves(path: str, title: str, axes: tuple[str, str], lines: Mapping[str, Sequence[tuple[float, float]]]) -> None:
+    """Writes lines over one axis into a file, both axes by powers. EincError where matplotlib is not installed."""
+    if Path(path).suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise failure(f"{path} has an ending for which there is no picture", "end it in .png, .svg or .pdf")
+    figure = _figure("curves", 7)
+    plot = figure.subplots()
+    for name, points in lines.items():
+        plot.plot(*zip(*points, strict=True), marker="o", markersize=4, label=name)
+    plot.set_xscale("log", base=2)
+    plot.set_yscale("log")
+    plot.set_xlabel(axes[0])
+    plot.set_ylabel(axes[1])
+    plot.set_title(title, fontsize=10)
+    plot.grid(which="major", alpha=0.3)
+    plot.legend()
+    figure.savefig(path, dpi=150)
+
+
+def _figure(what: str, wide: int, *otherwise: str) -> Any:
+    """An empty figure of matplotlib; EincError where it is not installed, with what else can be done."""
+    try:
+        return import_module("matplotlib.figure").Figure(figsize=(wide, 5))
+    except ModuleNotFoundError:
+        raise failure(f"matplotlib is not installed, which draws {what}", "`pip install 'einc[draw]'`",
+                      *otherwise) from None
+
+
 def _bitmap(path: str, pictures: Sequence[Any]) -> None:
     """Writes pictures beside each other into a bitmap."""
     if not all(isinstance(one, Picture) for one in pictures):
         raise failure("a graph is drawn with lines, not as a bitmap", "end the name in .svg or .html")
-    try:
-        figures = import_module("matplotlib.figure")
-    except ModuleNotFoundError:
-        raise failure("matplotlib is not installed, which writes bitmaps", "`pip install 'einc[draw]'`",
-                      "end the name in .svg or .html, for which nothing is needed") from None
-    figure = figures.Figure(figsize=(5 * len(pictures), 5))
+    figure = _figure("bitmaps", 5 * len(pictures), "end the name in .svg or .html, for which nothing is needed")
     for one, axes in zip(pictures, figure.subplots(1, len(pictures), squeeze=False)[0], strict=True):
         height, width = one.cells.shape
         axes.imshow(one.cells, cmap="Blues", interpolation="nearest", aspect="auto",

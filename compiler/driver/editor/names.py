@@ -17,6 +17,7 @@ from einc.checking.declarations.scripts import Item, Vocabulary, labelled, readi
 from einc.checking.expressions.spec_calls import is_spec_call, spec_name
 from einc.checking.matrices.shapes import parts, within
 from einc.checking.programs.elaborate import Work
+from einc.checking.programs.starts import begun
 from einc.errors.report import Problem, Source, Span
 from einc.ir.folds import FOLDS
 from einc.ir.indices import CLASSES, Index
@@ -262,7 +263,8 @@ def _readings(scripts: tuple[s.Script, ...], words: Vocabulary) -> list[tuple[It
 
 
 def _of_tensor(work: Work, signature: Signature) -> Symbol:
-    """A tensor: its equation is its home, or the line that declares it."""
+    """A tensor: its equation is its home, or the line that declares it. What stands before its first position is it."""
+    signature = begun(work, signature) or signature
     entry = work.collected.entries.get(id(signature))
     home = entry.name if entry is not None and entry.name is not None else signature.span
     return Symbol("tensor", signature.name.text, home, signature)

@@ -19,6 +19,9 @@ from einc.documents.sentences import index_lines
 from einc.documents.shapes import FACT as SHAPE
 from einc.documents.unnamed import nothing
 from einc.driver import back_ends, compiling, pipeline
+from einc.driver.drawing.graphs import graph
+from einc.driver.drawing.pictures import Picture
+from einc.driver.drawing.small import small_pictures, small_sizes
 from einc.driver.options import Options
 from einc.driver.reports.compared import compared, disputed, holding, inside
 from einc.driver.reports.recurrence import as_tex as recurrence_tex
@@ -29,6 +32,7 @@ from einc.driver.reports.written import as_text as told
 from einc.driver.reports.written import written
 from einc.errors.problems import BadDeclaration, Circular, NotAccounted, NotRestated, UpdateOutside
 from einc.errors.report import EincError, Help, Label, Problem, Report, Span
+from einc.ir.plan import Module
 from einc.ir.programs import Tensor, TypedProgram
 from einc.meaning.prove import Proved, Refuted, Verdict
 from einc.syntax import tree as s
@@ -370,10 +374,11 @@ def _made(section: Section, backend: str, kernels: bool) -> Made:
     program = section.program
     assert program is not None
     kernel, problems = "", section.problems
-    derived: tuple[str, ...] = ()
+    derived, pictures = tuple[str, ...](), tuple[tuple[str, str], ...]()
     if kernels:
         try:
-            kernel = back_ends.emit(compiling.plan(program, compiling.choices(Options(backend))), backend)
+            plan = compiling.plan(program, compiling.choices(Options(backend)))
+            kernel, pictures = back_ends.emit(plan, backend), _pictures(program, plan)
             derived = tuple(recurrence_tex(x) for x in recurrences(pipeline.normal(program)))
             derived += tuple(told(x, program.source, "%") for x in written(program))
         except EincError as error:
@@ -382,7 +387,16 @@ def _made(section: Section, backend: str, kernels: bool) -> Made:
     places = ((text, program.tensors[key].span) for key, text in section.became.inferred.items())
     guessed = tuple(Inferred(text, span) for text, span in places if span is not None)
     returned = tuple(_declared(program.tensors[key]) for _, key in program.outputs)
-    return Made(section.number, program.name, given, returned, guessed, kernel, derived, problems)
+    return Made(section.number, program.name, given, returned, guessed, kernel, derived, problems,
+                pictures)
+
+
+def _pictures(program: TypedProgram, plan: Module) -> tuple[tuple[str, str], ...]:
+    """The domains of a program, which are drawn without data, and its plan, as `einc draw` has them."""
+    sizes = small_sizes(program)
+    found = [(one.title, one.svg) for one in small_pictures(program, sizes) if isinstance(one, Picture)]
+    steps = graph(plan, {})
+    return (*found, (steps.title, steps.svg))
 
 
 def _declared(tensor: Tensor) -> str:

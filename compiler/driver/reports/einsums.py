@@ -1,41 +1,46 @@
 """A program as plain Python: a product that is summed over letters is a line of einsum, the rest lines of torch.
 
-What no such line says, a shifted position, a gather, rounds, is a comment, and the caller is told.
+What no such line says, a place that data gives, rounds, is a comment, and the caller is told. What no input has a part
+in is computed in float64 and takes the type of the data where it meets that.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from string import ascii_letters
 
 from einc.ir.folds import FOLDS
 from einc.ir.indices import Atom, Extent, Index, number
+from einc.ir.narrow import NARROW
 from einc.ir.programs import Equation, Program, Tensor
 from einc.ir.terms import (
     TRUE,
     Apply,
     Const,
     Fold,
+    Join,
     Pack,
+    Part,
     Position,
     Read,
     Size,
     Term,
     Where,
     conjuncts,
+    const,
     free_indices,
     walk,
 )
-from einc.syntax.printing.show import equation_text
 
 SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "le": "<=", "lt": "<", "eq": "==", "ne": "!=", "mod": "%",
          "and": "&", "or": "|"}
 JOINED = {"max": "maximum", "min": "minimum"}
 FOLDED = {"max": "amax", "min": "amin", "prod": "prod", "sum": "sum", "logaddexp": "logsumexp"}
 SAME = {"nonpositive", "exact"}
+UNSAID = {"hash", "chance", "pick", *NARROW}
 
 
 class UnsaidError(Exception):
@@ -49,56 +54,12 @@ class Code:
     text: str
     letters: tuple[Index, ...] = ()
     simple: bool = True  # whether it needs no parentheses beside a sign
+    of: str = "number"  # what its type is: that of the data, that of what is fixed, either, or any, as a number's
 
     @property
     def inner(self) -> str:
         """The text as a part of another."""
         return self.text if self.simple else f"({self.text})"
-
-
-@dataclass
-class Lines:
-    """The lines of a function, and how many equations they leave out."""
-
-    texts: list[str] = field(default_factory=list)
-    unsaid: int = 0
-
-
-def lines(program: Program) -> Lines:
-    """The function that a program is, as text that `einc from` reads."""
-    out = Lines()
-    given = [t for t in program.tensors.values() if t.role in {"input", "weight"}]
-    fixed = {name: f"{t.key}.shape[{at}]" for t in reversed(given) for at, slot in reversed(list(enumerate(t.slots)))
-             for name in slot.set.extent.sizes if slot.set.extent.sizes == {name} and str(slot.set.extent) == name}
-    names = [t.key for t in given] + sorted(_sizes(program) - fixed.keys() - program.sizes.keys())
-    out.texts += ["import math", "", "import torch", "from torch import einsum", "", "",
-                  f"def {_function(program.name)}({', '.join(names)}):"]
-    out.texts += [f"    # {t.key}: ({', '.join(python(s.set.extent) for s in t.slots)})" for t in given if t.slots]
-    out.texts += [f"    {name} = {value}" for name, value in program.sizes.items()]
-    out.texts += [f"    {name} = {value}" for name, value in fixed.items() if name not in program.sizes]
-    if program.loops:
-        out.texts.append("    # Not said: rounds")
-        out.unsaid += 1
-        return out
-    for equation in program.equations:
-        try:
-            out.texts.append(f"    {equation.target} = {_equation(program, equation)}")
-        except UnsaidError as error:
-            said = " ".join(equation_text(program, equation).split())
-            out.texts.append(f"    # Not said, {error}: {said}")
-            out.unsaid += 1
-    out.texts.append(f"    return {', '.join(key for _, key in program.outputs)}")
-    return out
-
-
-def _function(name: str) -> str:
-    word = "".join(c if c.isalnum() and c.isascii() else "_" for c in name)
-    return word if word.isidentifier() else f"spec_{word}"
-
-
-def _sizes(program: Program) -> set[str]:
-    """Every size that the axes or the letters of a program have."""
-    return {name for t in program.tensors.values() for slot in t.slots for name in slot.set.extent.sizes}
 
 
 def _atom(atom: Atom) -> str:
@@ -122,12 +83,39 @@ def python(extent: Extent) -> str:
     return " + ".join(parts) or "0"
 
 
-def _equation(program: Program, equation: Equation) -> str:
+def _fixed(program: Program, key: str) -> bool:
+    """Whether no input has a part in a tensor."""
+    equation = program.equation(key)
+    return equation is not None and all(_fixed(program, other) for other in equation.reads)
+
+
+def kind(program: Program, key: str) -> str:
+    """What the type of a tensor is; a fixed one without axes may be a number of Python."""
+    equation = program.equation(key)
+    if equation is None or not _fixed(program, key):
+        return "data"
+    return "fixed" if equation.axes else expression(program, equation.body).of
+
+
+def cast(program: Program, code: Code) -> Code:
+    """The array in the type of the data; what is fixed keeps its own, so that no digit is lost before it is used."""
+    data = next((t.key for t in program.inputs() if not t.integer), None)
+    return code if code.of != "mixed" or data is None else replace(code, text=f"{code.inner}.to({data}.dtype)",
+                                                                   simple=True, of="data")
+
+
+def joined(codes: Iterable[Code]) -> str:
+    """What the type is of several arrays together."""
+    kinds = {code.of for code in codes} - {"number"}
+    return kinds.pop() if len(kinds) == 1 else "mixed" if kinds else "number"
+
+
+def right_side(program: Program, equation: Equation) -> str:
     """The right side of an assignment: the axes of the target in their order."""
     if any(not isinstance(x, Position | Pack) for x in equation.axes) or len(set(equation.indices)) < len(
             equation.indices):
         raise UnsaidError("a left side of another kind")
-    code = whole(expression(program, equation.body), equation.indices)
+    code = cast(program, whole(expression(program, equation.body), equation.indices))
     if all(isinstance(axis, Position) for axis in equation.axes):
         return code.text
     sizes = ", ".join(python(slot.set.extent) for slot in program.tensors[equation.target].slots)
@@ -152,22 +140,32 @@ def expression(program: Program, term: Term) -> Code:
         case Position(index):
             stop = python(index.set.extent)
             start = index.set.start
-            return Code(f"torch.arange({start}, {stop} + {start}, dtype={_dtype(program)})", (index,))
+            return Code(f"torch.arange({start}, {stop} + {start}, dtype=torch.float64)", (index,), of="fixed")
         case Read(name, subs):
-            return _read(program.tensors[name], subs)
+            return replace(_read(program, program.tensors[name], subs), of=kind(program, name))
         case Where(condition, then):
-            return _where(expression(program, condition), expression(program, then), "0.0")
+            return where(expression(program, condition), expression(program, then), "0.0")
         case Fold():
             return _fold(program, term)
+        case Join(index, parts):
+            return _beside(index, [(i, expression(program, part)) for i, part in parts])
         case Apply("neg", (inner,)):
             code = expression(program, inner)
-            return Code(f"-{code.inner}", code.letters, False)
+            return replace(code, text=f"-{code.inner}", simple=False)
         case Apply("not", (inner,)):
             code = expression(program, inner)
-            return Code(f"~{code.inner}", code.letters, False)
+            return replace(code, text=f"~{code.inner}", simple=False)
         case Apply(op, args):
             return _applied(op, [expression(program, a) for a in args])
     raise UnsaidError("an element of a direct sum or of a composite as a number")
+
+
+def _beside(index: Index, parts: Sequence[tuple[Index, Code]]) -> Code:
+    """The values of a direct sum, one after another along its index."""
+    rest = tuple(dict.fromkeys(x for i, code in parts for x in code.letters if x != i))
+    texts = [f"{_tensor(spread(code, (*rest, i)))}.expand({', '.join(python(x.set.extent) for x in (*rest, i))})"
+             for i, code in parts]
+    return Code(f"torch.cat([{', '.join(texts)}], -1)", (*rest, index), of=joined(code for _, code in parts))
 
 
 def _number(value: Fraction | float) -> Code:
@@ -179,18 +177,52 @@ def _number(value: Fraction | float) -> Code:
     return Code(str(value), simple=value >= 0)
 
 
-def _read(tensor: Tensor, subs: Sequence[Term]) -> Code:
+def _element(sub: Term) -> Term:
+    """A subscript as arithmetic: an element of a composite, or of a direct sum, is a number."""
+    match sub:
+        case Pack(parts, sets, into):
+            found: Term = const(0)
+            for part, of in zip(parts, sets, strict=True):
+                at = Apply("sub", (_element(part), const(of.start)))
+                found = at if found == const(0) else Apply("add", (Apply("mul", (found, Size(of.extent))), at))
+            return Apply("add", (found, const(into.start)))
+        case Part(item, of, before, into):
+            return Apply("add", (_element(item), Size(before + number(into.start - of.start))))
+    return sub
+
+
+def _gathered(program: Program, tensor: Tensor, subs: Sequence[Term]) -> Code:
+    """A tensor at places that are computed of positions: an array of whole numbers for each axis. What a condition
+    around it hides may lie outside, and is read at the nearest place there is.
+    """
+    subs = [_element(sub) for sub in subs]
+    if any(isinstance(part, Read | Fold | Join) for sub in subs for part in walk(sub)):
+        raise UnsaidError("a place that data gives")
+    places = [expression(program, sub) for sub in subs]
+    order = tuple(dict.fromkeys(x for code in places for x in code.letters))
+    at = []
+    for n, (sub, code) in enumerate(zip(subs, places, strict=True)):
+        start, text = tensor.slots[n].set.start, spread(code, order).inner
+        whole = f"({text} - {start}).long()" if start else f"{text}.long()"
+        inside = f"{whole}.clamp(0, {tensor.key}.shape[{n}] - 1)"
+        at.append(str(int(sub.value) - start) if isinstance(sub, Const) else
+                  whole if isinstance(sub, Position) else inside)
+    return Code(f"{tensor.key}[{', '.join(at)}]", order)
+
+
+def _read(program: Program, tensor: Tensor, subs: Sequence[Term]) -> Code:
     """A tensor with its axes: a composite is taken apart, a letter that stands twice is the diagonal."""
     if not subs:
         return Code(tensor.key)
     if any(slot.set.by for slot in tensor.slots):
         raise UnsaidError("requests of different lengths")
+    inside = (part for sub in subs for part in (sub.parts if isinstance(sub, Pack) else (sub,)))
+    if not all(isinstance(part, Position | Const) for part in inside):
+        return _gathered(program, tensor, subs)
     text, letters = tensor.key, list[Index]()
     for at, sub in reversed(list(enumerate(subs))):
         parts = sub.parts if isinstance(sub, Pack) else (sub,)
         sets = sub.sets if isinstance(sub, Pack) else ()
-        if any(not isinstance(p, Position | Const) for p in parts):
-            raise UnsaidError("a position that is computed")
         if sets:
             text = f"{text}.unflatten({at}, ({', '.join(python(s.extent) for s in sets)}))"
         starts = [s.start for s in sets] or [tensor.slots[at].set.start]
@@ -214,10 +246,11 @@ def _einsum(operands: Sequence[Code], out: Sequence[Index]) -> Code:
         names[index] = free[0]
     left = ",".join("".join(names[x] for x in code.letters) for code in operands)
     right = "".join(names[x] for x in out)
-    return Code(f'einsum("{left}->{right}", {", ".join(code.text for code in operands)})', tuple(out))
+    return Code(f'einsum("{left}->{right}", {", ".join(code.text for code in operands)})', tuple(out),
+                of=joined(operands))
 
 
-def _spread(code: Code, order: Sequence[Index]) -> Code:
+def spread(code: Code, order: Sequence[Index]) -> Code:
     """The array with an axis of one element where it lacks a letter of `order`, so that it meets others."""
     mine = tuple(x for x in order if x in code.letters)
     code = code if mine == code.letters else _einsum([code], mine)
@@ -225,7 +258,7 @@ def _spread(code: Code, order: Sequence[Index]) -> Code:
     if not mine or all(lacking[lacking.index(True):]):
         return code
     return Code(f"{code.inner}[{', '.join(':' if has else 'None' for has in lacking[lacking.index(True):])}]",
-                code.letters)
+                code.letters, of=code.of)
 
 
 def _order(codes: Sequence[Code]) -> tuple[Index, ...]:
@@ -237,30 +270,34 @@ def _applied(op: str, args: Sequence[Code]) -> Code:
     """A function or a sign, element by element."""
     if op in SAME:
         return args[0]
-    order = _order(args)
+    order, of = _order(args), joined(args)
+    if op in UNSAID:
+        raise UnsaidError(f"`{op}`")
     if op in {"pow", "power"} or op in SIGNS:
         sign = SIGNS.get(op, "**")
-        parts = [_spread(code, order).inner for code in args]
-        return Code(f" {sign} ".join(parts), order, False)
+        parts = [spread(code, order).inner for code in args]
+        return Code(f" {sign} ".join(parts), order, False, of)
     if op in JOINED:
         found = args[0]
         for code in args[1:]:
-            a, b = (_tensor(_spread(x, order)) for x in (found, code))
-            found = Code(f"torch.{JOINED[op]}({a}, {b})", _order([found, code]))
+            a, b = (_tensor(spread(x, order)) for x in (found, code))
+            found = Code(f"torch.{JOINED[op]}({a}, {b})", _order([found, code]), of=joined([found, code]))
         return found
-    name = "math" if not order and op in {"sqrt", "exp", "log"} else "torch"
-    if op in {"hash", "chance", "pick"}:
-        raise UnsaidError(f"`{op}`")
-    return Code(f"{name}.{op}({', '.join(_spread(code, order).text for code in args)})", order)
+    if len(args) > 1:
+        return Code(f"torch.{op}({', '.join(_tensor(spread(code, order)) for code in args)})", order, of=of)
+    name = "math" if of == "number" and hasattr(math, op) else "torch"
+    return Code(f"{name}.{op}({', '.join(spread(code, order).text for code in args)})", order, of=of)
 
 
 def _tensor(code: Code) -> str:
     return code.text if code.letters else f"torch.tensor({code.text})"
 
 
-def _where(condition: Code, then: Code, other: str) -> Code:
+def where(condition: Code, then: Code, other: str) -> Code:
+    """The value where the condition holds, and `other` elsewhere."""
     order = _order([then, condition])
-    return Code(f"torch.where({_spread(condition, order).text}, {_spread(then, order).text}, {other})", order)
+    return Code(f"torch.where({spread(condition, order).text}, {spread(then, order).text}, {other})", order,
+                of="fixed" if then.of == "number" else then.of)
 
 
 def factors(term: Term) -> tuple[list[Term], list[Term]]:
@@ -284,19 +321,14 @@ def _fold(program: Program, term: Fold) -> Code:
         raise UnsaidError(f"`{term.op}`")
     body = expression(program, term.body)
     if condition is not None:
-        body = _where(condition, body, _neutral(term.op))
+        body = where(condition, body, _neutral(term.op))
     rest = tuple(x for x in body.letters if x not in term.bound)
     body = body if body.letters == (*rest, *term.bound) else whole(body, (*rest, *term.bound))
     if term.op == "prod" and len(term.bound) > 1:
         raise UnsaidError("a product over several letters")
     dims = ", ".join(str(-n) for n in range(len(term.bound), 0, -1))
-    return Code(f"{body.inner}.{FOLDED[term.op]}({dims if len(term.bound) == 1 else f'({dims})'})", rest)
-
-
-def _dtype(program: Program) -> str:
-    """The element type that everything computed has, as that of a product's operands must be one: an input's."""
-    real = (t.key for t in program.tensors.values() if t.role in {"input", "weight"} and not t.integer)
-    return f"{key}.dtype" if (key := next(real, "")) else "torch.float64"
+    return Code(f"{body.inner}.{FOLDED[term.op]}({dims if len(term.bound) == 1 else f'({dims})'})", rest,
+                of=body.of)
 
 
 def _neutral(op: str) -> str:
@@ -315,17 +347,18 @@ def _summed(program: Program, term: Fold, condition: Code | None) -> Code:
         at = at if at is not None else next((n for n, code in enumerate(operands)
                                              if set(condition.letters) <= set(code.letters)), None)
         if at is None:
-            ones = _where(condition, Code("1.0"), "0.0")
-            operands.insert(0, Code(f"{ones.text}.to({_dtype(program)})", ones.letters))
+            operands.insert(0, where(condition, Code("1.0"), "0.0"))
         else:
-            operands[at] = _where(condition, operands[at], "0.0")
+            operands[at] = where(condition, operands[at], "0.0")
     present = {x for code in operands for x in code.letters}
     lacking = [x for x in term.bound if x not in present]
     out = [x for x in dict.fromkeys(x for code in operands for x in code.letters) if x not in term.bound]
+    if joined(operands) == "mixed":
+        operands = [code if code.of == "data" else cast(program, replace(code, of="mixed")) for code in operands]
     found = _einsum(operands, out) if operands else Code("1")
     text = " * ".join([*(c.inner for c in plain), *(f"({python(x.set.extent)})" for x in lacking), found.text])
     text += "".join(f" / {expression(program, x).inner}" for x in below)
-    return Code(text, found.letters, text == found.text)
+    return Code(text, found.letters, text == found.text, joined([*plain, found]))
 
 
 def partial(program: Program) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from einc.errors.report import Span
-from einc.ir.programs import Equation, Tensor, TypedProgram
+from einc.ir.programs import Equation, Program, Tensor, TypedProgram
 from einc.ir.terms import Position, bound_indices, reads, walk
 from einc.syntax.printing.tex import conditions, subscripted, tex
 
@@ -13,10 +13,22 @@ def explicit(program: TypedProgram, key: str, place: Span) -> str:
     found = next((e for e in _equations_of(program, place) if e.target == key), None)
     if found is None:
         return ""
-    left = subscripted(program, program.tensors[key], found.axes)
+    return line(program, found)
+
+
+def line(program: Program, found: Equation, mark: str = "") -> str:
+    """One equation as LaTeX, with its domain; `mark` stands before the sign, as the `&` of an aligned display."""
+    left = subscripted(program, program.tensors[found.target], found.axes)
     domain = "" if not (said := conditions(program, found.domain)) or said == "1 = 1" else rf",\quad {said}"
     sign = r"\leftarrow" if any(found in recur.updates for recur in program.recurs) else "="
-    return f"{left} {sign} {tex(program, found.body)}{domain}"
+    return f"{left} {mark}{sign} {tex(program, found.body)}{domain}"
+
+
+def display(program: Program) -> str:
+    """The equations of a program, nothing implied, as a display of LaTeX; those of rounds stand among them."""
+    rounds = [e for recur in program.recurs for e in recur.equations]
+    rows = [line(program, e, "&") for e in (*rounds, *program.equations)]
+    return "$$\\begin{aligned}\n" + " \\\\\n".join(rows) + "\n\\end{aligned}$$"
 
 
 def _equations_of(program: TypedProgram, place: Span) -> list[Equation]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from einc.driver import compiling
 from einc.driver.commands import data, measure
 from einc.driver.commands.sizes import asked, default, sets
 from einc.driver.options import Options
-from einc.driver.timing.clock import Work, in_turns
+from einc.driver.timing.clock import Call, Times, interleaved
 from einc.driver.timing.rivals import Rival, outputs
 from einc.ir.programs import Program, TypedProgram
 from einc.meaning.interpret import interpret
@@ -34,6 +35,7 @@ class Result:
     spread: float | None = None
     memory: str = ""
     error: float | None = None
+    disturbed: int = 0  # rounds in which other processes were busy
 
     @property
     def data(self) -> dict[str, Any]:
@@ -50,7 +52,7 @@ class Setting:
     seed: int
     place: str
     grad: bool
-    settle: Work
+    settle: Call
 
 
 def contest(program: TypedProgram, ways: list[Rival], setting: Setting, rounds: int,
@@ -72,11 +74,20 @@ def contest(program: TypedProgram, ways: list[Rival], setting: Setting, rounds: 
         except (RuntimeError, MemoryError) as error:
             errors[name] = ("cannot", _first(error), None)
             del works[name]
-    times = in_turns(works, rounds, setting.settle, step)
+    series = interleaved({name: partial(_settled, work, setting.settle) for name, work in works.items()}, rounds,
+                         tick=step)
+    times = {name: Times(tuple(taken)) for name, taken in series.times.items()}
     return [Result(way.name, *errors[way.name][:2],
                    seconds=times[way.name].middle if way.name in times else None,
                    spread=times[way.name].spread if way.name in times else None,
-                   memory=memory.get(way.name, ""), error=errors[way.name][2]) for way in ways]
+                   memory=memory.get(way.name, ""), error=errors[way.name][2], disturbed=series.disturbed)
+            for way in ways]
+
+
+def _settled(work: Call, settle: Call) -> None:
+    """One run, and all that it set going."""
+    work()
+    settle()
 
 
 def checked_at(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
@@ -155,7 +166,7 @@ def _gradients(program: TypedProgram, inputs: Mapping[str, Any], numbers: Mappin
 
 
 def _work(program: TypedProgram, way: Rival, inputs: Mapping[str, Any], numbers: Mapping[str, int],
-          setting: Setting) -> Work:
+          setting: Setting) -> Call:
     """One run of a way; with the gradient of the sum of what it returns, where that is asked for."""
     def run() -> Any:
         assert way.function is not None

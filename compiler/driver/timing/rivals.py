@@ -1,23 +1,26 @@
 """Ways to compute a program: eager torch made of the spec itself, the same compiled, a call of the library where the
-plan has one, and einc's back ends.
+plan has one, calls for whole passes by their names, and einc's back ends.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any
 
-from einc.driver import back_ends, compiling
+from einc.driver import back_ends, compiling, pipeline
 from einc.driver.commands import data
 from einc.driver.options import Options
-from einc.driver.reports.einsums import lines
+from einc.driver.reports.calls import called, calls
+from einc.driver.reports.einsums import UnsaidError
+from einc.driver.reports.functions import lines
 from einc.errors.report import EincError
 from einc.ir.plan import Call, Module, leaves
 from einc.ir.programs import TypedProgram
 
-AGAINST = ("eager", "compile", "library")
+AGAINST = ("eager", "compile", "library", *calls())
 Function = Callable[..., Any]
 
 
@@ -33,7 +36,7 @@ class Rival:
 def rivals(program: TypedProgram, against: tuple[str, ...], backends: tuple[str, ...], grad: bool) -> list[Rival]:
     """Every way that is asked for, the others first, in the order asked."""
     made = {"eager": _eager, "compile": _compiled, "library": _library}
-    found = [made[name](program, grad) for name in against]
+    found = [made[name](program, grad) if name in made else by_call(program, name) for name in against]
     return found + [_own(program, name, grad) for name in backends]
 
 
@@ -42,9 +45,30 @@ def eager(program: TypedProgram) -> Rival:
     told = lines(program)
     if told.unsaid:
         return Rival("eager", None, f"{told.unsaid} of its equations are no lines of torch: see `einc to einsum`")
-    function = back_ends.load("\n".join(told.texts) + "\n", program.name, "torch")
+    return Rival("eager", _loaded(program, told.texts))
+
+
+def by_call(program: TypedProgram, name: str) -> Rival:
+    """What `einc to flex` or `einc to sdpa` prints, with the call as it is meant to be timed."""
+    try:
+        texts = called(pipeline.normal(program), name).texts
+    except UnsaidError as error:
+        return Rival(name, None, str(error))
+    compiled = calls()[name].compiled
+    at = next(n for n, text in enumerate(texts) if text.startswith(("def ", "@")))
+    return Rival(name, _loaded(program, [*texts[:at], compiled, *texts[at:]]))
+
+
+def _loaded(program: TypedProgram, texts: Sequence[str]) -> Function:
+    """The function of a text, which passes over what it does not take."""
+    function = back_ends.load("\n".join(texts) + "\n", program.name, "torch")
     names = set(inspect.signature(function).parameters)
-    return Rival("eager", lambda **given: function(**{key: x for key, x in given.items() if key in names}))
+
+    @wraps(function)
+    def run(**given: Any) -> Any:
+        return function(**{key: x for key, x in given.items() if key in names})
+
+    return run
 
 
 def _eager(program: TypedProgram, grad: bool) -> Rival:
