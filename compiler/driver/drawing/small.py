@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping
 
 from einc.driver.commands.sizes import default, sets
 from einc.driver.drawing.domains import named_domains, picture
+from einc.driver.drawing.graphs import graph
 from einc.driver.drawing.pictures import Picture
 from einc.errors.report import EincError, Problem
 from einc.ir.indices import INDEX_CLASSES
+from einc.ir.plan import Module
 from einc.ir.programs import Program, TypedProgram
 from einc.ir.terms import Term
 
@@ -41,3 +43,10 @@ def _one(program: TypedProgram, key: str, domain: Term, sizes: Mapping[str, int]
         return f"{name}: depends on data, on `{lacking.args[0]}`"
     except (EincError, Problem, ZeroDivisionError) as error:
         return f"{name}: not drawn: {error.message if isinstance(error, Problem) else 'the sizes do not fit'}"
+
+
+def drawn(program: TypedProgram, plan: Module) -> tuple[tuple[str, str], ...]:
+    """The title and the SVG of each domain of a program that needs no data, and of its plan, as `einc draw` has them."""
+    found = small_pictures(program, small_sizes(program))
+    steps = graph(plan, {})
+    return (*((one.title, one.svg) for one in found if isinstance(one, Picture)), (steps.title, steps.svg))

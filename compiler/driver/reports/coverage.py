@@ -19,9 +19,7 @@ from einc.documents.sentences import index_lines
 from einc.documents.shapes import FACT as SHAPE
 from einc.documents.unnamed import nothing
 from einc.driver import back_ends, compiling, pipeline
-from einc.driver.drawing.graphs import graph
-from einc.driver.drawing.pictures import Picture
-from einc.driver.drawing.small import small_pictures, small_sizes
+from einc.driver.drawing.small import drawn
 from einc.driver.options import Options
 from einc.driver.reports.compared import compared, disputed, holding, inside
 from einc.driver.reports.recurrence import as_tex as recurrence_tex
@@ -32,7 +30,6 @@ from einc.driver.reports.written import as_text as told
 from einc.driver.reports.written import written
 from einc.errors.problems import BadDeclaration, Circular, NotAccounted, NotRestated, UpdateOutside
 from einc.errors.report import EincError, Help, Label, Problem, Report, Span
-from einc.ir.plan import Module
 from einc.ir.programs import Tensor, TypedProgram
 from einc.meaning.prove import Proved, Refuted, Verdict
 from einc.syntax import tree as s
@@ -378,7 +375,7 @@ def _made(section: Section, backend: str, kernels: bool) -> Made:
     if kernels:
         try:
             plan = compiling.plan(program, compiling.choices(Options(backend)))
-            kernel, pictures = back_ends.emit(plan, backend), _pictures(program, plan)
+            kernel, pictures = back_ends.emit(plan, backend), drawn(program, plan)
             derived = tuple(recurrence_tex(x) for x in recurrences(pipeline.normal(program)))
             derived += tuple(told(x, program.source, "%") for x in written(program))
         except EincError as error:
@@ -389,14 +386,6 @@ def _made(section: Section, backend: str, kernels: bool) -> Made:
     returned = tuple(_declared(program.tensors[key]) for _, key in program.outputs)
     return Made(section.number, program.name, given, returned, guessed, kernel, derived, problems,
                 pictures)
-
-
-def _pictures(program: TypedProgram, plan: Module) -> tuple[tuple[str, str], ...]:
-    """The domains of a program, which are drawn without data, and its plan, as `einc draw` has them."""
-    sizes = small_sizes(program)
-    found = [(one.title, one.svg) for one in small_pictures(program, sizes) if isinstance(one, Picture)]
-    steps = graph(plan, {})
-    return (*found, (steps.title, steps.svg))
 
 
 def _declared(tensor: Tensor) -> str:

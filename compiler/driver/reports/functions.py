@@ -86,7 +86,7 @@ def _fixed(given: Iterable[Tensor]) -> dict[str, str]:
 
 def _told(shape: str, extent: Extent) -> list[tuple[str, str]]:
     """The size of an extent that is one size, perhaps a whole number of times, and perhaps a whole number more."""
-    for name in extent.told if len(extent.sizes) == 1 else ():
+    for name in extent.sizes if len(extent.sizes) == 1 else ():
         at_0, at_1 = extent.at({name: 0}), extent.at({name: 1})
         factor = at_1 - at_0
         if extent == size(name) * number(factor) + number(at_0) and factor.denominator == at_0.denominator == 1:

@@ -197,12 +197,13 @@ def translated(moments: dict[int, Term], by: Term, power: int) -> list[Term]:
 
 @dataclass
 class Moved:
-    """What moves with the tiles: means, and moments about them."""
+    """What moves with the tiles: means, moments about them, and what left a fold."""
 
     means: dict[Term, Read] = field(default_factory=dict)  # a quotient of sums, and the running mean that it is
     about: dict[tuple[Term, Read, int], Read] = field(default_factory=dict)
     # differences weighed by an exponential: the sum of the weights, the fold, and the maxima in the difference
     offsets: dict[str, tuple[str, Fold, Signed]] = field(default_factory=dict)
+    pulled: list[Term] = field(default_factory=list)  # factors and addends outside a fold that hold results of the pass
 
 
 @dataclass

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from einc.ir.draft import renamed, unused
 from einc.ir.folds import FOLDS
@@ -75,8 +75,6 @@ def _brief(term: Term) -> str:
 class _Pass(Moving):
     """The equations of a pass, taken one after the other."""
 
-    pulled: list[Term] = field(init=False, default_factory=list)  # what holds results of the pass and left a fold
-
     def take(self, equation: Equation) -> None:
         """Adds one equation to the pass, in the order of the program: as it is, as carried folds, or kept back to be
         opened where it is read. Entangled where a fold over another index holds results of the pass."""
@@ -116,7 +114,7 @@ class _Pass(Moving):
             return
         if FOLDS[fold.op].shifts:
             outer, inner = self._shifted(body)
-            self.pulled += filter(self._holds, outer)
+            self.moved.pulled.extend(filter(self._holds, outer))
             name = self._named(equation, replace(fold, body=inner))
             self._finish(equation, Apply("add", (*outer, self._result(name))))
             return
@@ -133,7 +131,7 @@ class _Pass(Moving):
             self._offset(equation, fold, weighed)
             return
         for outside, inside in pairs:
-            self.pulled += filter(self._holds, outside)
+            self.moved.pulled.extend(filter(self._holds, outside))
             moving = tuple(f for f in inside if self._moves(f))
             still = tuple(f for f in inside if not self._moves(f))
             name = self._named(equation, replace(fold, body=product(moving)))
@@ -250,8 +248,8 @@ class _Pass(Moving):
             return
         if not references:
             # An infinite result over nothing, out of the fold that it stood in, would meet the 0 or ∞ of another.
-            if self.pulled and any(math.isinf(FOLDS[c.fold].start) for c in carries):
-                raise Entangled(self.pulled[0])
+            if self.moved.pulled and any(math.isinf(FOLDS[c.fold].start) for c in carries):
+                raise Entangled(self.moved.pulled[0])
             return
         if len(domains) > 1:
             raise Entangled(folds[0].body)

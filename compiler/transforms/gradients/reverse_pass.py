@@ -6,7 +6,7 @@ adjoint of its row, a direct sum to its parts, anything pointwise by its slopes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, assert_never
 
@@ -76,7 +76,6 @@ class Sweep:
     given: dict[str, str] = field(default_factory=dict)  # of an output: the cotangent that the caller gives
     extremes: set[str] = field(default_factory=set)  # maxima with a slope, and
     compared: set[str] = field(default_factory=set)  # the values that are compared with them
-    empty: dict[str, bool] = field(default_factory=dict)  # whether a value may be 0 for want of points
 
     def run(self) -> None:
         """Makes every cotangent, from the outputs to the inputs."""
@@ -217,23 +216,10 @@ class Sweep:
         is thought of where that is taken off (`homogeneity`).
         """
         known = self.program.by_target
-        return sign(below, known) != POSITIVE and any(self._may_lack_points(r.tensor) for r in reads(below))
-
-    def _may_lack_points(self, key: str) -> bool:
-        """Whether a value is a sum over a domain, or is made of one, point by point; not of exponentials."""
-        if key not in self.empty:
-            equation = self.program.by_target.get(key)
-            self.empty[key] = equation is not None and self._lacks(equation)
-        return self.empty[key]
-
-    def _lacks(self, equation: Equation) -> bool:
-        body = equation.body
-        if isinstance(body, Fold):
-            made = (self.program.by_target.get(r.tensor) for r in reads(body.body))
-            terms = (body.body, *(e.body for e in made if e is not None))
-            powers = any(isinstance(x, Apply) and x.op == "exp" for term in terms for x in walk(term))
-            return body.op == "sum" and body.domain != TRUE and not powers
-        return any(self._may_lack_points(r.tensor) for r in reads(body))
+        if sign(below, known) == POSITIVE:
+            return False
+        seen: dict[str, bool] = {}
+        return any(_may_lack_points(r.tensor, known, seen) for r in reads(below))
 
     def _extreme(self, equation: Equation, fold: Fold, change: Term) -> Iterator[tuple[str, Share]]:
         """To those that attain it, in equal parts: how many they are is a sum of its own."""
@@ -292,3 +278,22 @@ def _domain_at(equation: Equation, letters: tuple[Index, ...]) -> Term:
         return TRUE
     return substitute(equation.domain, {i: Position(j) for i, j in zip(equation.indices, letters, strict=True)})
 
+
+def _may_lack_points(key: str, by: Mapping[str, Equation], seen: dict[str, bool]) -> bool:
+    """Whether a value is a sum over a domain, or is made of one, point by point; not of exponentials. What is found is
+    added to `seen`."""
+    if key not in seen:
+        equation = by.get(key)
+        seen[key] = equation is not None and _lacks(equation, by, seen)
+    return seen[key]
+
+
+def _lacks(equation: Equation, by: Mapping[str, Equation], seen: dict[str, bool]) -> bool:
+    """The same of an equation."""
+    body = equation.body
+    if isinstance(body, Fold):
+        made = (by.get(r.tensor) for r in reads(body.body))
+        terms = (body.body, *(e.body for e in made if e is not None))
+        powers = any(isinstance(x, Apply) and x.op == "exp" for term in terms for x in walk(term))
+        return body.op == "sum" and body.domain != TRUE and not powers
+    return any(_may_lack_points(r.tensor, by, seen) for r in reads(body))
