@@ -46,7 +46,7 @@ def _one(program: TypedProgram, key: str, domain: Term, sizes: Mapping[str, int]
 
 
 def drawn(program: TypedProgram, plan: Module) -> tuple[tuple[str, str], ...]:
-    """The title and the SVG of each domain of a program that needs no data, and of its plan, as `einc draw` has them."""
+    """The title and the SVG of each domain of a program that needs no data, and of its plan: those of `einc draw`."""
     found = small_pictures(program, small_sizes(program))
     steps = graph(plan, {})
     return (*((one.title, one.svg) for one in found if isinstance(one, Picture)), (steps.title, steps.svg))
