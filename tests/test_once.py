@@ -81,3 +81,54 @@ def test_two_files_are_written(tmp_path: Path) -> None:
 def test_what_has_no_parts_is_told() -> None:
     with pytest.raises(EincError, match="makes nothing of its weights alone"):
         einc.compile("mla", plan="rest")
+
+
+def test_a_loop_over_positions_makes_what_no_position_changes_once() -> None:
+    text = """
+index t : time(T)
+index d, e : feature(D)
+input x_t^d
+weight W_d^e
+h^d = 0
+for t in 1..T:
+    g_t^e = tanh(W_d^e h^d + x_t^e)
+    h^e ← g_t^e
+    output y_t^e = g_t^e
+plan few:
+    products of W by int8 per row
+"""
+    torch.manual_seed(7)
+    x, w = torch.randn(6, 3), torch.randn(3, 3)
+    once = einc.compile(text, plan="few,once", backend="torch")
+    made = dict(zip((name for name, _ in once.program.outputs), once(w), strict=True))
+    assert made["W_int8"].shape == (3, 3) and made["W_scale"].shape == (3,)
+    whole = einc.compile(text, plan="few", backend="torch")(x, w)
+    assert torch.allclose(einc.compile(text, plan="few,rest", backend="torch")(x=x, **made), whole, atol=1e-6)
+
+
+def test_values_of_positions_stay_in_the_rest() -> None:
+    text = """
+index t : time(T)
+index f, g : feature(D)
+input X_t^f
+weight W_f^g, p^f
+P_t^f = p^f sin(t)
+output Y_t^g = Σ_f (X_t^f + P_t^f) W_f^g
+plan few:
+    products of W by int8 per row
+"""
+    once = einc.compile(text, plan="few,once", backend="torch")
+    assert {name for name, _ in once.program.outputs} == {"W_scale", "W_int8"}
+
+
+@pytest.mark.parametrize("plan", ["few,once,rest", "few,once,serve"])
+def test_parts_that_exclude_each_other_are_told(plan: str) -> None:
+    with pytest.raises(EincError, match="makes tensors of weights and nothing else"):
+        einc.compile(ROUNDS, plan=plan)
+
+
+def test_run_takes_the_rest(tmp_path: Path) -> None:
+    (tmp_path / "a.ein").write_text(spec("int8 per row"))
+    words = ["run", str(tmp_path / "a.ein"), "--plan", "few,rest", "--verify", "--sizes", "T=4,M=4,F=8"]
+    found = CliRunner().invoke(main, words)
+    assert found.exit_code == 0 and "W_1_int8" in found.output, found.output

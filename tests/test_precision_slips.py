@@ -125,6 +125,9 @@ SOUND = {
     "a scale with room": "y_t = ρ_t int8(x_t^1 / ρ_t)",
     "codes and scales as results": "k_t^d = int8(x_t^d / σ_t)\noutput k_t^d, σ_t\ny_t = 1",
     "weights of attention": "y_t = Σ_{s ≤ t} e4m3(448 exp(z_s - m_t)) / 448",
+    "a named quotient": "a_t^d = x_t^d / σ_t\nc_t^d = int8(a_t^d)\ny_t = σ_t c_t^1",
+    "a named inverse": "i_t = 1 / σ_t\ny_t = σ_t int8(x_t^1 i_t)",
+    "a scale as a result of another name": "output n_t = σ_t\noutput k_t^d = int8(x_t^d / σ_t)\ny_t = 1",
     "a sum of two with one scale": "y_t = σ_t (int8(x_t^1 / σ_t) + int8(x_t^2 / σ_t))",
 }
 
@@ -143,3 +146,21 @@ output y_t
     report = Report()
     assert pipeline.check(Source("a.ein", text), report) is not None, [p.message for p in report.problems]
     assert not {"W0911", "W0912"} & {problem.code for problem in report.problems}
+
+
+FORGOTTEN = ["y_t = Σ_d int8(min(max(x_t^d / σ_t, -127), 127)) z_t", "a_t^d = x_t^d / σ_t\ny_t = Σ_d int8(a_t^d) z_t",
+             "y_t = gelu(int8(x_t^1 / σ_t))", "y_t = Σ_d int8(x_t^d / σ_t) / σ_t"]
+
+
+@pytest.mark.parametrize("lines", FORGOTTEN)
+def test_scales_that_are_forgotten_behind_other_words_are_told(lines: str) -> None:
+    text = f"""index t : time(T)
+index d : feature(4)
+input x_t^d, z_t
+σ_t = max_d |x_t^d| / 127
+output y_t
+{lines}
+"""
+    report = Report()
+    pipeline.check(Source("a.ein", text), report)
+    assert "W0912" in {problem.code for problem in report.problems}

@@ -247,3 +247,54 @@ def test_run_tells_the_error_beside_that_of_the_plain_spec(tmp_path: Path) -> No
     assert 1e-3 < numbers[0] < 0.3 and numbers[1] < 1e-5
     served = CliRunner().invoke(main, ["run", str(tmp_path / "a.ein"), "--plan", "serve"])
     assert served.exit_code == 1 and "called otherwise" in served.output
+
+
+@pytest.mark.parametrize("backend", ["torch", "cpp"])
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
+def test_sums_of_rounded_numbers_are_larger_than_half_types_hold(kind: torch.dtype, backend: str) -> None:
+    x, w = torch.ones(3, 64, dtype=kind), torch.ones(64, 5, dtype=kind)
+    text = """
+index t : time(T)
+index f : feature(D)
+index g : feature(E)
+input X_t^f
+weight W_f^g
+output Y_t^g = X_t^f W_f^g
+plan few:
+    products of W by int8 per row
+"""
+    assert torch.equal(einc.compile(text, plan="few", backend=backend)(x, w), torch.full((3, 5), 64.0, dtype=kind))
+
+
+@pytest.mark.parametrize("backend", ["torch", "cpp"])
+def test_a_sum_over_nothing_is_0(backend: str) -> None:
+    text = """
+index t : time(T)
+index f : feature(D)
+index g : feature(E)
+input X_t^f, z_t
+weight W_f^g
+output Y_t^g = Σ_f 1[f < t] X_t^f W_f^g / z_t
+plan few:
+    products of W by int8 per row
+"""
+    torch.manual_seed(6)
+    x, z, w = torch.randn(4, 4), torch.tensor([0.0, 1, 2, 3]), torch.randn(4, 3)
+    got = einc.compile(text, plan="few", backend=backend)(x, z, w)
+    program, _ = compiling.asked(checked(text, Options()), Options(plan="few"))
+    meant = interpret(program, {"X": x.numpy(), "z": z.numpy(), "W": w.numpy()}, {})["Y"]
+    assert np.all(meant[0] == 0) and torch.all(got[0] == 0) and got.isfinite().all()
+    want = einc.compile(text, backend="torch")(x, z, w)
+    assert (got - want).norm() <= 0.02 * want.norm() and np.abs(meant - got.numpy()).max() < 1e-5
+
+
+def test_both_names_of_one_product_are_found() -> None:
+    program, _ = compiling.asked(checked("""
+index f, e : feature(D)
+index t : time(T)
+input X_t^f, V_t^f
+output Y_t = X_t^f V_{t f}
+plan few:
+    products of X, V by e4m3 per row
+""", Options()), Options(plan="few"))
+    assert {"X_e4m3", "V_e4m3"} <= program.tensors.keys()

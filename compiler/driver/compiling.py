@@ -100,6 +100,9 @@ def parted(program: TypedProgram, options: Options) -> tuple[TypedProgram, Optio
     """
     if not options.part:
         return program, options
+    if len(options.parts) > 1 or (options.part == "once" and (options.serves or options.module or options.grad)):
+        raise EincError([Problem("`once` makes tensors of weights and nothing else", helps=(
+            Help("choose it without `rest`, `serve`, a gradient or a class"),))])
     changed, wanted = asked(program, options)
     made = import_module(ONCE).parts(changed)
     if made is None:

@@ -9,7 +9,7 @@ from einc.driver.options import Options
 
 _DOORS = {
     "Compiled": "compiled", "Part": "parts", "check": "checking", "compile": "compiling", "constant": "gradients",
-    "cut": "compiling", "emit": "back_ends", "generation": "serving", "gradient": "gradients",
+    "cut": "compiling", "emit": "back_ends", "generation": "compiling", "gradient": "gradients",
     "interpret": "interpreting", "library": "library", "load": "back_ends", "load_weights": "decoding.maps",
     "part": "parts", "plan": "compiling", "runner": "back_ends", "shell": "compiling", "tuner": "back_ends",
     "written_map": "decoding.maps",

@@ -77,10 +77,11 @@ def _multiplied(program: TypedProgram, line: Asked, record: Products) -> TypedPr
         late = _late(program, made)
         if late:
             said = f"with one scale for each {share}, `{late}` reads positions after its own"
+            other = Help("say `per row`, where what one sum takes together has a scale of its own") if (
+                share != "row") else Help("leave out what is summed over positions")
             raise EincError([PlanLine(said, line.span, notes=(
                 "the largest of all numbers that share a scale is not known before the last of them is",), helps=(
-                Help("say `per row`, where a position has a scale of its own"),
-                Help("say that the future is meant: `output … : all`")))])
+                other, Help("say that the future is meant: `output … : all`")))])
     return made
 
 

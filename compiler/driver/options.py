@@ -37,9 +37,14 @@ class Options:
         return tuple(name for name in names_of(self.plan) if name not in PARTS)
 
     @property
+    def parts(self) -> tuple[str, ...]:
+        """The words of `PARTS` among the names."""
+        return tuple(dict.fromkeys(name for name in names_of(self.plan) if name in PARTS))
+
+    @property
     def part(self) -> str:
         """The part of the program that is meant; empty for the whole."""
-        return next((name for name in names_of(self.plan) if name in PARTS), "")
+        return next(iter(self.parts), "")
 
     @property
     def serves(self) -> bool:

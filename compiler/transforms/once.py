@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from einc.ir.programs import BlockLoop, Equation, IndexLoop, Slot, TypedProgram
-from einc.ir.terms import Position, Read, Term, transform, walk
+from einc.ir.indices import INDEX_CLASSES
+from einc.ir.programs import BlockLoop, Equation, IndexLoop, Slot, TypedProgram, sets_of
+from einc.ir.terms import Position, Read, Term, free_indices, transform, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,8 @@ def parts(program: TypedProgram) -> Parts | None:
     kept = [key for key in made if key in read]
     if not kept:
         return None
-    lifted = {key: loops[key] for key in made if key in loops and loops[key].index not in _letters(made[key])}
+    lifted = {key: loops[key] for key in made if key in loops and loops[key].index not in _letters(made[key])
+              and _turns(key, loops[key], made)}
     first = tuple(_lifted(e, lifted, e.target) for e in made.values())
     others = tuple(_lifted(e, lifted) for e in program.equations if e.target not in made)
     tensors = {key: t if key not in lifted else replace(t, slots=(_slot(lifted[key]), *t.slots))
@@ -44,17 +46,29 @@ def parts(program: TypedProgram) -> Parts | None:
 
 
 def _of_weights(program: TypedProgram, loops: Mapping[str, IndexLoop]) -> dict[str, Equation]:
-    """The equations of values that depend on weights and sizes alone, and on one weight at least, in their order."""
+    """The equations of values that depend on weights and the sizes of these alone, and on one weight at least, in their
+    order: not those of positions, of which a call may have more."""
     results = {key for _, key in program.outputs}
     states = {key for loop in program.repeats for state in loop.states for key in state}
     states |= {key for loop in program.recurs for key in loop.targets}
+    weights = [t for t in program.inputs() if t.role == "weight"]
+    fixed = {name for t in weights for slot in t.slots for name in slot.set.extent.sizes} | program.sizes.keys()
     found: dict[str, Equation] = {}
     for e in program.equations:
         sound = all(program.tensors[key].role == "weight" or key in found for key in e.reads)
+        sound = sound and not any(x.extent.sizes - fixed for t in (*e.axes, e.domain, e.body) for u in walk(t)
+                                  for x in sets_of(u) if INDEX_CLASSES[x.cls].data)
         if sound and e.reads and e.target not in results | states and all(
                 loops.get(key) in (None, loops.get(e.target)) for key in e.reads):
             found[e.target] = e
     return found
+
+
+def _turns(key: str, loop: IndexLoop, made: Mapping[str, Equation]) -> bool:
+    """Whether a value differs from round to round."""
+    equation = made[key]
+    return any(loop.index in free_indices(t) for t in (equation.domain, equation.body)) or any(
+        _turns(name, loop, made) for name in equation.reads if name in made and name in loop.inside)
 
 
 def _letters(equation: Equation) -> set[object]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from string import ascii_lowercase
 
 from einc.ir.draft import Draft, unused
-from einc.ir.elements import DECLARED, REAL
+from einc.ir.elements import DECLARED, REAL, WIDE
 from einc.ir.indices import Index, IndexSet, distinct, number
 from einc.ir.narrow import Narrow
 from einc.ir.programs import IndexLoop, TypedProgram
@@ -103,10 +103,11 @@ def scaled(draft: Draft, stem: str, term: Term, letters: tuple[Index, ...], kept
     gone = tuple(i for i in letters if i not in kept)
     beside = both(*(c for c in known if free_indices(c) <= {*kept}))
     size: Term = Apply("abs", (term,))
-    largest = draft.value(f"{stem}_largest", kept, Fold("max", gone, both(*known), size) if gone else size, beside)
+    most = Apply("max", (Fold("max", gone, both(*known), size), ZERO)) if gone else size  # 0 where there is no number
+    largest = draft.value(f"{stem}_largest", kept, most, beside, WIDE)
     zeros = Where(Apply("eq", (largest, ZERO)), ONE)  # numbers that are all 0 have the scale 1
     part = Apply("div", (largest, const(min(row.high, -row.low))))
-    scale = draft.value(f"{stem}_scale", kept, Apply("add", (part, zeros)), beside)
+    scale = draft.value(f"{stem}_scale", kept, Apply("add", (part, zeros)), beside, WIDE)
     few = draft.value(f"{stem}_{row.name}", letters, Apply(row.name, (Apply("div", (term, scale)),)), both(*known),
                       DECLARED[row.name] if row.storage else REAL)
     return scale, few
@@ -114,12 +115,13 @@ def scaled(draft: Draft, stem: str, term: Term, letters: tuple[Index, ...], kept
 
 @dataclass(frozen=True, slots=True)
 class _Product:
-    """A product that is summed: the letters of the sum, the points of it, factors without these letters, the named
-    factor and what it is multiplied by."""
+    """A product that is summed: the letters of the sum, the points of it, factors without these letters that stand
+    outside of the sum or stay inside, the named factor and what it is multiplied by."""
 
     bound: tuple[Index, ...]
     domain: Term
     outside: tuple[Term, ...]
+    inside: tuple[Term, ...]
     sides: tuple[Read, Term]
 
 
@@ -158,7 +160,7 @@ class _Products:
         product = _product(term, self.keys)
         if product is None:
             return changed_under(term, given, lambda x, under: self.changed(x, under, at))
-        self.found.add(product.sides[0].tensor)
+        self.found |= {x.tensor for x in product.sides if isinstance(x, Read) and x.tensor in self.keys}
         bound, domain = product.bound, product.domain
         within = both(given, domain)
         sides: tuple[Term, ...] = tuple(self.changed(x, within, at) for x in product.sides)
@@ -171,9 +173,9 @@ class _Products:
         scales, factors = zip(*(self._rounded(x, inner, within, at) for x in sides), strict=True)
         outside = tuple(self.changed(x, given, at) for x in product.outside)
         if inner == bound:
-            return _times(*outside, *scales, Fold("sum", bound, domain, _times(*factors)))
+            return _times(*outside, *scales, Fold("sum", bound, domain, _times(*product.inside, *factors)))
         here = [c for c in conjuncts(domain) if free_indices(c) & {*inner}]
-        total = Fold("sum", inner, both(*here), _times(*factors))
+        total = Fold("sum", inner, both(*here), _times(*product.inside, *factors))
         over = both(*(c for c in conjuncts(domain) if c not in here))
         return _times(*outside, Fold("sum", bound, over, _times(*scales, total)))
 
@@ -225,8 +227,10 @@ def _product(term: Term, keys: frozenset[str]) -> _Product | None:
     if not mine or len(shared) < 2:
         return None
     rest = [x for x in shared if x is not mine[0]]
-    outside = tuple(x for x in found if not free_indices(x) & {*bound})
-    return _Product(bound, both(domain, *conditions), outside, (mine[0], _times(*rest)))
+    beside = tuple(x for x in found if not free_indices(x) & {*bound})
+    # Over nothing, what stands beside the sum may be no number: it stays inside, where it is not read.
+    outside, inside = ((), beside) if conditions else (beside, ())
+    return _Product(bound, both(domain, *conditions), outside, inside, (mine[0], _times(*rest)))
 
 
 def _times(*factors: Term) -> Term:

@@ -33,6 +33,7 @@ from einc.ir.terms import (
 from einc.transforms.normal.reach import Reaches
 
 Unit = Mapping[Term, Fraction]
+_CURVED = frozenset({"exp", "expm1", "exp2", "log", "log1p", "logaddexp", "tanh", "erf", "erfc", "sin", "cos"})
 
 
 class _Unknown(Exception):  # noqa: N818 - it is no error: nothing is said then
@@ -67,9 +68,25 @@ def slips(program: Program) -> Iterator[Slip]:
 
 
 def _divisors(term: Term, equations: Mapping[str, Equation]) -> Iterator[Read]:
-    """The defined tensors by which a term is divided."""
-    _, below = _fraction(term)
-    return (x for x in below if isinstance(x, Read) and x.tensor in equations)
+    """The defined tensors by which a term is divided, cut off or not."""
+    if isinstance(term, Apply) and term.op in ("min", "max"):
+        for x in term.args:
+            yield from _divisors(x, equations)
+    else:
+        _, below = _fraction(_opened(term, equations))
+        yield from (x for x in below if isinstance(x, Read) and x.tensor in equations)
+
+
+def _opened(term: Term, equations: Mapping[str, Equation]) -> Term:
+    """A term with the right side in place of each factor that is a product or a quotient without a fold."""
+    match term:
+        case Read(tensor, subs) if (e := equations.get(tensor)) is not None and e.has_letters and (
+                isinstance(e.body, Apply) and e.body.op in ("mul", "div", "neg")
+                and not any(isinstance(x, Fold) for x in walk(e.body))):
+            return _opened(e.at(subs), equations)
+        case Apply("mul" | "div" | "neg", args):
+            return Apply(term.op, tuple(_opened(x, equations) for x in args))
+    return term
 
 
 def _fraction(term: Term) -> tuple[list[Term], list[Term]]:
@@ -83,6 +100,8 @@ def _fraction(term: Term) -> tuple[list[Term], list[Term]]:
             return [*above[0], *below[1]], [*above[1], *below[0]]
         case Apply("neg" | "abs", (x,)) | Where(_, x):
             return _fraction(x)
+        case Apply("pow", (x, Const(value))) if value == -1:
+            return _fraction(x)[::-1]
     return [term], []
 
 
@@ -99,8 +118,10 @@ class _Bounds:
     def most(self, term: Term) -> float:
         """A number that no absolute value of a term exceeds; ∞ where none is known."""
         low, high = self.reaches.interval(term)
-        if (found := max(-low, high)) < inf:
-            return float(found)
+        return min(float(max(-low, high)), self._quotient(term), self._quotient(_opened(term, self.equations)))
+
+    def _quotient(self, term: Term) -> float:
+        """The same of a number over the largest of those that it is one of, and of shares; ∞ for what is none."""
         above, below = _fraction(term)
         number = abs(prod((float(x.value) for x in above if isinstance(x, Const)), start=1.0))
         number /= abs(prod((float(x.value) for x in below if isinstance(x, Const)), start=1.0)) or 1.0
@@ -200,8 +221,10 @@ class _Units:
                 if unit and equation.target in states:
                     return None
             for _, key in self.program.outputs:
-                if key != self.scale and key in equations and not self._codes(equations[key].body) and (
-                        self._of(equations[key])):
+                if key == self.scale or key not in equations or self._codes(equations[key].body):
+                    continue
+                body = equations[key].body
+                if not (isinstance(body, Read) and body.tensor == self.scale) and self._of(equations[key]):
                     return key
         except _Unknown:
             return None
@@ -236,7 +259,7 @@ class _Units:
             case Apply("div", (x, y)):
                 return _sum([*self._unit(x).items(), *((key, -n) for key, n in self._unit(y).items())])
             case Apply("add" | "sub" | "max" | "min", args):
-                return self._same([x for x in args if x != Const(Fraction(0))])
+                return self._same([x for x in args if x != Const(Fraction(0))])  # cases are not followed
             case Apply(op, (x,)) if op in NARROW or op in ("neg", "abs", "exact", "nonpositive"):
                 return self._unit(x)
             case Apply("pow", (x, Const(value))) if isinstance(value, Fraction):
@@ -253,14 +276,14 @@ class _Units:
                     raise _Differs
                 return unit
         if any(self._unit(kid) for kid in children(term)):
-            raise _Differs if isinstance(term, Apply) and term.op in ("exp", "tanh", "sin", "cos", "log") else _Unknown
+            raise _Differs if isinstance(term, Apply) and term.op in _CURVED else _Unknown
         return {}
 
     def _same(self, terms: list[Term]) -> Unit:
         """The one unit of some values. Raises _Differs where they have several."""
         first, *others = [self._unit(x) for x in terms] or [{}]
         if any(x != first for x in others):
-            raise _Differs
+            raise _Unknown if any(isinstance(t, Where) for t in terms) else _Differs
         return first
 
 

@@ -82,9 +82,9 @@ def command(ctx: click.Context, *, file: Chosen, sizes: dict[str, int], data_fil
     if output is not None:
         data.check_output(output)
     console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
-    plain = typed(file)
-    known_sizes(sizes, names(plain), plain.sizes, plain.idle)
     options = Options(backend, narrow=narrow, own=own, plan=plan)
+    plain, options = compiling.parted(typed(file), options)
+    known_sizes(sizes, names(plain), plain.sizes, plain.idle)
     program, wanted = compiling.asked(plain, options)
     if options.serves or wanted.meshed:
         raise failure(f"--plan {plan} is for a file that is called otherwise",

@@ -56,10 +56,11 @@ def load_weights(spec: str | Path | Compiled, state: Mapping[str, Any], *, map: 
 
 def _made(program: TypedProgram, weights: dict[str, Any], known: Mapping[str, int], plan: str) -> dict[str, Any]:
     """The weights with what a plan makes of them alone in place of those that nothing else reads."""
-    once = built(program, Options(backend="torch", plan=f"{plan},once"))
-    rest, _ = parted(program, Options(plan=f"{plan},rest"))
-    read = once.program.inputs()
-    value = once(**{t.key: weights[t.key] for t in read}, **{name: known[name] for name in asked(once.program)})
+    names = ",".join(Options(plan=plan).plans)
+    once = built(program, Options(backend="torch", plan=f"{names},once"))
+    rest, _ = parted(program, Options(plan=f"{names},rest"))
+    sizes = {name: known[name] for name in asked(once.program)}
+    value = once(**{t.key: weights[t.key] for t in once.program.inputs()}, **sizes)
     values = value if isinstance(value, tuple) else (value,)
     made = dict(zip((name for name, _ in once.program.outputs), values, strict=True))
     return {t.key: made[t.key] if t.key in made else weights[t.key] for t in rest.inputs() if t.role == "weight"}

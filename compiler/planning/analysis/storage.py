@@ -9,9 +9,10 @@ from dataclasses import replace
 from einc.ir.draft import unused
 from einc.ir.elements import EXACT, REAL, WIDE
 from einc.ir.indices import Index, IndexSet
+from einc.ir.narrow import NARROW
 from einc.ir.plan import Append, AxisRef, Buffer, Concat, Kernel, Leaf, Lengths, Load
 from einc.ir.programs import Equation, NormalProgram, Program, Slot, Tensor
-from einc.ir.terms import Fold, Join, Position, Read, Term, reads, transform, walk
+from einc.ir.terms import Apply, Fold, Join, Position, Read, Term, reads, transform, walk
 from einc.planning.analysis.prefix import running_sum
 from einc.syntax.printing.show import equation_text
 
@@ -86,6 +87,19 @@ def kept_wide(program: Program, keys: Container[str]) -> Program:
     return replace(program, tensors=found)
 
 
+def sums_few_bits(program: Program, equation: Equation) -> bool:
+    """Whether an equation sums numbers of few bits or their products, which are exact in more digits than the data, and
+    larger than what half types hold."""
+    def few(key: str) -> bool:
+        made = program.by_target.get(key)
+        return program.tensors[key].element.narrow is not None or (
+            made is not None and isinstance(made.body, Apply) and made.body.op in NARROW)
+
+    body = equation.body
+    found = [r.tensor for r in reads(body.body)] if isinstance(body, Fold) and body.op == "sum" else []
+    return bool(found) and all(map(few, found))
+
+
 def buffers_of(program: Program) -> dict[str, Buffer]:
     """A buffer for each tensor; values made of sizes alone are exact, and what is one number for each row is wide."""
     outputs = {key for _, key in program.outputs}
@@ -98,7 +112,7 @@ def buffers_of(program: Program) -> dict[str, Buffer]:
         if not tensor.constant and equation.target not in outputs:
             exact = inner <= {EXACT} or running_sum(equation)
             copied = isinstance(equation.body, Read) and inner == {REAL}
-            wide = tensor.element == WIDE or (is_statistic(tensor) and not copied)
+            wide = tensor.element == WIDE or (is_statistic(tensor) and not copied) or sums_few_bits(program, equation)
             found[equation.target] = EXACT if exact else WIDE if wide else REAL
     return {
         t.key: Buffer(

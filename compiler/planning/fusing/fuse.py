@@ -149,6 +149,8 @@ def _feeding(equations: Iterable[Equation], virtual: frozenset[str],
         for read in reads(equation.body) if equation.target in virtual else ():
             if any(r.tensor == read.tensor and r.subs != read.subs for r in reads(equation.body)):
                 continue  # read at two places, it is needed whole before the pass
+            if read.tensor in by and running_sum(by[read.tensor]):
+                continue  # a sum that runs on is made before the pass, in more digits
             letters = free_indices(read)
             for result in _results(read, by) if (equation.target, read.tensor) not in barred else ():
                 assert isinstance(result.body, Fold)
@@ -161,11 +163,9 @@ def _feeding(equations: Iterable[Equation], virtual: frozenset[str],
 
 
 def _results(read: Read, by: Mapping[str, Equation]) -> list[Equation]:
-    """The folds over one index that a value is, or is made of by arithmetic alone. A sum that runs on is none: it is
-    made before the pass, in more digits.
-    """
+    """The folds over one index that a value is, or is made of by arithmetic alone."""
     equation = by.get(read.tensor)
-    if equation is None or not plain_subs(read) or running_sum(equation):
+    if equation is None or not plain_subs(read):
         return []
     if isinstance(equation.body, Fold):
         return [equation] if len(equation.body.bound) == 1 else []

@@ -41,6 +41,7 @@ from einc.ir.terms import (
     substitute,
     walk,
 )
+from einc.ir.witnesses import witnessed
 from einc.syntax.printing.declarations import letters_by_set
 from einc.transforms.gradients.gathering import gathered
 from einc.transforms.gradients.indexing import (
@@ -295,5 +296,5 @@ def _lacks(equation: Equation, by: Mapping[str, Equation], seen: dict[str, bool]
         made = (by.get(r.tensor) for r in reads(body.body))
         terms = (body.body, *(e.body for e in made if e is not None))
         powers = any(isinstance(x, Apply) and x.op == "exp" for term in terms for x in walk(term))
-        return body.op == "sum" and body.domain != TRUE and not powers
+        return body.op == "sum" and not powers and not witnessed(body.domain, body.bound, equation.indices)
     return any(_may_lack_points(r.tensor, by, seen) for r in reads(body))
