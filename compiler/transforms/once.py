@@ -32,7 +32,7 @@ def parts(program: TypedProgram) -> Parts | None:
     kept = [key for key in made if key in read]
     if not kept:
         return None
-    lifted = {key: loops[key] for key in made if key in loops and loops[key].index not in _letters(made[key])
+    lifted = {key: loops[key] for key in made if key in loops and loops[key].index not in made[key].indices
               and _turns(key, loops[key], made)}
     first = tuple(_lifted(e, lifted, e.target) for e in made.values())
     others = tuple(_lifted(e, lifted) for e in program.equations if e.target not in made)
@@ -69,11 +69,6 @@ def _turns(key: str, loop: IndexLoop, made: Mapping[str, Equation]) -> bool:
     equation = made[key]
     return any(loop.index in free_indices(t) for t in (equation.domain, equation.body)) or any(
         _turns(name, loop, made) for name in equation.reads if name in made and name in loop.inside)
-
-
-def _letters(equation: Equation) -> set[object]:
-    """The letters of the axes of an equation."""
-    return {x.index for axis in equation.axes for x in walk(axis) if isinstance(x, Position)}
 
 
 def _lifted(equation: Equation, lifted: Mapping[str, IndexLoop], target: str = "") -> Equation:

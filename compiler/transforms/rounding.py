@@ -7,7 +7,7 @@ itself. A sum stays a sum of exact products: no scale depends on a letter that i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from string import ascii_lowercase
 
@@ -16,11 +16,12 @@ from einc.ir.elements import DECLARED, REAL, WIDE
 from einc.ir.indices import Index, IndexSet, distinct, number
 from einc.ir.narrow import Narrow
 from einc.ir.programs import IndexLoop, TypedProgram
+from einc.ir.sums import fraction
+from einc.ir.sums import product as times
 from einc.ir.terms import (
     ONE,
     ZERO,
     Apply,
-    Const,
     Fold,
     Pack,
     Position,
@@ -173,11 +174,11 @@ class _Products:
         scales, factors = zip(*(self._rounded(x, inner, within, at) for x in sides), strict=True)
         outside = tuple(self.changed(x, given, at) for x in product.outside)
         if inner == bound:
-            return _times(*outside, *scales, Fold("sum", bound, domain, _times(*product.inside, *factors)))
+            return times((*outside, *scales, Fold("sum", bound, domain, times((*product.inside, *factors)))))
         here = [c for c in conjuncts(domain) if free_indices(c) & {*inner}]
-        total = Fold("sum", inner, both(*here), _times(*product.inside, *factors))
+        total = Fold("sum", inner, both(*here), times((*product.inside, *factors)))
         over = both(*(c for c in conjuncts(domain) if c not in here))
-        return _times(*outside, Fold("sum", bound, over, _times(*scales, total)))
+        return times((*outside, Fold("sum", bound, over, times((*scales, total)))))
 
     def _blocks(self, product: _Product, within: Term) -> _Cut:
         """The last letter of the sum as a block and a place in it."""
@@ -221,7 +222,7 @@ def _product(term: Term, keys: frozenset[str]) -> _Product | None:
         bound, domain, body = (*bound, *body.bound), both(domain, body.domain), body.body
     if not bound:
         return None
-    found, conditions = list(_factors(body)), [c for c in _conditions(body)]
+    found, conditions = _parts(body)
     shared = [x for x in found if free_indices(x) & {*bound}]
     mine = [x for x in shared if isinstance(x, Read) and x.tensor in keys]
     if not mine or len(shared) < 2:
@@ -230,45 +231,18 @@ def _product(term: Term, keys: frozenset[str]) -> _Product | None:
     beside = tuple(x for x in found if not free_indices(x) & {*bound})
     # Over nothing, what stands beside the sum may be no number: it stays inside, where it is not read.
     outside, inside = ((), beside) if conditions else (beside, ())
-    return _Product(bound, both(domain, *conditions), outside, inside, (mine[0], _times(*rest)))
+    return _Product(bound, both(domain, *conditions), outside, inside, (mine[0], times(rest)))
 
 
-def _times(*factors: Term) -> Term:
-    """The product of one factor or more."""
-    return factors[0] if len(factors) == 1 else Apply("mul", factors)
-
-
-def _factors(term: Term) -> Iterator[Term]:
-    """What a term is a product of."""
-    match term:
-        case Apply("mul", args):
-            for x in args:
-                yield from _factors(x)
-        case Apply("neg", (x,)):
-            yield const(-1)
-            yield from _factors(x)
-        case Apply("div", (x, y)):
-            yield from _factors(x)
-            yield Apply("div", (ONE, y))
-        case Where(_, then):
-            yield from _factors(then)
-        case Const() if term == ONE:
-            return
-        case _:
-            yield term
-
-
-def _conditions(term: Term) -> Iterator[Term]:
-    """The conditions under which a product is not 0."""
-    match term:
-        case Apply("mul", args):
-            for x in args:
-                yield from _conditions(x)
-        case Apply("neg", (x,)) | Apply("div", (x, _)):
-            yield from _conditions(x)
-        case Where(condition, then):
-            yield condition
-            yield from _conditions(then)
+def _parts(term: Term) -> tuple[list[Term], list[Term]]:
+    """What a term is a product of, and the conditions under which it is not 0."""
+    above, below = fraction(term)
+    factors, conditions = list[Term](), list[Term]()
+    for x in above:
+        inner, beside = ([x], []) if not isinstance(x, Where) else _parts(x.then)
+        factors += inner
+        conditions += [*beside, x.condition] if isinstance(x, Where) else []
+    return [*factors, *(Apply("div", (ONE, x)) for x in below)], conditions
 
 
 def _in_order(term: Term) -> tuple[Index, ...]:

@@ -15,6 +15,7 @@ from math import inf, prod
 from einc.ir.indices import Index
 from einc.ir.narrow import NARROW, Narrow
 from einc.ir.programs import Equation, Program
+from einc.ir.sums import fraction
 from einc.ir.terms import (
     Apply,
     Const,
@@ -90,19 +91,19 @@ def _opened(term: Term, equations: Mapping[str, Equation]) -> Term:
 
 
 def _fraction(term: Term) -> tuple[list[Term], list[Term]]:
-    """What a term is a product of, and what that is divided by."""
-    match term:
-        case Apply("mul", args):
-            both = [_fraction(x) for x in args]
-            return [x for above, _ in both for x in above], [x for _, below in both for x in below]
-        case Apply("div", (x, y)):
-            above, below = _fraction(x), _fraction(y)
-            return [*above[0], *below[1]], [*above[1], *below[0]]
-        case Apply("neg" | "abs", (x,)) | Where(_, x):
-            return _fraction(x)
-        case Apply("pow", (x, Const(value))) if value == -1:
-            return _fraction(x)[::-1]
-    return [term], []
+    """The factors of a term above and below the stroke but for signs and conditions, powers of -1 among those below."""
+    above, below = fraction(term)
+    found, under = list[Term](), below
+    for x in above:
+        match x:
+            case Apply("abs", (y,)) | Where(_, y):
+                inner = _fraction(y)
+            case Apply("pow", (y, Const(value))) if value == -1:
+                inner = _fraction(y)[::-1]
+            case _:
+                inner = [x], []
+        found, under = [*found, *inner[0]], [*under, *inner[1]]
+    return found, under
 
 
 @dataclass
@@ -121,7 +122,8 @@ class _Bounds:
         return min(float(max(-low, high)), self._quotient(term), self._quotient(_opened(term, self.equations)))
 
     def _quotient(self, term: Term) -> float:
-        """The same of a number over the largest of those that it is one of, and of shares; ∞ for what is none."""
+        """That number for a quotient by the largest of the numbers of which the numerator is one, and for a constant
+        times a share; ∞ for all else."""
         above, below = _fraction(term)
         number = abs(prod((float(x.value) for x in above if isinstance(x, Const)), start=1.0))
         number /= abs(prod((float(x.value) for x in below if isinstance(x, Const)), start=1.0)) or 1.0
@@ -259,7 +261,7 @@ class _Units:
             case Apply("div", (x, y)):
                 return _sum([*self._unit(x).items(), *((key, -n) for key, n in self._unit(y).items())])
             case Apply("add" | "sub" | "max" | "min", args):
-                return self._same([x for x in args if x != Const(Fraction(0))])  # cases are not followed
+                return self._same([x for x in args if x != Const(Fraction(0))])
             case Apply(op, (x,)) if op in NARROW or op in ("neg", "abs", "exact", "nonpositive"):
                 return self._unit(x)
             case Apply("pow", (x, Const(value))) if isinstance(value, Fraction):
