@@ -8,8 +8,10 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 
-from einc.backends.cpp.kernel import commented, function
-from einc.backends.cpp.schedule import Schedule, Unwritten, scheduled, shared
+from einc.backends.cpp.kernel import function
+from einc.backends.cpp.passes import scheduled
+from einc.backends.cpp.schedule import Schedule, Unwritten, shared
+from einc.backends.cpp.wrapping import commented
 from einc.backends.host.gradient import write_gradient
 from einc.backends.host.legal import Unspelled, legal
 from einc.backends.host.loops import Page
@@ -50,14 +52,16 @@ def header(name: str) -> str:
     return (resources.files("einc.backends.cpp.runtime") / name).read_text(encoding="utf-8")
 
 
-def _rows(kernel: Kernel) -> str:
+def _rows(schedule: Schedule) -> str:
     """The number of rows of a kernel, as an expression of the file."""
-    return sized(kernel.grid.set.extent, tight=True) if kernel.grid is not None else "1"
+    return sized(schedule.rows.set.extent, tight=True)
 
 
-def _many(kernel: Kernel) -> str:
-    """Whether the rows of a kernel fill tiles of two vectors, as a condition of the file; with fewer a tile has one."""
-    return f"{_rows(kernel)} >= {LEAST_ROWS}"
+def _many(schedule: Schedule) -> list[str]:
+    """Whether the rows of a kernel fill tiles of two vectors, as a condition of the file; with fewer a tile has one.
+    A pass over memory has no rows: it has no such condition.
+    """
+    return [] if schedule.passes else [f"{_rows(schedule)} >= {LEAST_ROWS}"]
 
 
 def _kept(kernel: Kernel, page: Page) -> dict[str, int]:
@@ -104,11 +108,12 @@ class Cpp:
         kept = _kept(kernel, page)
         pieces = page.names.fresh("pieces") if kept else ""
         try:
-            many = self._function(scheduled(legalised), page, kept, pieces)
+            schedule = scheduled(legalised)
+            many = self._function(schedule, page, kept, pieces)
         except (Unwritten, Unspelled):
             self.torch.kernel(kernel, page)
             return
-        few = many if not kernel.merged else ("", False)
+        few = many if not kernel.merged and not schedule.passes else ("", False)
         with suppress(Unwritten):
             few = self._function(scheduled(legalised, axis), page, kept, pieces) if (axis := shared(legalised)) else few
         page.helpers.add("_native")
@@ -116,17 +121,18 @@ class Cpp:
         if many[1] or few[1]:
             page.helpers.add("_native_pieces")
             page.body(f"{pieces} = _native_pieces({', '.join(map(identifier, kept))})")
-        self._calls(kernel, page, many, few)
+        rare = f"{_rows(schedule)} < {LEAST_ROWS} and {few[0]}" if few[0] else ""
+        self._calls(kernel, page, " and ".join([*_many(schedule), many[0]]), rare)
 
-    def _calls(self, kernel: Kernel, page: Page, many: tuple[str, bool], few: tuple[str, bool]) -> None:
+    def _calls(self, kernel: Kernel, page: Page, many: str, few: str) -> None:
         """Writes the statements that try the compiled functions, for many rows and for few."""
-        rows, work = _rows(kernel), sized(kernel.cost.flops)
-        page.body.open(f"if {_many(kernel)} and {many[0]}, {work}, dtype):")
+        work = sized(kernel.cost.flops)
+        page.body.open(f"if {many}, {work}, dtype):")
         if not self.torch.grown(kernel, page):
             page.body("pass")
         page.body.close()
-        if few[0]:
-            page.body.open(f"elif {rows} < {LEAST_ROWS} and {few[0]}, {work}, dtype, 1):")
+        if few:
+            page.body.open(f"elif {few}, {work}, dtype, 1):")
             page.body("pass")
             page.body.close()
         page.body.open("else:")
@@ -161,12 +167,14 @@ class Cpp:
     def ahead(self, kernel: Kernel, page: Page) -> str:
         """Where the compiled kernel is the faster one."""
         try:
-            function(scheduled(legal(kernel, spells)), page.module, "k", set(), _kept(kernel, page))
+            schedule = scheduled(legal(kernel, spells))
+            function(schedule, page.module, "k", set(), _kept(kernel, page))
         except (Unwritten, Unspelled):
             return ""
         page.helpers.add("_native_ready")
-        many = [_many(kernel)] if kernel.merged else []
-        vectors = "" if kernel.merged else f", 2 if {_many(kernel)} else 1"  # those of the call that `kernel` writes
+        rows = _many(schedule)
+        many = rows if kernel.merged else []
+        vectors = f", 2 if {rows[0]} else 1" if rows and not many else ""  # those of the call that `kernel` writes
         single = [f"{identifier(name)}.single" for name in _kept(kernel, page)]
         ready = f"_native_ready(_CPP, {sized(kernel.cost.flops)}, device, dtype{vectors})"
         return " and ".join([*many, *single, ready])

@@ -9,13 +9,14 @@ from types import MappingProxyType
 from einc.backends.cpp.addresses import Addresses
 from einc.backends.cpp.arguments import Arguments
 from einc.backends.cpp.bounds import Ends
-from einc.backends.cpp.magnitudes import magnitudes
 from einc.backends.cpp.narrow import narrow, spared
 from einc.backends.cpp.pairs import list_rows, pack_pairs, pair_rows
+from einc.backends.cpp.passes import Pass
 from einc.backends.cpp.places import Places
 from einc.backends.cpp.schedule import Schedule, folds_pairs, loaded_as_it_lies, product_at_end, spreads
 from einc.backends.cpp.stages import Stages
 from einc.backends.cpp.stores import write_store
+from einc.backends.cpp.wrapping import wrapped
 from einc.backends.writer import Writer, identifier
 from einc.ir.plan import Dot, Let, Module
 
@@ -38,17 +39,14 @@ def function(schedule: Schedule, module: Module, name: str, helpers: set[str], k
 
     Raises Unwritten where something of it has no text.
     """
-    writer = _Kernel(Places(Addresses(schedule, module, Arguments(module, helpers))))
+    places = Places(Addresses(schedule, module, Arguments(module, helpers)))
+    if schedule.passes:
+        text = Pass(places).text(name)
+        return Function(text, places.arguments.call(kept), False)
+    writer = _Kernel(places)
     if kept and pieces and spreads(schedule, kept):
         writer.pieces, writer.kept = pieces, kept
     return Function(writer.text(name), writer.places.arguments.call(kept), bool(writer.pieces))
-
-
-def commented(text: str) -> str:
-    """A text that stands in a block comment: nothing in it ends the comment,
-    continues a line or ends a string of Python.
-    """
-    return text.replace("\\", "/").replace('"', "'").replace("*/", "* /").replace("/*", "/ *")
 
 
 @dataclass
@@ -93,36 +91,8 @@ class _Kernel:
 
     def _whole(self, name: str, rows: str, units: Sequence[str]) -> str:
         """The text around the statements of a tile."""
-        arguments, out = self.places.arguments, Writer()
-        bounds = magnitudes(self.places)  # may add arguments
-        whole, reals = arguments.whole(), arguments.reals()
-        for text in self.schedule.kernel.texts:
-            out(f"/* {commented(text)} */")
-        out(f"namespace {name}_tile {{")
-        out.open("static L needed(const L* n) {")
-        out.lines += [f"    {line}" for line in whole]
-        out("L total = 0;")
-        for _, amount in self.places.memory:
-            out(f"total += padded({amount});")
-        out("return total;")
-        out.close()
-        out("}")
-        out.open("static void one(void* const* p, const L* n, const double* x, L unit, L tile, "
-                 "float* room, int* bad) {")
-        out.lines += [f"    {line}" for line in (*arguments.pointers(), *whole, *reals)]
-        for piece, amount in self.places.memory:
-            out(f"float* const {piece} = room; room += padded({amount});")
-        out.close()
-        out.lines += self.body.lines
-        out("}")
-        out("}")
-        count = " * ".join(units) or "1"
-        out(f'extern "C" L {name}_room(const L* n) {{ return {name}_tile::needed(n); }}')
-        out.open(f'extern "C" L {name}(void* const* p, const L* n, const double* x, float* room, L each, L threads) {{')
-        out.lines += [f"    {line}" for line in (*whole, *reals)]
-        for bound in bounds:
-            out(bound)
-        out(f"const L units = {count}, tiles = ({rows} + M - 1) / M;")
+        out = Writer()
+        out(f"const L units = {' * '.join(units) or '1'}, tiles = ({rows} + M - 1) / M;")
         merged = bool(self.schedule.kernel.merged)  # the tiles of a unit add to the same results, one after the other
         out.open(f"return over({'units' if merged else 'units * tiles'}, threads, [&](L work, float* own, int* bad) {{")
         if merged:
@@ -131,9 +101,7 @@ class _Kernel:
             out(f"{name}_tile::one(p, n, x, work % units, tiles - 1 - work / units, own, bad);")
         out.close()
         out("}, room, each);")
-        out.close()
-        out("}")
-        return out.text
+        return wrapped(self.places, self.body, name, "L unit, L tile", out)
 
     # outside the stream
 

@@ -55,6 +55,7 @@ class Schedule:
     stages: Mapping[str, int]
     kept: frozenset[str]
     after: frozenset[str]
+    passes: bool = False  # the lanes are neighbours in memory, and all of them one tile: see `passes`
 
     def lets(self) -> Mapping[str, Let]:
         """The lets by their names."""
@@ -85,14 +86,14 @@ def shared(kernel: Kernel) -> str:
 
     Raises Unwritten where the kernel has something that this back end does not write.
     """
-    made = scheduled(kernel)
+    made = tiled(kernel)
     if kernel.merged or kernel.stream is None:
         return ""
     wide = [let for let in kernel.lets if made.streams(let) and not made.has_rows(let) and made.features(let)]
     return next((a.name for a in made.units if all(a.name not in let.axes for let in wide)), "")
 
 
-def scheduled(kernel: Kernel, lanes: str = "") -> Schedule:
+def tiled(kernel: Kernel, lanes: str = "") -> Schedule:
     """The places of a kernel's values; the lanes are positions of its grid axis, or of the axis that is named.
 
     Raises Unwritten where it has something that this back end does not write.
@@ -206,14 +207,19 @@ def product_at_end(let: Let, schedule: Schedule) -> str:
     return "rows" if schedule.rows.name in let.over else ""
 
 
-def _check(let: Let, schedule: Schedule) -> None:
-    """Raises Unwritten for a let that is not written yet."""
-    features, rows, streams = schedule.features(let), schedule.has_rows(let), schedule.streams(let)
-    lets = schedule.lets()
+def check_spelled(let: Let) -> None:
+    """Raises Unwritten for a step that has no text here, whatever the places of its values."""
     if isinstance(let.op, Scan | ScatterAdd) or (isinstance(let.op, Map) and let.op.op in HASHES):
         raise Unwritten("it has a running fold, a scatter or numbers drawn at random")
     if isinstance(let.op, Map) and let.op.op in ("floor", "ceil", "pick") and let.kind == "integer":
         raise Unwritten("it rounds numbers to whole ones")
+
+
+def _check(let: Let, schedule: Schedule) -> None:
+    """Raises Unwritten for a let that is not written yet."""
+    features, rows, streams = schedule.features(let), schedule.has_rows(let), schedule.streams(let)
+    lets = schedule.lets()
+    check_spelled(let)
     if rows and streams and features:
         _check_in_pairs(let, schedule)
     if let.carry is not None:

@@ -318,6 +318,41 @@ INL void turn(V (&a)[W]) {
 }
 #endif
 
+// All lanes of a vector folded to one number, by halves.
+#if W > 1
+#define TURNED(i) (((i) + K_) % W)
+template <int K_, class F> INL V halves(V a, F f) {
+  a = f(a, __builtin_shufflevector(a, a, LIST(TURNED)));
+  if constexpr (K_ > 1) a = halves<K_ / 2>(a, f);
+  return a;
+}
+template <class F> INL float across(V a, F f) { return halves<W / 2>(a, f)[0]; }
+#else
+template <class F> INL float across(V a, F f) { return a[0]; }
+#endif
+// A vector of n or more numbers at p, p + stride and so on; 0 in the lanes of those that are not there.
+template <class T> INL V some(const T* p, L stride, L n) {
+  V x = {};
+  if (stride == 1 && n >= W) { for (int i = 0; i < W; i++) x[i] = (float)num(p[i]); return x; }
+  for (L i = 0; i < W && i < n; i++) x[i] = (float)num(p[i * stride]);
+  return x;
+}
+INL V some(const float* p, L stride, L n) {
+  if (stride == 1 && n >= W) return ldu(p);
+  V x = {};
+  for (L i = 0; i < W && i < n; i++) x[i] = p[i * stride];
+  return x;
+}
+INL D some(const double* p, L stride, L n) {
+  D x = {};
+  for (L i = 0; i < W && i < n; i++) x[i] = p[i * stride];
+  return x;
+}
+INL I some(const bool* p, L stride, L n) {
+  I x = {};
+  for (L i = 0; i < W && i < n; i++) x[i] = p[i * stride] ? -1 : 0;
+  return x;
+}
 // Values of up to M rows at p + row * rs, as lanes; 0 in the lanes of rows that are not there.
 template <class T> INL void lanes(const T* p, L rs, L rows, V (&x)[QV]) {
   alignas(64) float y[M] = {};
@@ -344,6 +379,11 @@ INL int narrow(L x, int* bad) { if (x > 1000000000 || x < -1000000000) { *bad = 
 INL L whole(L x, int* bad) { return narrow(x, bad); }
 INL void lanes(const L* p, L rs, L rows, I (&x)[QV], int* bad) {
   for (int i = 0; i < QV; i++) for (int j = 0; j < W; j++) x[i][j] = i * W + j < rows ? narrow(p[(i * W + j) * rs], bad) : 0;
+}
+INL I some(const L* p, L stride, L n, int* bad) {
+  I x = {};
+  for (L i = 0; i < W && i < n; i++) x[i] = narrow(p[i * stride], bad);
+  return x;
 }
 // Elements at places that lanes have computed, each between 0 and extent - 1; `rows` are those of this vector.
 INL bool all(I c) {
