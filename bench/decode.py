@@ -36,6 +36,10 @@ mask L_{n h t s} : s ≤ t
 L_{n h t s} = 1/√D Q_{n h t}^k K_{n, π(h), s k}
 output Y_{n h t}^d = Σ_s softmax_s(L_{n h t s}) V_{n, π(h), s}^d
 """
+CODED = GROUPED + """
+plan codes:
+    cache K, V as int8
+"""
 LATENTS, EXPANDED = "mla_rope", ("k_C", "k_R", "v")  # the layer, and what of it is kept where nothing is absorbed
 SLOWER = ("einc-expanded",)  # of our ways the one that others are held against
 CAPTION = """× a way: times as fast as it in the same rounds, the median
@@ -118,10 +122,11 @@ def contiguous(module: Any, kept: Tensors, past: int, given: Tensors) -> Any:
     return cache
 
 
-def stepped(text: str, maker: Maker = contiguous, backend: str = "torch", **options: Any) -> Callable[[Task], Call]:
+def stepped(text: str, maker: Maker = contiguous, backend: str = "torch", plan: str = "serve",
+            **options: Any) -> Callable[[Task], Call]:
     """A way that takes the same step again and again: the cache is as long as before each time."""
     def way(task: Task) -> Call:
-        module = einc.compile(text, backend, plan="serve", **options)
+        module = einc.compile(text, backend, plan=plan, **options)
         cache = maker(module, task.kept, task.sizes["S"] - 1, task.given)
 
         def call() -> torch.Tensor:
@@ -145,6 +150,21 @@ def _grouped(sizes: Sizes, dtype: torch.dtype, random: torch.Generator) -> tuple
             rows[:-1] = torch.randn(S - 1, D, generator=random)
     heads = {"Q": H, "K": G, "V": G}
     return kept, {name: torch.randn(B, count, 1, D, generator=random).to(dtype) for name, count in heads.items()}
+
+
+def _coded(sizes: Sizes, dtype: torch.dtype, random: torch.Generator) -> tuple[Tensors, Tensors]:
+    """Keys and values whose codes of eight bits are exact, and the codes: multiples of a 32nd, the largest of each
+    position 127 of them. All that are kept are as they come from memory, so that each way reads its own.
+    """
+    kept, given = _grouped(sizes, dtype, random)
+    for name in "KV":
+        for x in (kept[name], given[name]):
+            x.mul_(32).round_().clamp_(-127, 127)[..., 0] = 127
+        kept[f"{name}_int8"] = kept[name].to(torch.int8)
+        kept[f"{name}_scale"] = torch.full(kept[name].shape[:-1], 1 / 32)
+        kept[name] /= 32
+        given[name] /= 32
+    return kept, given
 
 
 def library(rows: bool) -> Callable[[Task], Call]:
@@ -247,6 +267,11 @@ CASES = {case.name: case for case in (
         "library": library(rows=False), "library-rows": library(rows=True), "einc": stepped(GROUPED),
         "einc-cpp": stepped(GROUPED, backend="cpp"), "einc-own": stepped(GROUPED, own=True),
         "einc-narrow": stepped(GROUPED, own=True, narrow=True)},
+        _whole, lambda B, S: {"B": B, "H": 32, "G": 8, "S": S, "D": 128},
+        lambda sizes: 2 * sizes["B"] * sizes["G"] * sizes["S"] * sizes["D"]),
+    Case("codes", _coded, {
+        "library": library(rows=False), "einc-cpp": stepped(GROUPED, backend="cpp"),
+        "einc-int8": stepped(CODED, backend="cpp", plan="serve,codes")},
         _whole, lambda B, S: {"B": B, "H": 32, "G": 8, "S": S, "D": 128},
         lambda sizes: 2 * sizes["B"] * sizes["G"] * sizes["S"] * sizes["D"]),
     Case("latents", _latents, {

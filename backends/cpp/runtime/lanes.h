@@ -316,8 +316,54 @@ INL void turn(V (&a)[W]) {
   exchange<8>(a);
 #endif
 }
+// The sums of W vectors, one in each lane: two become one, again and again.
+template <int K_> INL void joined(V (&a)[W]) {
+  UNROLL for (int i = 0; i < W; i += 2 * K_)
+    a[i] = __builtin_shufflevector(a[i], a[i + K_], LIST(LOW)) + __builtin_shufflevector(a[i], a[i + K_], LIST(HIGH));
+}
+INL V sums(V (&a)[W]) {
+  joined<1>(a);
+  joined<2>(a);
+#if W > 4
+  joined<4>(a);
+#endif
+#if W > 8
+  joined<8>(a);
+#endif
+  return a[0];
+}
 #endif
 
+// W numbers that lie side by side.
+INL V near(const float* p) { return ldu(p); }
+typedef int8 B __attribute__((vector_size(W), may_alias, aligned(1)));
+INL I bytes(const void* p) {  // each with its sign
+#if defined(__AVX512F__) && W == 16
+  I x;
+  asm("vpmovsxbd %1, %0" : "=v"(x) : "m"(*(const B*)p));
+  return x;
+#else
+  typedef short S __attribute__((vector_size(W * 2), may_alias));
+  return __builtin_convertvector(__builtin_convertvector(*(const B*)p, S), I);
+#endif
+}
+INL V near(const int8* p) { return __builtin_convertvector(bytes(p), V); }
+INL V few(I bits, int digits, float scale, int none) {
+  I size = bits & 0x7f, sign = bits & (int)0x80000000;
+  V y = (V)(size << (23 - digits)) * scale;
+  V past = digits == 2 ? choose(size == none, splat(INFINITE), splat(__builtin_nanf(""))) : splat(__builtin_nanf(""));
+  return (V)((I)choose(size >= none, past, y) | sign);
+}
+INL V near(const e4m3* p) { return few(bytes(p), 3, 0x1p120f, 0x7f); }
+INL V near(const e5m2* p) { return few(bytes(p), 2, 0x1p112f, 0x7c); }
+INL V near(const bf16* p) {
+  typedef unsigned short H __attribute__((vector_size(W * 2), aligned(2), may_alias));
+  typedef u32 U4 __attribute__((vector_size(W * 4), may_alias));
+  return (V)(__builtin_convertvector(*(const H*)p, U4) << 16);
+}
+#if defined(FLOAT16)
+INL V near(const f16* p) { V y; for (int i = 0; i < W; i++) y[i] = num(p[i]); return y; }
+#endif
 // All lanes of a vector folded to one number, by halves.
 #if W > 1
 #define TURNED(i) (((i) + K_) % W)
@@ -332,15 +378,9 @@ template <class F> INL float across(V a, F f) { return a[0]; }
 #endif
 // A vector of n or more numbers at p, p + stride and so on; 0 in the lanes of those that are not there.
 template <class T> INL V some(const T* p, L stride, L n) {
+  if (stride == 1 && n >= W) return near(p);
   V x = {};
-  if (stride == 1 && n >= W) { for (int i = 0; i < W; i++) x[i] = (float)num(p[i]); return x; }
   for (L i = 0; i < W && i < n; i++) x[i] = (float)num(p[i * stride]);
-  return x;
-}
-INL V some(const float* p, L stride, L n) {
-  if (stride == 1 && n >= W) return ldu(p);
-  V x = {};
-  for (L i = 0; i < W && i < n; i++) x[i] = p[i * stride];
   return x;
 }
 INL D some(const double* p, L stride, L n) {
@@ -540,19 +580,7 @@ static void carry(const float* p, const float* v, L vs, L vf, L n, L features, f
 // Few rows: the lanes are features. What is read along the stream is read once, as it lies in memory, by all rows; with more
 // than FEW of them the products above lose less. The rows of `q` and of `o` stand one after the other, n numbers each.
 #define FEW (W / 2)
-INL V near(const float* p) { return ldu(p); }
-typedef int8 B __attribute__((vector_size(W), may_alias, aligned(1)));
-INL V near(const int8* p) { return __builtin_convertvector(*(const B*)p, V); }
-INL V near(const e4m3* p) { V y; for (int i = 0; i < W; i++) y[i] = num(p[i]); return y; }
-INL V near(const e5m2* p) { V y; for (int i = 0; i < W; i++) y[i] = num(p[i]); return y; }
-INL V near(const bf16* p) {
-  typedef unsigned short H __attribute__((vector_size(W * 2), aligned(2), may_alias));
-  typedef u32 U4 __attribute__((vector_size(W * 4), may_alias));
-  return (V)(__builtin_convertvector(*(const H*)p, U4) << 16);
-}
-#if defined(FLOAT16)
-INL V near(const f16* p) { V y; for (int i = 0; i < W; i++) y[i] = num(p[i]); return y; }
-#endif
+#define AHEAD(T) (sizeof(T) == 1 ? 64 : 32)  // positions whose numbers are asked for before they are read
 template <class T> INL V part(const T* p, L n) {  // the first n numbers, 0 behind them
   V y = {};
   for (L i = 0; i < n; i++) y[i] = num(p[i]);
@@ -577,7 +605,7 @@ template <int R, int G, class T> static void few_dots(const float* q, const T* k
     V x[R];
     UNROLL for (int r = 0; r < R; r++) x[r] = ldu(q + r * n + f);
     UNROLL for (int g = 0; g < G; g++) {
-      __builtin_prefetch(k + (g + 16) * ks + f);
+      if (f * sizeof(T) % 64 == 0) __builtin_prefetch(k + (g + AHEAD(T)) * ks + f);
       V y = near(k + g * ks + f);
       UNROLL for (int r = 0; r < R; r++) sum[g * R + r] += x[r] * y;
     }
@@ -587,9 +615,7 @@ template <int R, int G, class T> static void few_dots(const float* q, const T* k
       V y = part(k + g * ks + f, n - f);
       UNROLL for (int r = 0; r < R; r++) sum[g * R + r] += part(q + r * n + f, n - f) * y;
     }
-  turn(sum);
-  UNROLL for (int i = 1; i < W; i++) sum[0] += sum[i];
-  deal<R, G>(sum[0], a);
+  deal<R, G>(sums(sum), a);
 }
 template <int N, int R, class T> INL void few_keys(const float* q, const T* k, L ks, L n, V (&a)[N][QV]) {
   constexpr int G = W / R < N ? W / R : N;
@@ -612,7 +638,7 @@ template <int R, int C, class T> INL void few_features(const float* p, const T* 
   for (L s = 0; s < n; s++) {
     V y[C];
     UNROLL for (int c = 0; c < C; c++) {
-      __builtin_prefetch(v + (s + 16) * vs + c * W);
+      if (c * W * sizeof(T) % 64 == 0) __builtin_prefetch(v + (s + AHEAD(T)) * vs + c * W);
       y[c] = near(v + s * vs + c * W);
     }
     UNROLL for (int r = 0; r < R; r++) {

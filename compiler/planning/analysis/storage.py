@@ -101,7 +101,9 @@ def sums_few_bits(program: Program, equation: Equation) -> bool:
 
 
 def buffers_of(program: Program) -> dict[str, Buffer]:
-    """A buffer for each tensor; values made of sizes alone are exact, and what is one number for each row is wide."""
+    """A buffer for each tensor; values made of sizes alone are exact, what is one number for each row is wide, and what
+    is read of numbers of few bits, and nothing more, are such numbers.
+    """
     outputs = {key for _, key in program.outputs}
     found = {t.key: t.element for t in program.tensors.values() if t.role != "local"}
     counted = {t.key for t in program.tensors.values() if t.role in ("place", "derived")}
@@ -111,9 +113,9 @@ def buffers_of(program: Program) -> dict[str, Buffer]:
         found[equation.target] = tensor.element
         if not tensor.constant and equation.target not in outputs:
             exact = inner <= {EXACT} or running_sum(equation)
-            copied = isinstance(equation.body, Read) and inner == {REAL}
-            wide = tensor.element == WIDE or (is_statistic(tensor) and not copied) or sums_few_bits(program, equation)
-            found[equation.target] = EXACT if exact else WIDE if wide else REAL
+            (read,) = inner if isinstance(equation.body, Read) else (WIDE,)
+            wide = (tensor.element == WIDE or (is_statistic(tensor) and read != REAL) or sums_few_bits(program, equation))
+            found[equation.target] = (EXACT if exact else read if read.narrow is not None else WIDE if wide else REAL)
     return {
         t.key: Buffer(
             t.key,
