@@ -474,9 +474,12 @@ def memory_command(names: tuple[str, ...], ways: tuple[str, ...], longest: int, 
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
               help="Of the first weights and of the batches.")
 @click.option("--sizes", "given", default="", help="Other sizes of the model, as in `N=2,d_model=64`.")
+@click.option("--way", "ways", type=click.Choice(train.WAYS), multiple=True, default=("einc", "torch"),
+              show_default=True, help="What is trained: einc's file, with compiled kernels (einc-cpp), plain torch, "
+              "and that under torch.compile. The last is what the others are held against.")
 @THREADS
 @OUT
-def train_command(steps: int, seed: int, given: str, threads: int | None, out: Path) -> None:
+def train_command(steps: int, seed: int, given: str, ways: tuple[str, ...], threads: int | None, out: Path) -> None:
     """Train specs/decoder_lm.ein on Python's own sources, side by side with the same model in plain torch.
 
     Both begin with the same weights and read the same batches. OUT/train.png shows both curves, OUT/train.jsonl keeps
@@ -488,13 +491,11 @@ def train_command(steps: int, seed: int, given: str, threads: int | None, out: P
     here = Run()
     with progress(console, steps) as (tell, step):
         tell("compiling")
-        ways = {"einc": train.derived(), "torch": train.plain}
-
         def tick(losses: Mapping[str, float]) -> None:
             step()
             tell(", ".join(f"{name} {loss:.4f}" for name, loss in losses.items()))
 
-        found = train.train(ways, train.corpus(), setup, tick)
+        found = train.train({name: train.loss_of(name) for name in ways}, train.corpus(), setup, tick)
     rows = [here.row("train", **row) for row in train.rows(found, setup)]
     write(out / "train.jsonl", rows)
     console.print(report.training(rows))

@@ -120,6 +120,21 @@ def _block(stream: torch.Tensor, x: Tensors) -> torch.Tensor:
     return stream + gelu(before @ x["W_1"] + x["b_1"], approximate="tanh") @ x["W_2"] + x["b_2"]
 
 
+WAYS = ("einc", "einc-cpp", "compiled", "torch")
+
+
+def loss_of(way: str) -> Loss:
+    """The loss that is trained in a way, by its name."""
+    match way:
+        case "einc":
+            return derived()
+        case "einc-cpp":
+            return derived("cpp")
+        case "compiled":
+            return torch.compile(plain)
+    return plain
+
+
 class Learner:
     """One of those that are compared: weights of its own, and AdamW with the full rate after a tenth of the steps."""
 

@@ -17,6 +17,7 @@ import einc
 from einc.driver.cli import main
 from einc.driver.commands.generate import kept
 from einc.ir.narrow import NARROW
+from einc.ir.plan import PerRequest
 
 TEXT = """
 index t, s : time(T)
@@ -29,6 +30,9 @@ output Y_{t h}^d = Σ_s softmax_s(L_{t s}^{(h)}) V_{s h}^d
 plan serve:
     cache K, V WAY
 """
+SHARED = TEXT.replace("head(H)\n", "head(H)\nindex g : head(G)\n", 1).replace(
+    "K_{s h}^d, V_{s h}^d", "K_{s g}^d, V_{s g}^d").replace("mask", "map π(h) = ceil(h G / H) : g\nmask", 1).replace(
+    "K_{s h d}", "K_{s, π(h), d}").replace("V_{s h}^d", "V_{s, π(h)}^d")
 LAYERS = """
 index t, s : time(T)
 index d, e : feature(D)
@@ -93,6 +97,23 @@ def test_steps_read_rounded_numbers_and_their_scales(word: str, count: int, back
     want = attention(q.double(), few(k.double(), word, count), few(v.double(), word, count))
     whole = attention(q.double(), k.double(), v.double())
     assert (got - want).norm() <= 0.05 * (whole - want).norm() + 1e-6 * want.norm()
+
+
+@pytest.mark.parametrize("word", ["int8", "e4m3", "e5m2"])
+@pytest.mark.parametrize("width", [8, 33])
+@pytest.mark.parametrize("backend", ["torch", "cpp"])
+def test_codes_that_heads_share_are_read_where_they_lie(backend: str, width: int, word: str) -> None:
+    """Nobody makes numbers of the data of all that is kept: a step reads codes."""
+    torch.manual_seed(4)
+    q, k, v = (torch.randn(13, heads, width) for heads in (4, 2, 2))
+    made = einc.compile(SHARED.replace("WAY", f"as {word}"), backend=backend, plan="serve")
+    elements = {b.name: b.element.word for step in made.plan.steps if isinstance(step, PerRequest)
+                for b in step.body.buffers.values()}
+    got = served(made, {"Q": q, "K": k, "V": v}, [9, 1, 2, 1])
+    k, v = (few(x.double(), word).repeat_interleave(2, 1) for x in (k, v))
+    want = attention(q.double(), k, v)
+    assert (got - want).norm() <= 1e-5 * want.norm()
+    assert elements[f"K_{word}_all_at"] == elements[f"V_{word}_all_at"] == word, elements
 
 
 def test_the_cache_has_few_bits_and_pages() -> None:

@@ -113,9 +113,11 @@ def buffers_of(program: Program) -> dict[str, Buffer]:
         found[equation.target] = tensor.element
         if not tensor.constant and equation.target not in outputs:
             exact = inner <= {EXACT} or running_sum(equation)
-            (read,) = inner if isinstance(equation.body, Read) else (WIDE,)
-            wide = (tensor.element == WIDE or (is_statistic(tensor) and read != REAL) or sums_few_bits(program, equation))
-            found[equation.target] = (EXACT if exact else read if read.narrow is not None else WIDE if wide else REAL)
+            source = found[equation.body.tensor] if isinstance(equation.body, Read) else None
+            copied = source is not None and inner == {REAL}
+            wide = tensor.element == WIDE or (is_statistic(tensor) and not copied) or sums_few_bits(program, equation)
+            codes = source if source is not None and source.narrow is not None else None
+            found[equation.target] = EXACT if exact else codes or (WIDE if wide else REAL)
     return {
         t.key: Buffer(
             t.key,
