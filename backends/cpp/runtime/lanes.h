@@ -718,14 +718,24 @@ static void spread(const float* p, const float* y, L across, L rows, L n, L feat
   }
 }
 // A vector of results, for the rows that are there.
+template <class T> INL void beside(T* p, V x) { for (L i = 0; i < W; i++) put(p + i, x[i]); }
+INL void beside(float* p, V x) { stu(p, x); }
+INL void beside(bf16* p, V x) {
+  typedef unsigned short H __attribute__((vector_size(W * 2), aligned(2), may_alias));
+  typedef u32 U4 __attribute__((vector_size(W * 4), may_alias));
+  U4 b = (U4)x, none = (U4)(x != x);
+  b = (b + 0x7fff + ((b >> 16) & 1)) >> 16;
+  *(H*)p = __builtin_convertvector((none & 0x7fc0) | (~none & b), H);
+}
+INL void beside(int8* p, V x) {
+  typedef short S __attribute__((vector_size(W * 2), may_alias));
+  V y = x != x ? V{} : x;
+  *(B*)p = __builtin_convertvector(__builtin_convertvector(__builtin_convertvector(y, I), S), B);
+}
 template <class T> INL void save(T* p, L rs, L rows, V x) {
+  if (rs == 1 && rows >= W) { beside(p, x); return; }
   for (L i = 0; i < W; i++)
     if (i < rows) put(p + i * rs, x[i]);
-}
-INL void save(float* p, L rs, L rows, V x) {
-  if (rs == 1 && rows >= W) { stu(p, x); return; }
-  for (L i = 0; i < W; i++)
-    if (i < rows) p[i * rs] = x[i];
 }
 // A computed place in a slot: one that is not there stands for the nearest that is, and nobody reads what is found.
 INL L inside(L x, L extent) { return x < 0 ? 0 : x >= extent ? extent - 1 : x; }
