@@ -364,6 +364,20 @@ INL V near(const bf16* p) {
 #if defined(FLOAT16)
 INL V near(const f16* p) { V y; for (int i = 0; i < W; i++) y[i] = num(p[i]); return y; }
 #endif
+template <class T> INL void beside(T* p, V x) { for (L i = 0; i < W; i++) put(p + i, x[i]); }
+INL void beside(float* p, V x) { stu(p, x); }
+INL void beside(bf16* p, V x) {
+  typedef unsigned short H __attribute__((vector_size(W * 2), aligned(2), may_alias));
+  typedef u32 U4 __attribute__((vector_size(W * 4), may_alias));
+  U4 b = (U4)x, none = (U4)(x != x);
+  b = (b + 0x7fff + ((b >> 16) & 1)) >> 16;
+  *(H*)p = __builtin_convertvector((none & 0x7fc0) | (~none & b), H);
+}
+INL void beside(int8* p, V x) {
+  typedef short S __attribute__((vector_size(W * 2), may_alias));
+  V y = x != x ? V{} : x;
+  *(B*)p = __builtin_convertvector(__builtin_convertvector(__builtin_convertvector(y, I), S), B);
+}
 // All lanes of a vector folded to one number, by halves.
 #if W > 1
 #define TURNED(i) (((i) + K_) % W)
@@ -395,18 +409,7 @@ INL I some(const bool* p, L stride, L n) {
 }
 // Values of up to M rows at p + row * rs, as lanes; 0 in the lanes of rows that are not there.
 template <class T> INL void lanes(const T* p, L rs, L rows, V (&x)[QV]) {
-  alignas(64) float y[M] = {};
-  for (L i = 0; i < rows; i++) y[i] = (float)num(p[i * rs]);
-  UNROLL for (int i = 0; i < QV; i++) x[i] = ld(y + i * W);
-}
-INL void lanes(const float* p, L rs, L rows, V (&x)[QV]) {
-  if (rs == 1 && rows == M) {
-    UNROLL for (int i = 0; i < QV; i++) x[i] = ldu(p + i * W);
-    return;
-  }
-  alignas(64) float y[M] = {};
-  for (L i = 0; i < rows; i++) y[i] = p[i * rs];
-  UNROLL for (int i = 0; i < QV; i++) x[i] = ld(y + i * W);
+  UNROLL for (int i = 0; i < QV; i++) x[i] = some(p + i * W * rs, rs, rows - i * W);
 }
 INL void lanes(const double* p, L rs, L rows, D (&x)[QV]) {
   for (int i = 0; i < QV; i++) for (int j = 0; j < W; j++) x[i][j] = i * W + j < rows ? p[(i * W + j) * rs] : 0;
@@ -460,27 +463,19 @@ template <class T> INL V gather(const T* p, I at, L stride, L rs, L rows, L exte
 
 // A tile of rows with features, x[f][row] = p[row * rs + f * fs], 0 in the lanes of rows that are not there.
 template <class T> static void pack(const T* p, L rs, L fs, L rows, L n, float* x) {
-  for (L f = 0; f < n; f++)
-    for (L i = 0; i < M; i++) x[f * M + i] = i < rows ? (float)num(p[i * rs + f * fs]) : 0.f;
-}
-static void pack(const float* p, L rs, L fs, L rows, L n, float* x) {
   L f = 0;
   if (fs == 1 && rows == M)
     for (; f + W <= n; f += W)
       for (L r = 0; r < M; r += W) {
         V a[W];
-        UNROLL for (int i = 0; i < W; i++) a[i] = ldu(p + (r + i) * rs + f);
+        UNROLL for (int i = 0; i < W; i++) a[i] = near(p + (r + i) * rs + f);
         turn(a);
         UNROLL for (int i = 0; i < W; i++) st(x + (f + i) * M + r, a[i]);
       }
   for (; f < n; f++)
-    for (L i = 0; i < M; i++) x[f * M + i] = i < rows ? p[i * rs + f * fs] : 0.f;
+    for (L i = 0; i < M; i++) x[f * M + i] = i < rows ? (float)num(p[i * rs + f * fs]) : 0.f;
 }
 template <class T> static void unpack(T* p, L rs, L fs, L rows, L n, const float* x) {
-  for (L i = 0; i < rows; i++)
-    for (L f = 0; f < n; f++) put(p + i * rs + f * fs, x[f * M + i]);
-}
-static void unpack(float* p, L rs, L fs, L rows, L n, const float* x) {
   L f = 0;
   if (fs == 1 && rows == M)
     for (; f + W <= n; f += W)
@@ -488,10 +483,10 @@ static void unpack(float* p, L rs, L fs, L rows, L n, const float* x) {
         V a[W];
         UNROLL for (int i = 0; i < W; i++) a[i] = ld(x + (f + i) * M + r);
         turn(a);
-        UNROLL for (int i = 0; i < W; i++) stu(p + (r + i) * rs + f, a[i]);
+        UNROLL for (int i = 0; i < W; i++) beside(p + (r + i) * rs + f, a[i]);
       }
   for (L i = 0; i < rows; i++)
-    for (L g = f; g < n; g++) p[i * rs + g * fs] = x[g * M + i];
+    for (L g = f; g < n; g++) put(p + i * rs + g * fs, x[g * M + i]);
 }
 // The same tile with its rows one after the other, y[row][f], `across` numbers from row to row.
 static void rows_of(const float* x, L n, L across, float* y) {
@@ -718,20 +713,6 @@ static void spread(const float* p, const float* y, L across, L rows, L n, L feat
   }
 }
 // A vector of results, for the rows that are there.
-template <class T> INL void beside(T* p, V x) { for (L i = 0; i < W; i++) put(p + i, x[i]); }
-INL void beside(float* p, V x) { stu(p, x); }
-INL void beside(bf16* p, V x) {
-  typedef unsigned short H __attribute__((vector_size(W * 2), aligned(2), may_alias));
-  typedef u32 U4 __attribute__((vector_size(W * 4), may_alias));
-  U4 b = (U4)x, none = (U4)(x != x);
-  b = (b + 0x7fff + ((b >> 16) & 1)) >> 16;
-  *(H*)p = __builtin_convertvector((none & 0x7fc0) | (~none & b), H);
-}
-INL void beside(int8* p, V x) {
-  typedef short S __attribute__((vector_size(W * 2), may_alias));
-  V y = x != x ? V{} : x;
-  *(B*)p = __builtin_convertvector(__builtin_convertvector(__builtin_convertvector(y, I), S), B);
-}
 template <class T> INL void save(T* p, L rs, L rows, V x) {
   if (rs == 1 && rows >= W) { beside(p, x); return; }
   for (L i = 0; i < W; i++)
