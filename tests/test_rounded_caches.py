@@ -101,7 +101,7 @@ def test_steps_read_rounded_numbers_and_their_scales(word: str, count: int, back
 
 @pytest.mark.parametrize("word", ["int8", "e4m3", "e5m2"])
 @pytest.mark.parametrize("width", [8, 33])
-@pytest.mark.parametrize("backend", ["torch", "cpp"])
+@pytest.mark.parametrize("backend", ["torch", "cpp", "triton"])
 def test_codes_that_heads_share_are_read_where_they_lie(backend: str, width: int, word: str) -> None:
     """Nobody makes numbers of the data of all that is kept: a step reads codes."""
     torch.manual_seed(4)
