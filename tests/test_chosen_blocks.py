@@ -14,6 +14,7 @@ from einc.backends.torch.load import load
 from einc.driver import front, pipeline
 from einc.ir.domains import linear
 from einc.ir.indices import Index, IndexSet, size
+from einc.ir.plan import Module
 from einc.ir.programs import NormalProgram
 from einc.ir.terms import Apply, Fold, Position, Term, const, substitute
 from einc.transforms.normal.preimages import image
@@ -162,9 +163,23 @@ def test_what_is_no_such_map_has_no_interval() -> None:
     assert image(Apply("mul", (const(2), Position(HERE))), HERE) is None
 
 
+def planned(name: str) -> Module:
+    return plan_of(next(case for case in FILES if case.name == name))
+
+
 @pytest.mark.parametrize("name", ["moba", "nsa"])
 def test_the_work_over_values_does_not_grow_with_pairs(name: str) -> None:
     """What is left of T² is the choice of blocks: a score and its rank for each block."""
-    for step in plan_of(next(case for case in FILES if case.name == name)).steps:
+    for step in planned(name).steps:
         pairs = [m for m, _ in step.cost.flops.smooth.terms if dict(m).get("T", 0) >= 2]
         assert all(dict(m).get("B", 0) < 0 for m in pairs), step
+
+
+def test_a_sum_over_each_block_is_one_over_all_positions() -> None:
+    (means,) = (step for step in planned("moba").steps if step.reads == ("K",))
+    assert not [m for m, _ in means.cost.flops.smooth.terms if dict(m).get("T", 0) >= 2]
+
+
+def test_the_list_of_blocks_is_made_once() -> None:
+    """One step reads what is chosen, and makes the list of all blocks that a query sees."""
+    assert sum("S_chosen" in step.reads for step in planned("moba").steps) == 1
