@@ -26,7 +26,7 @@ LATER = """
 shift_indicator shift_gated shift_min row_and_product mask_all mask_future mask_prefix tiles_without_points exact_factor
 one_value_in_two_kernels attention_weights one_term_two_domains difference positions_after waiting running_apart
 two_loops attention_backward block_diagonal cosine expert_choice local_global neighbourhood prefix_lm relative_table
-three_loops group_norm packed_shift requests_packed moba nsa"""
+three_loops group_norm packed_shift requests_packed"""
 
 SLOW = ("deepseek_attention deepseek_sparse llama_lm swiglu_block preblock_relu preblock_silu sparse_attention indexer "
         "call")
@@ -91,7 +91,7 @@ def padded(x: np.ndarray, slots: tuple[Slot, ...], along: IndexSet, length: int)
 STILL = """
 of_an_empty_size alias loss no_mask scalar rounds_of_numbers kerple t5_bias latest moe_balance mtp
 clip_loss scaled_norm deltaformer path rope rope_half yarn yarn_dynamic
-yarn_parts""".split()  # noqa: SIM905
+yarn_parts moba nsa""".split()  # noqa: SIM905
 WHOLE = ("fp8_ffn", "fp8_turned")  # they grow, and a scale of all positions is settled with none
 GROWING = [case for case in CASES if "T" in case.sizes and case.name not in (*STILL, *WHOLE)]
 

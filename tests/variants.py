@@ -203,7 +203,7 @@ VARIANTS = {
                   lambda steps: {"W": WINDOW}),
     "cope": Layer("Y", lambda steps: given(steps, e=(WINDOW + 1, KEYS)), counting, {"Q": (0.0, 100.0)},
                   lambda steps: {"M": WINDOW}),
-    "moba": Layer("Y", given, moba, {}, lambda steps: {"B": BLOCK, "J": blocks(steps), "n": CHOSEN}),
+    "moba": Layer("Y", given, moba, {}, lambda steps: {"B": BLOCK, "n": CHOSEN}),
     "nsa": Layer("y", native_inputs, native, dict.fromkeys(("x_1", "x_2", "x_3"), (-FAR, FAR)),
-                 lambda steps: {"B": BLOCK, "J": blocks(steps), "n": CHOSEN, "W": WINDOW}),
+                 lambda steps: {"B": BLOCK, "n": CHOSEN, "W": WINDOW}),
 }

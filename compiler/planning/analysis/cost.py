@@ -125,8 +125,8 @@ def _rows(width: Linear, grid: Index) -> Extent:
 
 def _degree(count: Extent, axis: Index, grid: Index) -> tuple[int, Fraction]:
     """How a count grows with the two axes, and the number before what grows fastest: the smallest is the narrowest."""
-    open_ = axis.set.extent.sizes | grid.set.extent.sizes
-    return max(((sum(p for n, p in m if n in open_), c) for m, c in count.terms), default=(0, Fraction(0)))
+    open_ = {n for i in (axis, grid) for m, _ in i.set.extent.smooth.terms for n, p in m if p > 0}
+    return max(((sum(p for n, p in m if n in open_), c) for m, c in count.smooth.terms), default=(0, Fraction(0)))
 
 
 def lets_cost(

@@ -101,7 +101,8 @@ def _mixed(reader: Equation, key: str) -> bool:
 
 def _stored(program: NormalProgram, lenient: bool) -> set[str]:
     """Values of a form that must be stored, and those that are read in a way in which only what is stored can be read.
-    With `lenient`, reads at computed places do not matter.
+    With `lenient`, reads at computed places do not matter, but for those of whole numbers that data has made: these
+    name elements, and each is one number for many readers.
     """
     equations = program.by_target
     plain = {e.target for e in program.equations
@@ -116,9 +117,16 @@ def _stored(program: NormalProgram, lenient: bool) -> set[str]:
             refused |= {r.tensor for r in reads(equation.body) if len(_placed(free_indices(r))) < 2}
         if segmented(equation, program.tensors) is not None:
             refused |= {equation.target, *(r.tensor for term in (equation.body, equation.domain) for r in reads(term))}
-        if not lenient:
-            refused |= {r.tensor for r in equation.elements if r.tensor in equations and not plain_subs(r)}
+        away = (r for r in equation.elements if r.tensor in equations and not plain_subs(r))
+        refused |= {r.tensor for r in away if not lenient or _names(program, r)}
     return refused
+
+
+def _names(program: NormalProgram, read: Read) -> bool:
+    """Whether a read is of whole numbers that data has made, at as many places as there are."""
+    made = program.by_target[read.tensor]
+    few = len(open_of(free_indices(read))) < len(open_of(made.indices))
+    return program.tensors[read.tensor].integer and any(True for _ in reads(made.body)) and not few
 
 
 def _unstored(program: NormalProgram, refused: set[str]) -> frozenset[str]:

@@ -189,8 +189,9 @@ class _Flat:
             body = self._picked(*found, equation.target)
         else:
             body = self.pointwise(body, equation.domain, equation.target)
-        gate = self.guarded and is_gate(equation)
-        if not (isinstance(body, Fold | Join) or (isinstance(body, Apply) and body.op == "pick") or gate):
+        # What is hoisted is a real number; a whole one is exact as it is written.
+        kept = (self.guarded and is_gate(equation)) or self.tensors[equation.target].integer
+        if not (isinstance(body, Fold | Join) or (isinstance(body, Apply) and body.op == "pick") or kept):
             body = self._hoisted(body, frozenset(equation.indices), equation.domain, equation.target)
         self._record(Equation(equation.target, equation.axes, equation.domain, body, equation.source))
 

@@ -7,25 +7,25 @@ Non-goals: how the elements are found, in which order they are summed, what is s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from einc.ir.dependence import reached
 from einc.ir.domains import proves
 from einc.ir.draft import unused
 from einc.ir.folds import FOLDS
-from einc.ir.indices import Index, distinct
+from einc.ir.indices import Extent, Index, IndexSet, distinct, number
 from einc.ir.programs import Equation, Program, Tensor, slot_of
 from einc.ir.terms import (
     ONE,
-    TRUE,
     Apply,
     Fold,
     Position,
     Read,
+    Size,
     Term,
     Where,
     both,
+    bound_indices,
     canonical,
     children,
     conjuncts,
@@ -36,77 +36,52 @@ from einc.ir.terms import (
     transform,
     walk,
 )
-from einc.transforms.laws.simplify import picked
-
-
-@dataclass(frozen=True)
-class _Set:
-    """A set by the tensor of its elements by rank: of `letters`, with candidates `element` in `domain`."""
-
-    chosen: str
-    letters: tuple[Index, ...]
-    rank: Index
-    element: Index
-    domain: Term
-
-    def known(self, owners: tuple[Term, ...], item: Term) -> tuple[Term, ...]:
-        """What holds of every element of the set of these owners."""
-        by = {**dict(zip(self.letters, owners, strict=True)), self.element: item}
-        return conjuncts(substitute(self.domain, by))
-
-    def there(self, item: Read) -> Term:
-        """A rank has an element."""
-        return Apply("le", (const(self.element.set.start), item))
+from einc.transforms.normal.chosen_sets import ChosenSet, chosen_sets
+from einc.transforms.normal.chosen_values import Chosen, Values
+from einc.transforms.normal.preimages import negative, plus, times
 
 
 def at_chosen(program: Program) -> Program:
     """The program with every set read by rank, where something is folded over it or read at its elements."""
-    sets = _sets(program)
+    sets = chosen_sets(program)
     if not sets:
         return program
-    by = dict(program.by_target)
-    work = _Work(sets, {s.chosen: s for s in sets.values()}, by, dict(program.tensors))
+    by, picks, tensors = dict(program.by_target), {s.chosen: s for s in sets.values()}, dict(program.tensors)
+    work = _Work(sets, picks, by, tensors, Values(sets, picks, by, tensors, _letters(program)))
     found = work.needed([key for _, key in program.outputs])
     return replace(program, tensors=work.tensors, equations=tuple(found))
 
 
-def _sets(program: Program) -> dict[str, _Set]:
-    """The sets by the tensors that are 1 on their elements: M_s = Σ_r 𝟙[S_r = s] over all
-    ranks, for an S that picks by rank."""
-    by = program.by_target
-    out: dict[str, _Set] = {}
-    for equation in program.equations:
-        match equation.body:
-            case Fold("sum", (rank,), domain, Where(Apply("eq", (Read(chosen, subs), item)), then)) if chosen in by:
-                *owners, last = equation.axes
-                plain = all(isinstance(a, Position) for a in equation.axes) and {equation.domain, domain} == {TRUE}
-                if plain and then == ONE and item == last and subs == (*owners, Position(rank)):
-                    found = _set(by[chosen], equation.indices, rank)
-                    out |= {} if found is None else {equation.target: found}
-    return out
+@dataclass(frozen=True)
+class _Element:
+    """What holds of a chosen element in these letters: where there is one, that it is `inside` its set, and what is
+    known of it there.
+    """
 
+    letters: tuple[Index, ...]
+    there: tuple[Term, ...]
+    inside: tuple[Term, ...]
+    known: tuple[Term, ...]
 
-def _set(equation: Equation, letters: tuple[Index, ...], rank: Index) -> _Set | None:
-    """The set whose elements an equation picks, the rank its last axis; each rank has another element."""
-    ordered = picked(equation)
-    if (ordered is None or equation.axes[-1] != Position(ordered[1])
-        or not all(isinstance(a, Position) for a in equation.axes)):
-        return None
-    (candidate,) = ordered[0].bound
-    names = dict(zip((*equation.indices[:-1], candidate), map(Position, letters), strict=True))
-    return _Set(equation.target, letters[:-1], rank, letters[-1], substitute(ordered[0].domain, names))
+    def of(self, letters: tuple[Index, ...]) -> _Element:
+        """The same in other letters."""
+        by: dict[Index, Term] = dict(zip(self.letters, map(Position, letters), strict=True))
+        there, inside, known = (tuple(substitute(c, by) for c in x) for x in (self.there, self.inside, self.known))
+        return _Element(letters, there, inside, known)
 
 
 @dataclass
 class _Work:
-    """`by` are the equations by target, `ranked` those already read by rank, `made` those
-    of what is read at chosen elements."""
+    """`by` are the equations by target, `ranked` those already read by rank, `made` those of what is read at chosen
+    elements, `elements` what holds of these."""
 
-    sets: dict[str, _Set]
-    picks: dict[str, _Set]
+    sets: dict[str, ChosenSet]
+    picks: dict[str, ChosenSet]
     by: dict[str, Equation]
     tensors: dict[str, Tensor]
+    values: Values
     ranked: dict[str, Equation] = field(default_factory=dict)
+    elements: dict[Term, _Element] = field(default_factory=dict)
     made: dict[tuple[str, tuple[Term, ...]], str] = field(default_factory=dict)
 
     def needed(self, outputs: list[str]) -> list[Equation]:
@@ -157,33 +132,52 @@ class _Work:
         return rebuild(term, tuple(self._folds(kid) for kid in children(term)))
 
     def _member(self, fold: Fold) -> Fold | None:
-        """The fold over the ranks of a set that it runs over; None where there is none.
+        """The fold over the places of what its domain asks to be chosen; None where nothing is.
         What is ordered keeps its elements."""
-        for condition in () if FOLDS[fold.op].ordered else conjuncts(fold.domain):
-            found = self._asked(condition)
-            if found is None:
-                continue
-            one, owners, item = found
-            if not isinstance(item, Position) or item.index not in fold.bound or item.index in _letters(owners):
-                continue
-            taken = {i.name for i in (*fold.bound, *free_indices(fold), *_inside(fold))}
-            (rank,) = distinct((one.rank,), taken)
-            element = Read(one.chosen, (*owners, Position(rank)))
-            known = one.known(owners, item)
-            rest = [c for c in conjuncts(fold.domain)
-                    if c != condition and c not in known and not proves(both(*known), c)]
-            by: dict[Index, Term] = {item.index: element}
-            bound = tuple(rank if b == item.index else b for b in fold.bound)
-            domain = both(one.there(element), *(substitute(c, by) for c in rest))
-            return Fold(fold.op, bound, domain, substitute(fold.body, by))
-        return None
+        chosen = None if FOLDS[fold.op].ordered else self.values.of(fold)
+        if chosen is None:
+            return None
+        letter, one = chosen.item.letter, chosen.values
+        place, value, element = self._placed(fold, chosen)
+        by: dict[Index, Term] = {letter: element}
+        there, known = self._there(chosen, value, element), one.known(chosen.owners, value)
+        asked = [chosen.item.at(c, value) or substitute(c, by) for c in conjuncts(fold.domain) if c != chosen.condition]
+        rest = [c for c in asked if c not in known and not proves(both(*there, *known), c)]
+        inside = [c for c in _in_range(letter, element) if not proves(both(*there, *known, *asked), c)]
+        holds = (substitute(chosen.condition, by), *known)
+        self._note(_Element(_own(element), there, _in_range(letter, element), holds), element)
+        bound = tuple(place if index == letter else index for index in fold.bound)
+        return Fold(fold.op, bound, both(*there, *inside, *rest), substitute(fold.body, by))
 
-    def _asked(self, condition: Term) -> tuple[_Set, tuple[Term, ...], Term] | None:
+    def _placed(self, fold: Fold, chosen: Chosen) -> tuple[Index, Read, Term]:
+        """A letter for the places of all values, one after the other, the value of a place, and the element there."""
+        length, ranks = chosen.item.map.length, chosen.values.rank
+        along = IndexSet(ranks.set.cls, ranks.set.extent * length)
+        letter = ranks if length == number(1) else self.values.letter("place", along)
+        (place,) = distinct((letter,), {i.name for i in (*fold.bound, *free_indices(fold), *_inside(fold))})
+        rank, within = _split(place, length)
+        value = chosen.at(rank)
+        return place, value, plus(chosen.item.before(value), within)
+
+    def _there(self, chosen: Chosen, value: Read, element: Term) -> tuple[Term, ...]:
+        """What holds of the places of a value: its rank has one, and it is the item's, where intervals differ."""
+        item = chosen.item
+        whose = () if item.map.exact else (Apply("eq", (item.whole(element), value)),)
+        return (chosen.values.there(value), *whose)
+
+    def _note(self, found: _Element, element: Term) -> None:
+        """Keeps what holds of an element."""
+        self.elements[canonical(element, found.letters)] = found
+
+    def _noted(self, sub: Term) -> _Element | None:
+        """What holds of an element that a fold over chosen ones reads."""
+        order = _own(sub)
+        found = self.elements.get(canonical(sub, order)) if not isinstance(sub, Position) else None
+        return found and found.of(order)
+
+    def _asked(self, condition: Term) -> tuple[ChosenSet, tuple[Term, ...], Term] | None:
         """The set, its owners and the item of `item ∈ S`."""
-        match condition:
-            case Apply("eq", (one, Read(tensor, (*owners, item)))) if one == ONE and tensor in self.sets:
-                return self.sets[tensor], tuple(owners), item
-        return None
+        return next(self.values.asked(condition), None)
 
     def _domain(self, domain: Term) -> Term:
         """`S_{t r} ∈ S_t` where the rank has an element; what is known of elements is not asked again."""
@@ -216,16 +210,16 @@ class _Work:
             return False
         if not all(isinstance(a, Position) for a in equation.axes) or not all(self._plain(s) for s in read.subs):
             return False
-        chosen = [s for s in read.subs if isinstance(s, Read)]
+        chosen = [s for s in read.subs if not isinstance(s, Position)]
         return bool(chosen) and len(free_indices(read)) <= len(equation.axes)
 
     def _plain(self, sub: Term) -> bool:
         match sub:
             case Position():
                 return True
-            case Read(tensor, subs):
-                return tensor in self.picks and all(isinstance(s, Position) for s in subs)
-        return False
+            case Read(tensor, subs) if tensor in self.picks and all(isinstance(s, Position) for s in subs):
+                return True
+        return self._noted(sub) is not None
 
     def _at(self, read: Read) -> Read:
         """The read of the equation that holds for the chosen elements alone."""
@@ -239,29 +233,47 @@ class _Work:
             given = tuple(replace(slots[i], name=i.name) if i in slots else slot_of(i) for i in order)
             self.tensors[name] = Tensor(name, name, given, "local", old.element)
             by = dict(zip(equation.indices, read.subs, strict=True))
-            there = [self.picks[s.tensor].there(s) for s in read.subs if isinstance(s, Read)]
-            domain = both(*there, self._domain(substitute(equation.domain, by)))
+            notes = [n for s in read.subs if (n := self._noted(s)) is not None]
+            there = [c for n in notes for c in n.there]
+            there += [self.picks[s.tensor].there(s) for s in read.subs if isinstance(s, Read)]
+            known = [c for n in notes for c in n.known]
+            asked = self._domain(both(*(c for c in conjuncts(substitute(equation.domain, by)) if c not in known)))
+            rest = [c for c in conjuncts(asked) if not proves(both(*there, *known), c)]
+            held = both(*there, *known, *rest)
+            domain = both(*there, *(c for n in notes for c in n.inside if not proves(held, c)), *rest)
             body = self._folds(substitute(equation.body, by))
             self.by[name] = Equation(name, tuple(map(Position, order)), domain, body, equation.source)
         return Read(self.made[key], tuple(map(Position, order)))
 
 
-def _own(sub: Term) -> Iterable[Index]:
+def _own(sub: Term) -> tuple[Index, ...]:
     """The indices of a subscript as they stand in it."""
-    match sub:
-        case Position(index):
-            return (index,)
-        case Read(_, subs):
-            return [s.index for s in subs if isinstance(s, Position)]
-    return sorted(free_indices(sub), key=lambda i: i.name)
+    return tuple(dict.fromkeys(x.index for x in walk(sub) if isinstance(x, Position)))
+
+
+def _split(place: Index, length: Extent) -> tuple[Term, Term]:
+    """The rank of a place among intervals of a length that follow each other, and the place in its interval, from 1."""
+    here = Position(place)
+    if length == number(1):
+        return here, ONE
+    rank = Apply("ceil", (Apply("div", (here, Size(length))),))
+    return rank, plus(here, times(length, plus(negative(rank), ONE)))
+
+
+def _in_range(letter: Index, element: Term) -> tuple[Term, Term]:
+    """That an element is one of the set of a letter."""
+    last = letter.set.extent + number(letter.set.start - 1)
+    return Apply("lt", (const(letter.set.start - 1), element)), Apply("le", (element, Size(last)))
 
 
 def _last(item: Term) -> tuple[Term, ...]:
     return item.subs[-1:] if isinstance(item, Read) else ()
 
 
-def _letters(terms: Iterable[Term]) -> frozenset[Index]:
-    return frozenset().union(*map(free_indices, terms))
+def _letters(program: Program) -> dict[str, IndexSet]:
+    """The letters of a program, and what they run over."""
+    terms = (t for e in program.equations for part in (*e.axes, e.domain, e.body) for t in walk(part))
+    return {i.name: i.set for t in terms for i in (*bound_indices(t), *((t.index,) if isinstance(t, Position) else ()))}
 
 
 def _inside(fold: Fold) -> list[Index]:
