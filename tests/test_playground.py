@@ -47,10 +47,51 @@ def test_every_pane_shows_what_the_commands_print(pane: str) -> None:
     found = answer(SOUND, pane)
     assert found["sound"] and found["problems"] == [] and found["summary"] == "2 equations, 1 output"
     wanted = {"equations": "Σ_{d", "recurrence": "for B ⊆ {s ≤ t}", "mask": "███·", "plan": "flops",
+              "serving": "K_past", "plans": "no `plan` block",
               "torch": "import torch", "triton": "@triton.jit", "cpp": "torch"}
     assert wanted[pane] in found["shown"]
     if pane in ("torch", "triton", "cpp"):
         assert found["shown"].split("\n", 1)[1] == einc.compile(SOUND, pane).source.split("\n", 1)[1]
+
+
+PLANNED = """index t, s : time(T)
+index n : batch(B)
+index d : feature(D)
+input Q_{n t}^d, K_{n s}^d, V_{n s}^d
+mask L_{n t s} : s ≤ t
+K_r_{n s}^d = int8(min(max(K_{n s}^d, -128), 127))
+L_{n t s} = Q_{n t}^d K_{r n s d}
+output Y_{n t}^d = Σ_s softmax_s(L_{n t s}) V_{n s}^d
+plan few:
+    store K_r as int8
+plan long:
+    cache K_r, V paged 16
+plan tp:
+    mesh tp = 2
+    shard n over tp
+"""
+
+
+def test_the_plans_of_a_text_are_those_of_the_commands(tmp_path: Path) -> None:
+    """Each below its name: what is stored in few bits, what is kept of each position, what lies on a mesh; and why
+    there is none.
+    """
+    file = tmp_path / "text.ein"
+    file.write_text(PLANNED, encoding="utf-8")
+    found = answer(PLANNED, "plans")
+    assert found["sound"], found["problems"]
+    parts = dict(part.split("\n\n", 1) for part in re.split(r"^plan (?=\w+$)", found["shown"], flags=re.M)[1:])
+    assert [*parts] == ["few", "long", "tp"]
+    for name, names in (("few", "few"), ("long", "serve,long"), ("tp", "tp")):
+        said = CliRunner().invoke(main, ["show", str(file), "--stage", "plan", "--plan", names])
+        assert said.exit_code == 0 and parts[name].strip() == said.stdout.strip(), name
+    said = CliRunner().invoke(main, ["show", str(file), "--stage", "plan", "--plan", "serve"])
+    assert answer(PLANNED, "serving")["shown"] == said.stdout
+    refused = answer(PLANNED.replace("store K_r", "store L"), "plans")
+    assert not refused["sound"] and [x["code"] for x in refused["problems"]] == ["E0119"], "as `einc check` says it"
+    unmeshed = answer(PLANNED.replace("mesh tp = 2", "mesh tp"), "plans")["shown"]
+    assert "error: " in unmeshed and "plan few" in unmeshed, "one plan that cannot be had leaves the others"
+    assert "no positions" in answer("index d : feature(D)\ninput x_d\noutput y_d = x_d\n", "serving")["shown"]
 
 
 def test_an_error_has_its_carets_its_place_and_edits_that_mend_it() -> None:

@@ -113,7 +113,7 @@ def page() -> str:
                    f'aria-selected="{"true" if at == 0 else "false"}" tabindex="{0 if at == 0 else -1}" '
                    f'title="Alt+{at + 1}">{name}</button>' for at, name in enumerate(PANES))
     return _file("page.html").replace("{style}", _file("page.css")).replace("{options}", options).replace(
-        "{tabs}", tabs)
+        "{tabs}", tabs).replace("{count}", str(len(PANES)))
 
 
 def examples() -> tuple[str, ...]:

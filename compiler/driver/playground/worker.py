@@ -11,14 +11,14 @@ import sys
 from importlib import import_module
 from importlib.util import find_spec
 
-from einc.driver.playground.answers import DERIVED, MASKS, SCREEN, answer
+from einc.driver.playground.answers import DERIVED, MASKS, PLANS, SCREEN, answer
 
 MEMORY, SECONDS = 3 * 2**30, 20
 
 
 def main() -> None:
     """Answers the one line of the standard input."""
-    for name in (DERIVED, SCREEN, MASKS):  # before the request is there
+    for name in (DERIVED, SCREEN, MASKS, PLANS):  # before the request is there
         import_module(name)
     _bound()
     asked = json.loads(sys.stdin.readline())
