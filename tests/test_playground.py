@@ -21,6 +21,7 @@ from click.testing import CliRunner
 import einc
 from einc.driver.cli import main
 from einc.driver.playground.answers import MOST, NAME, PANES, OwnSpecs, answer
+from einc.driver.playground.offers import offers
 from einc.driver.playground.server import MOST as MOST_BYTES
 from einc.driver.playground.server import Door, Response, examples, listening, page
 from einc.driver.playground.workers import Workers
@@ -143,6 +144,20 @@ def test_a_mask_of_data_or_none_is_said() -> None:
     assert drawn in answer(text_of("sliding_window"), "mask")["shown"], "what `einc draw` prints"
 
 
+def test_what_may_stand_at_a_place_is_offered() -> None:
+    """A character of a LaTeX command, a name of the text, a spec; characters beyond the first 65536 count as one."""
+    text = f"# 𝔸\n{SOUND}output Z_t^d = \\alp"
+    (found,) = offers(text, len(text))["offers"]
+    assert (found["new"], text[found["start"]:found["end"]]) == ("α", "\\alp")
+    text = SOUND + "output Z_t^d = sof"
+    assert "softmax" in [one["label"] for one in offers(text, len(text))["offers"]]
+    assert [one["label"] for one in offers('use "gallery/softc', 18)["offers"]] == ["gallery/softcap"]
+    text = SOUND + "output Z_t = "
+    assert [one["label"] for one in offers(text, len(text))["offers"]][:5] == [
+        "Q_{t}^{d}", "K_{s}^{d}", "V_{s}^{d}", "L_{t s}", "Y_{t}^{d}"]
+    assert offers("# words sof", 11) == {"offers": []}
+
+
 # who may ask
 
 
@@ -171,6 +186,8 @@ def test_the_page_and_its_questions_are_answered() -> None:
     assert respond(one, "GET", f"/{one.token}/page.js").kind == "text/javascript"
     found = respond(one, "POST", f"/{one.token}/look", {"text": "a", "pane": "plan", "tab": "1"})
     assert json.loads(found.body) == {"tab": "1", "text": "a", "pane": "plan"}
+    found = respond(one, "POST", f"/{one.token}/offers", {"text": "a", "at": 1, "tab": "1"})
+    assert json.loads(found.body) == {"tab": "1 offers", "text": "a", "at": 1}
     found = respond(one, "POST", f"/{one.token}/spec", {"name": "rope"})
     assert json.loads(found.body)["text"] == text_of("rope")
 
@@ -194,6 +211,7 @@ def test_who_may_not_ask(status: int, method: str, path: str, headers: dict[str,
 def test_a_request_that_is_none_is_refused(body: Any) -> None:
     one = door()
     assert respond(one, "POST", f"/{one.token}/look", body).status == 400
+    assert respond(one, "POST", f"/{one.token}/offers", body).status == 400
     assert respond(one, "POST", f"/{one.token}/spec", {"name": "../../etc/passwd"}).status == 404
 
 
@@ -337,7 +355,7 @@ def browse(browser: Browser, one: Door) -> None:
     assert until(browser, "document.getElementById('text').value.length > 50")
     assert until(browser, f"{shown}.textContent.includes('Σ')")
     keys(browser, "\ue009a\ue009")  # Control and a
-    keys(browser, WRONG)
+    keys(browser, f"{WRONG}plan few:\n")
     carets = "document.querySelector('#problems pre').textContent.includes('^')"
     assert until(browser, f"{status}.className == 'wrong' && {carets}")
     keys(browser, "\ue038")  # F8
@@ -345,7 +363,7 @@ def browse(browser: Browser, one: Door) -> None:
     assert browser.run(chosen) == "s"
     keys(browser, "\ue00af\ue00a")  # Alt and f
     assert until(browser, f"{status}.className == 'sound'")
-    for number, words in enumerate(("Σ", "for B", "█", "flops", "import", "import", "import"), 1):
+    for number, words in enumerate(("Σ", "for B", "█", "flops", "K_past", "plan few", *["import"] * 3), 1):
         keys(browser, f"\ue00a{number}\ue00a")
         assert until(browser, f"document.querySelectorAll('[role=tab]')[{number - 1}].ariaSelected == 'true' && "
                               f"{status}.className == 'sound' && {shown}.textContent.includes('{words}')")
@@ -356,6 +374,11 @@ def browse(browser: Browser, one: Door) -> None:
         assert (light[0] < light[1]) == (dark == "dark")
     browser.ask("/window/rect", {"width": 500, "height": 900})
     assert browser.run("return document.documentElement.scrollWidth <= window.innerWidth")
+    keys(browser, "\ue009\ue010\ue009")  # Control and the end
+    keys(browser, "# \n\\alp")
+    assert until(browser, "document.querySelectorAll('#offers li').length == 1")
+    keys(browser, "\ue007")  # Enter
+    assert until(browser, "document.getElementById('text').value.endsWith('# \\nα')")
     browser.click("[data-pane=mask]")
     keys(browser, "\ue014")  # the arrow to the right
     assert until(browser, "document.activeElement.dataset.pane == 'plan'")

@@ -20,6 +20,7 @@ MOST = 60_000  # characters of a text
 DERIVED = "einc.driver.editor.actions"
 MASKS = "einc.driver.playground.mask"
 SCREEN = "einc.driver.reports.screen"
+OFFERS = "einc.driver.playground.offers"
 PLANS = "einc.driver.playground.plans"
 COMPILING = "einc.driver.compiling"
 
