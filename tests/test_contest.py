@@ -55,6 +55,8 @@ def test_every_way_is_checked_and_those_that_are_right_are_timed(grad: bool) -> 
     assert {name: one.status for name, one in found.items()} == {
         "eager": "ok", "library": "ok", "torch": "ok", "wrong": "wrong", "fails": "cannot", "none": "cannot"}
     assert {name for name, one in found.items() if one.seconds is not None} == {"eager", "library", "torch"}
+    assert all(one.fastest <= one.seconds <= one.slowest for one in found.values()  # type: ignore[operator]
+               if one.seconds is not None)
     assert (found["none"].why, found["fails"].why) == ("a reason", "division by zero")
     assert "bound" in found["wrong"].why
 

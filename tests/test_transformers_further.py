@@ -47,6 +47,11 @@ KINDS: dict[str, tuple[str, dict[str, str], dict[str, tuple[int, ...]], Callable
         torch.arange(KEYS - new, KEYS)[:, None] - torch.arange(KEYS))),
     "a bias of keys": (f'use "gqa"\ninput b_s\n{LOGIT} + b_s', {}, {"b": (BATCH, KEYS)},
                        lambda new, b: b[:, None, None]),
+    "a bias of groups": (f'use "gqa"\ninput b_{{s g}}\n{LOGIT} + b_{{s, π(h)}}', {}, {"b": (BATCH, KEYS, GROUPS)},
+                         lambda new, b: b.repeat_interleave(HEADS // GROUPS, 2).mT[:, :, None]),
+    "a bias of groups where the spec has heads": (
+        'use "sdpa"\ninput b_{n s h}\noverride L_{n h t s} = 1/√d_k Q_{n h t}^k K_{n h s k} + b_{n s h}', {},
+        {"b": (BATCH, KEYS, GROUPS)}, lambda new, b: b.repeat_interleave(HEADS // GROUPS, 2).mT[:, :, None]),
     "a number of queries": (f'use "gqa"\ninput a_{{t h}}, b_t\n{LOGIT} - (exp(a_{{t h}}) + b_t) (t - s)', {},
                             {"a": (BATCH, 3, HEADS), "b": (BATCH, 3)},
                             lambda new, a, b: -(a.mT.exp() + b[:, None])[..., None] * (
@@ -296,3 +301,15 @@ def test_a_compiled_model_with_another_mask_is_refused() -> None:
             continue
         with pytest.raises(EincError, match="in the model position 4 reads position 1, and `text` does not"):
             step(ids, attention_mask=LEFT)
+
+
+@pytest.mark.whole
+def test_what_is_missing_is_said_while_torch_traces() -> None:
+    """As eager says it where torch may go back to that, else in torch's own words with these inside."""
+    register(GATES, "einc missing")
+    model = model_of("Llama")
+    model.set_attn_implementation("einc missing")
+    for whole, kind in ((False, EincError), (True, torch._dynamo.exc.Unsupported)):
+        torch._dynamo.reset()
+        with pytest.raises(kind, match="the model passes no `f`, which `text` takes for its `f`"):
+            torch.compile(model, backend="eager", fullgraph=whole)(ids)

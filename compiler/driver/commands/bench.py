@@ -45,8 +45,8 @@ def command(ctx: click.Context, *, file: Chosen, sizes: dict[str, int], dtype: s
             chosen: str | None, seed: int, rounds: int, as_json: bool, over: str, plot: str | None) -> None:
     """Time the spec FILE on every back end beside other ways, each after a check against float64.
 
-    Ways take turns, so that what else the machine does falls on all alike; a time is the median of the rounds, its
-    spread how far the slowest and the fastest are apart. Status 1 where a back end of einc is wrong.
+    Ways take turns, so that what else the machine does falls on all alike; a time is the median of the rounds, beside
+    the fastest and the slowest. Status 1 where a back end of einc is wrong.
     """
     others, ours = names_of(against), names_of(chosen) or _here()
     for name, known in (*((n, AGAINST) for n in others), *((n, back_ends.names()) for n in ours)):
@@ -127,7 +127,8 @@ def _here() -> tuple[str, ...]:
 
 def _line(one: Result) -> str:
     """One way in a line."""
-    if one.seconds is None:
+    if one.seconds is None or one.fastest is None or one.slowest is None:
         return f"{one.name:8} {one.status:6} {one.why}"
-    time, error = measure.duration([one.seconds]), "" if one.error is None else f"error {one.error:.1e}"
-    return f"{one.name:8} {one.status:6} {time:>9}  ± {50 * (one.spread or 0):.0f} %  {error}  {one.memory}"
+    time, first, last = (measure.duration([x]) for x in (one.seconds, one.fastest, one.slowest))
+    error = "" if one.error is None else f"error {one.error:.1e}"
+    return f"{one.name:8} {one.status:6} {time:>9}  {f'{first} to {last}':20}  {error}  {one.memory}"

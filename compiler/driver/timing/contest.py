@@ -27,12 +27,16 @@ WIDTHS = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one way: ok, wrong or cannot, and why; its seconds, their spread, its memory and its error."""
+    """What became of one way: ok, wrong or cannot, and why; the median of its seconds, the fastest and the slowest, how
+    far these are apart as a part of the median, its memory and its error.
+    """
 
     name: str
     status: str
     why: str = ""
     seconds: float | None = None
+    fastest: float | None = None
+    slowest: float | None = None
     spread: float | None = None
     memory: str = ""
     error: float | None = None
@@ -80,6 +84,8 @@ def contest(program: TypedProgram, ways: list[Rival], setting: Setting, rounds: 
     times = {name: Times(tuple(taken)) for name, taken in series.times.items()}
     return [Result(way.name, *errors[way.name][:2],
                    seconds=times[way.name].middle if way.name in times else None,
+                   fastest=min(times[way.name].seconds) if way.name in times else None,
+                   slowest=max(times[way.name].seconds) if way.name in times else None,
                    spread=times[way.name].spread if way.name in times else None,
                    memory=memory.get(way.name, ""), error=errors[way.name][2], disturbed=series.disturbed)
             for way in ways]
