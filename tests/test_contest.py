@@ -149,6 +149,8 @@ def test_the_power_with_which_something_grows() -> None:
     (["sdpa", "--over", "T=4"], "two whole numbers"), (["sdpa", "--over", "Q=4,8"], "`Q` is no size of the spec"),
     (["not_attention/geglu", "--over", "nothing"], "NAME=NUMBER"), (["sdpa", "--against", "eagr"], "mean `eager`?"),
     (["sdpa", "--against", "nope"], "there are eager, compile, library, flex, sdpa"),
+    (["sdpa", "--plot", "times.xyz"], "there is no picture"),
+    (["sdpa", "--plot", "no/such/times.png"], "no folder no/such"),
     (["sdpa", "--backend", "nope"], "there are torch, cpp, triton"), (["sdpa", "--sizes", "t=4"], "did you mean `T`?"),
 ])
 def test_what_cannot_be_timed_is_a_line(words: list[str], said: str) -> None:

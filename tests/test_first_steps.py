@@ -239,6 +239,13 @@ def test_a_shell_completes_commands_and_specs(monkeypatch: pytest.MonkeyPatch) -
         assert "file," not in done.output, "a shell that is told of files forgets what it was told before"
 
 
+def test_a_folder_that_is_not_there_is_said(room: Path) -> None:
+    for words in (["new", "no/such/mine"], ["draw", "sdpa", "mask", "-o", "no/such/mask.svg"],
+                  ["compile", "sdpa", "-o", "no/such/k.py"]):
+        assert "there is no folder no/such" in einc_(*words, status=1).stderr
+    assert "help" not in einc_("run", "sdpa", "--data", "none.npz", status=1).stderr
+
+
 def test_a_shell_completes_files_beside_specs(room: Path) -> None:
     (room / "mlp_mine.ein").write_text(BESIDE, encoding="utf-8")
     (room / "mldir").mkdir()

@@ -14,7 +14,7 @@ from einc.driver import back_ends
 from einc.driver.commands import data, measure
 from einc.driver.commands.common import DTYPE, FILE, GRAD, SEED, SIZES, Chosen, known_sizes, typed
 from einc.driver.commands.sizes import default, names
-from einc.driver.drawing.pictures import curves
+from einc.driver.drawing.pictures import curves, curves_for
 from einc.driver.options import names_of
 from einc.driver.timing import growth
 from einc.driver.timing.contest import Result, Setting, checked_at, contest
@@ -54,6 +54,8 @@ def command(ctx: click.Context, *, file: Chosen, sizes: dict[str, int], dtype: s
             near = nearest(name, known)
             raise failure(f"`{name}` is no way to compute it" + (f"; did you mean `{near}`?" if near else ""),
                           f"there are {', '.join(known)}")
+    if plot is not None:
+        curves_for(plot)
     program = typed(file)
     if not program.outputs:
         raise failure(f"{file.path} has no output, so there is nothing to time")
