@@ -19,7 +19,7 @@ from bench.carried.record import Record, Row, clocks, line
 from bench.carried.rivals import COMPILED, RIVALS
 from bench.carried.tiles import Carried, Tile
 from bench.case import DTYPES, CannotError, Prepared, Task
-from einc.driver.timing.judge import BOUNDS, Verdict, judge, ratio, relative_error
+from bench.judge import BOUNDS, Verdict, judge, ratio, relative_error
 
 LONGEST = 45.0   # seconds that a case may have, where few are left
 REPEATED = 1.5   # seconds of timed rounds

@@ -1,4 +1,6 @@
-"""When a result is right, and how two series of times compare: what the bench and `einc bench` share."""
+"""When a result is right, and how two series of times compare. It needs torch alone, for the bench carries this file to
+machines without einc.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +8,9 @@ import math
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
-from einc.driver.commands import data
+import torch
 
-Tensor = Any  # of torch, which is loaded where it is needed
 BOUNDS = {"float64": 1e-11, "float32": 1e-5, "bfloat16": 3e-2}
 
 
@@ -19,12 +19,12 @@ def ratio(reference: Iterable[float], own: Iterable[float]) -> float:
     return statistics.median(theirs / mine for theirs, mine in zip(reference, own, strict=True))
 
 
-def relative_error(result: Tensor, exact: Tensor) -> float:
+def relative_error(result: torch.Tensor, exact: torch.Tensor) -> float:
     """Root mean square of the difference over that of the exact values; infinite where something is not a number."""
     if result.shape != exact.shape:
         return math.inf
     far = (result.double() - exact).square().mean().sqrt() / exact.square().mean().sqrt()
-    return float(far) if bool(far.isfinite()) else math.inf
+    return float(far) if bool(torch.isfinite(far)) else math.inf
 
 
 FUDGE = {"float64": 10.0, "float32": 10.0, "bfloat16": 1.1}
@@ -40,17 +40,17 @@ class Verdict:
     note: str      # why it is not ok
 
 
-def judge(result: Tensor, exact: Tensor, eager: Tensor, dtype: str) -> Verdict:
+def judge(result: torch.Tensor, exact: torch.Tensor, eager: torch.Tensor, dtype: str) -> Verdict:
     """FlexAttention's rule, mean|exact - result| ≤ fudge · mean|exact - eager|, and FlashAttention's, max|exact -
     result| ≤ 2 · max|exact - eager| + one rounding of the largest value."""
     if result.shape != exact.shape:
         return Verdict("wrong", math.inf, math.inf, f"shape {tuple(result.shape)}, {tuple(exact.shape)} is right")
-    if not bool(result.isfinite().all()):
+    if not bool(torch.isfinite(result).all()):
         return Verdict("wrong", math.inf, math.inf, "holds what is not a number")
     mine, theirs = (result.double() - exact).abs(), (eager.double() - exact).abs()
     mean, fair = float(mine.mean()), float(theirs.mean())
     beside = mean / fair if fair else (1.0 if mean == 0 else math.inf)
-    rounding = data.framework().finfo(result.dtype).eps * float(exact.abs().max())
+    rounding = torch.finfo(result.dtype).eps * float(exact.abs().max())
     largest, bound = float(mine.max()), 2 * float(theirs.max()) + rounding
     note = ""
     if beside > FUDGE[dtype] and mean > 1e-3 * rounding:
