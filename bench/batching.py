@@ -15,8 +15,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import einc
 from bench import measure
 from bench.case import DTYPES, CannotError, Sizes, Tensors
-from bench.judge import judge, ratio
 from bench.run import Tell
+from einc.driver.timing.judge import judge, ratio
 
 SPEC, SIZES = "llama_attention", {"H": 16, "G": 4, "d_k": 64, "d_model": 512}
 COUNT, SHORTEST, LONGEST = 16, 10, 4000

@@ -20,9 +20,9 @@ from torch.profiler import ProfilerActivity, profile
 import einc
 from bench import measure
 from bench.case import DTYPES, CannotError, Sizes, Tensors, room_for
-from bench.judge import judge, ratio
 from bench.report import duration
 from bench.run import Tell
+from einc.driver.timing.judge import judge, ratio
 
 GROUPED = """
 index n : batch(B)

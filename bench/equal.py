@@ -16,10 +16,10 @@ from rich.table import Table
 import einc
 from bench import measure
 from bench.case import Sizes, Tensors
-from bench.judge import BOUNDS, ratio, relative_error
 from bench.record import Figures, Row
 from bench.report import duration
 from bench.run import Tell
+from einc.driver.timing.judge import BOUNDS, ratio, relative_error
 
 USUAL: Sizes = {"T": 1024, "H": 8, "D": 64, "W": 32}
 BACKENDS = ("torch", "cpp")

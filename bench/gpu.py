@@ -17,11 +17,12 @@ from bench import gpu_cubins
 from bench.carried.cases import BY_NAME, CALLS, CASES
 from bench.gpu_report import BEFORE, markdown, placed, tables
 from bench.record import Row, Run, read, write
+from einc.driver.timing import judge
 
 MOST = 64 * 2**20  # bytes that may be carried
 Tell = Callable[[str], None]
 HERE = Path(__file__).parent
-SHARED = ("__init__", "attention", "case", "cases", "judge", "latents", "losses")
+SHARED = ("__init__", "attention", "case", "cases", "latents", "losses")
 RUN = '''"""What `python -m bench.gpu prepare` wrote: python run.py --help. It needs torch and Triton."""
 
 import sys
@@ -71,6 +72,7 @@ def prepare(folder: Path, carry: str = "", names: Sequence[str] = (), tell: Tell
     (folder / "bench" / "carried").mkdir(parents=True)
     for file in (*(HERE / f"{name}.py" for name in SHARED), *sorted((HERE / "carried").glob("*.py"))):
         shutil.copy(file, folder / "bench" / file.relative_to(HERE))
+    shutil.copy(judge.__file__, folder / "bench" / "judge.py")
     (folder / "run.py").write_text(RUN, encoding="utf-8")
     return entries
 

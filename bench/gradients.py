@@ -20,9 +20,9 @@ from bench import measure
 from bench.attention import Mask, Score, causal, dense
 from bench.case import DTYPES, CannotError, Entry, Sizes, Tensors, room_for
 from bench.cases import WINDOW
-from bench.judge import Verdict, judge, ratio
 from bench.record import Figures
 from bench.run import Tell
+from einc.driver.timing.judge import Verdict, judge, ratio
 
 FEW = 64
 ABOVE = "dY"  # what comes from above in the backward pass

@@ -23,10 +23,10 @@ from torch.nn.functional import logsigmoid, normalize
 import einc
 from bench import measure, recurrent
 from bench.case import Sizes, Tensors
-from bench.judge import BOUNDS, ratio, relative_error
 from bench.record import Figures, Row
 from bench.report import duration, exponent, written
 from bench.run import Tell
+from einc.driver.timing.judge import BOUNDS, ratio, relative_error
 
 USUAL: Sizes = {"T": 4096, "H": 4, "d": 64}
 GROWTH = (1024, 2048, 4096, 8192, 16384)

@@ -11,9 +11,9 @@ import torch
 
 from bench import measure
 from bench.case import DTYPES, CannotError, Case, Prepared, Sizes, Task, make
-from bench.judge import BOUNDS, ratio, relative_error
 from bench.record import Figures
 from bench.rivals import REFERENCES, Rival
+from einc.driver.timing.judge import BOUNDS, ratio, relative_error
 
 Tell = Callable[[str], None]
 

@@ -17,7 +17,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy, gelu, layer_norm, linear, scaled_dot_product_attention
 
 import einc
-from bench.judge import ratio
+from einc.driver.timing.judge import ratio
 
 Tensors = dict[str, torch.Tensor]
 Loss = Callable[[Tensors, torch.Tensor, torch.Tensor], torch.Tensor]

@@ -20,13 +20,13 @@ import einc
 
 sys.path.append(str(Path(__file__).parent.parent))  # the bench is no part of the package
 
-from bench import cases, judge, measure, record, report, rivals, starting
+from bench import cases, measure, record, report, rivals, starting
 from bench.attention import Attention
 from bench.case import CannotError, Case, Prepared, Sizes, make
 from bench.cli import main
 from bench.run import Plan, run, timed
 from bench.shares import shares
-from einc.driver.timing import clock
+from einc.driver.timing import clock, judge
 
 TINY = {"B": 1, "H": 8, "G": 1, "T": 24, "S": 40, "D": 8, "W": 5, "P": 6, "F": 12, "V": 30, "R": 6}
 

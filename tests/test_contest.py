@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from einc.driver import checking
 from einc.driver.cli import main
+from einc.driver.commands import measure
 from einc.driver.timing import clock, growth
 from einc.driver.timing import contest as contests
 from einc.driver.timing.clock import Times
@@ -53,6 +55,8 @@ def test_every_way_is_checked_and_those_that_are_right_are_timed(grad: bool) -> 
     assert {name: one.status for name, one in found.items()} == {
         "eager": "ok", "library": "ok", "torch": "ok", "wrong": "wrong", "fails": "cannot", "none": "cannot"}
     assert {name for name, one in found.items() if one.seconds is not None} == {"eager", "library", "torch"}
+    assert all(one.fastest <= one.seconds <= one.slowest for one in found.values()  # type: ignore[operator]
+               if one.seconds is not None)
     assert (found["none"].why, found["fails"].why) == ("a reason", "division by zero")
     assert "bound" in found["wrong"].why
 
@@ -69,17 +73,45 @@ def test_a_wrong_gradient_of_a_right_result_is_wrong() -> None:
     assert [one.status for one in contest(program, [eager, Rival("cut", cut)], setting, 1)] == ["ok", "wrong"]
 
 
-def test_large_sizes_are_checked_with_fewer_positions_and_what_does_not_fit_is_refused(
-    monkeypatch: pytest.MonkeyPatch
-) -> None:
-    program = checking.typed("sdpa")
-    large = {**SIZES, "T": 2**20}
+def test_large_sizes_are_checked_with_fewer_positions() -> None:
+    program, large = checking.typed("sdpa"), {**SIZES, "T": 2**20}
     small = checked_at(program, large)
     assert small["T"] < large["T"]
     assert {**small, "T": 0} == {**large, "T": 0}
     assert checked_at(program, SIZES) == SIZES
-    assert "GB are free" in contests._too_large(program, Setting(large, "float32", 0, "cpu", False, lambda: None))
-    assert contests._too_large(program, SETTING) == ""
+
+
+@pytest.mark.skipif(measure.free() is None, reason="the system does not say how much memory is free")
+def test_what_does_not_fit_is_refused_before_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each way by what it takes of fewer positions: one that has a number for each pair of them, and one that
+    has not; and where the inputs themselves are too many.
+    """
+    program, most = checking.typed("sdpa"), list[int]()
+    small, large = ({"B": 1, "H": 2, "T": n, "d_k": 8} for n in (24, 2**19))
+
+    def pairs(Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor) -> torch.Tensor:
+        most.append(Q.shape[2])
+        logits = (Q @ K.mT / 8**0.5).masked_fill_(torch.ones(2 * (Q.shape[2],), dtype=torch.bool).triu(1), -torch.inf)
+        return logits.softmax(-1) @ V
+
+    (rows,) = rivals(program, ("sdpa",), (), False)
+    ways = [Rival("pairs", pairs), rows]
+    assert [contests._too_large(program, way, replace(SETTING, sizes=small)) for way in ways] == ["", ""]
+    taken = [contests._too_large(program, way, replace(SETTING, sizes=large)) for way in ways]
+    assert "it would take about" in taken[0] and "GB are free" in taken[0] and taken[1] == ""
+    assert max(most) < 2**13
+    monkeypatch.setattr(measure, "free", lambda: 10**6)
+    assert "it would take about" in contests._too_large(program, rows, replace(SETTING, sizes=large))
+    monkeypatch.undo()
+    monkeypatch.setattr(contests, "_too_large", lambda program, way, setting: "too large" * (way.name == "pairs"))
+    told = contest(program, ways, SETTING, 1)
+    assert [(one.status, one.why) for one in told] == [("cannot", "too large"), ("ok", "")]
+
+
+def test_what_is_no_number_is_said_so() -> None:
+    program = checking.typed("sdpa")
+    (one,) = contest(program, [Rival("nan", lambda **given: given["Q"] * torch.nan)], SETTING, 1)
+    assert (one.status, one.error) == ("wrong", None) and "not a number" in one.why
 
 
 def test_the_command() -> None:
@@ -117,6 +149,8 @@ def test_the_power_with_which_something_grows() -> None:
     (["sdpa", "--over", "T=4"], "two whole numbers"), (["sdpa", "--over", "Q=4,8"], "`Q` is no size of the spec"),
     (["not_attention/geglu", "--over", "nothing"], "NAME=NUMBER"), (["sdpa", "--against", "eagr"], "mean `eager`?"),
     (["sdpa", "--against", "nope"], "there are eager, compile, library, flex, sdpa"),
+    (["sdpa", "--plot", "times.xyz"], "there is no picture"),
+    (["sdpa", "--plot", "no/such/times.png"], "no folder no/such"),
     (["sdpa", "--backend", "nope"], "there are torch, cpp, triton"), (["sdpa", "--sizes", "t=4"], "did you mean `T`?"),
 ])
 def test_what_cannot_be_timed_is_a_line(words: list[str], said: str) -> None:

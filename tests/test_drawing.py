@@ -185,3 +185,6 @@ def test_the_same_in_python() -> None:
         made.cost(t=8)
     with pytest.raises(einc.EincError, match="nothing that is drawn"):
         made.draw("nope")
+    for what in ("mask", "plan"):
+        with pytest.raises(einc.EincError, match="`t` is no size of the spec; did you mean `T`"):
+            made.draw(what, t=3)

@@ -16,7 +16,7 @@ sys.path.append(str(Path(__file__).parent.parent))  # the bench is no part of th
 
 from bench import equal
 from bench.cli import main
-from bench.judge import relative_error
+from einc.driver.timing.judge import relative_error
 
 
 @pytest.mark.parametrize("name", equal.PAIRS)

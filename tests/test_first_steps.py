@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from shutil import which
 
 import pytest
 from click.testing import CliRunner, Result
@@ -232,6 +236,50 @@ def test_a_shell_completes_commands_and_specs(monkeypatch: pytest.MonkeyPatch) -
             "_EINC_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)},
             prog_name="einc")
         assert f"plain,{offered}" in done.output.splitlines()
+        assert "file," not in done.output, "a shell that is told of files forgets what it was told before"
+
+
+def test_a_folder_that_is_not_there_is_said(room: Path) -> None:
+    for words in (["new", "no/such/mine"], ["draw", "sdpa", "mask", "-o", "no/such/mask.svg"],
+                  ["compile", "sdpa", "-o", "no/such/k.py"]):
+        assert "there is no folder no/such" in einc_(*words, status=1).stderr
+    assert "help" not in einc_("run", "sdpa", "--data", "none.npz", status=1).stderr
+
+
+def test_a_shell_completes_files_beside_specs(room: Path) -> None:
+    (room / "mlp_mine.ein").write_text(BESIDE, encoding="utf-8")
+    (room / "mldir").mkdir()
+
+    def offered(begun: str) -> list[str]:
+        return CliRunner().invoke(main, env={"_EINC_COMPLETE": "bash_complete", "COMP_WORDS": f"einc check {begun}",
+                                             "COMP_CWORD": "2"}, prog_name="einc").output.splitlines()
+
+    assert offered("ml") == ["plain,mldir/", "plain,mlp_mine.ein", "plain,mla", "plain,mla_rope"]
+    assert offered("zz") == ["file,zz"]
+
+
+SHELLS = {
+    "bash": ("--norc", "-c", 'eval "$(_EINC_COMPLETE=bash_source einc)"; COMP_WORDS=({words}); COMP_CWORD={at}; '
+             'COMP_LINE="{words}"; _einc_completion einc; printf "%s\\n" "${{COMPREPLY[@]}}"'),
+    "fish": ("--no-config", "-c", "_EINC_COMPLETE=fish_source einc | source; complete --do-complete '{words}'"),
+}
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(("words", "offered"), [
+    ("einc che", "check"), ("einc check gallery/soft", "gallery/softcap"), ("einc bench sdpa --ag", "--against"),
+    ("einc draw sdpa ti", "tiles")])
+def test_a_real_shell_completes(shell: str, words: str, offered: str, tmp_path: Path) -> None:
+    """What the line of the reference does in a shell of its own, with the command as it is installed."""
+    program, command = which(shell), Path(sys.executable).parent / "einc"
+    if program is None or not command.exists():
+        pytest.skip(f"no {shell} here" if program is None else "einc is not installed as a command")
+    *flags, script = SHELLS[shell]
+    env = {**os.environ, "PATH": f"{command.parent}{os.pathsep}{os.environ['PATH']}"}
+    said = subprocess.run([program, *flags, script.format(words=words, at=len(words.split()) - 1)], cwd=tmp_path,
+                          env=env, capture_output=True, text=True, check=False)
+    assert offered in said.stdout.split(), said.stderr
 
 
 # doctor

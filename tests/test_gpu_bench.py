@@ -26,9 +26,9 @@ from bench import gpu, gpu_report, record
 from bench.carried import cases, clock, cubins, run, supervise, warm
 from bench.carried.record import Record
 from bench.carried.tiles import Carried, PastError, worth
-from bench.judge import judge
 from bench.stub import kernels, space, stubbed
 from einc.backends.triton.load import load
+from einc.driver.timing.judge import judge
 
 ROOT = Path(__file__).parent.parent
 

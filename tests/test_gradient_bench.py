@@ -18,7 +18,7 @@ sys.path.append(str(Path(__file__).parent.parent))  # the bench is no part of th
 
 from bench import footprint, gradients, measure, record
 from bench.cli import main
-from bench.judge import relative_error
+from einc.driver.timing.judge import relative_error
 
 KERNELS = [name for name, case in gradients.CASES.items() if len(case.quick) == 1]
 TINY = {"B": 2, "H": 3, "T": 29, "D": 8, "W": 5}

@@ -140,22 +140,114 @@ def tangent(function: Callable[..., torch.Tensor], x: torch.Tensor) -> torch.Ten
         return made
 
 
-TRANSFORMS: dict[str, Callable[..., Any]] = {
-    "grad": lambda f, x: torch.func.grad(f)(x), "vjp": lambda f, x: torch.func.vjp(f, x)[0],
-    "jvp": lambda f, x: torch.func.jvp(f, (x,), (x,))[1], "jacrev": lambda f, x: torch.func.jacrev(f)(x),
-    "jacfwd": lambda f, x: torch.func.jacfwd(f)(x), "tangent": tangent,
-    "grad in vmap": lambda f, x: torch.func.vmap(torch.func.grad(f))(torch.stack([x, x])),
+FORWARDS: dict[str, Callable[..., Any]] = {
+    "jvp": lambda f, x: torch.func.jvp(f, (x,), (x,))[1], "jacfwd": lambda f, x: torch.func.jacfwd(f)(x),
+    "tangent": tangent, "hessian": lambda f, x: torch.func.hessian(f)(x),
 }
+BACKWARDS: dict[str, Callable[..., Any]] = {
+    "grad": lambda f, x: torch.func.grad(f)(x), "vjp": lambda f, x: torch.func.vjp(f, x)[1](torch.ones_like(f(x)))[0],
+    "jacrev": lambda f, x: torch.func.jacrev(f)(x),
+    "grad in vmap": lambda f, x: torch.func.vmap(torch.func.grad(f))(torch.stack([x, x * 2, -x])),
+    "grad in vmaps": lambda f, x: torch.func.vmap(torch.func.vmap(torch.func.grad(f)), 1)(
+        torch.stack([x, x * 2, -x, x / 3]).unflatten(0, (2, 2))),
+    "vmap in grad": lambda f, x: torch.func.grad(lambda y: torch.func.vmap(f)(torch.stack([y, y * 2])).sum())(x),
+    "vmap": lambda f, x: torch.func.vmap(f)(torch.stack([x, x * 2, -x])),
+    "backward of vmap": lambda f, x: torch.autograd.grad(
+        torch.func.vmap(f, 2)(y := torch.stack([x, -x], 2).requires_grad_()).sum(), y)[0],
+}
+TRANSFORMS = {**FORWARDS, **BACKWARDS}
 
 
-@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize("transform", FORWARDS)
 @pytest.mark.parametrize("name", "QKV")
 def test_derivatives_that_are_not_derived_are_refused(transform: str, name: str) -> None:
-    """An operator has no forward derivative, which torch would take for 0; what torch.func asks is refused, too."""
+    """An operator has no forward derivative, which torch would take for 0."""
     given = {key: x.detach() for key, x in heads().items()}
     function = loaded(weighted(False))
-    with pytest.raises(RuntimeError, match=r"gradients are derived for `backward\(\)`"):
-        TRANSFORMS[transform](lambda x: function(**{**given, name: x}).sum(), given[name])
+    with pytest.raises(RuntimeError, match=r"gradients are derived backwards"):
+        FORWARDS[transform](lambda x: function(**{**given, name: x}).sum(), given[name])
+
+
+@pytest.mark.parametrize("transform", BACKWARDS)
+@pytest.mark.parametrize("name", "QKV")
+def test_transforms_of_torch_are_those_of_eager_torch(transform: str, name: str) -> None:
+    """Of one input, of samples of one input beside others that all samples share, within each other."""
+    given = {key: x.detach() for key, x in heads().items()}
+    function = loaded(weighted(False))
+    want, got = (BACKWARDS[transform](lambda x, f=f: f(**{**given, name: x}).square().sum(), given[name])
+                 for f in (lambda **given: plain(**given)[0], function))
+    torch.testing.assert_close(got, want, rtol=1e-10, atol=1e-10)
+
+
+def test_below_a_transform_a_call_of_a_library_is_not_asked() -> None:
+    """No sample tells there that a gradient is asked of all of them."""
+    function, x = einc.compile("sdpa", "torch", grad=True), torch.randn(2, 1, 2, 5, 4, dtype=torch.float64)
+    assert "_plain_op" in function.function.__globals__
+    attention = torch.nn.functional.scaled_dot_product_attention
+    want, got = (torch.func.grad(lambda y, f=f: torch.func.vmap(f)(y).square().sum())(x) for f in (
+        lambda q: attention(q, q, q, is_causal=True), lambda q: function(q, q, q)))
+    torch.testing.assert_close(got, want, rtol=1e-10, atol=1e-10)
+
+
+def test_gradients_of_each_sample_for_all_arguments() -> None:
+    """With results that have none, weights that all samples share, and whole numbers; of no samples too."""
+    text = """index t, s : time(T)
+index v : vocab(W)
+index d : feature(D)
+input w_t : int
+weight E_v^d, M_d
+output n_t = w_t + 1
+output y_t = Σ_{s ≤ t} exp(E_{w_s}^d M_d)"""
+    function, draw = einc.compile(text, "torch", grad=True), torch.Generator().manual_seed(1)
+    E, M = (torch.randn(shape, generator=draw, dtype=torch.float64) for shape in ((4, 3), (3,)))
+    w = torch.randint(1, 5, (5, 6), generator=draw)
+
+    def loss(E: torch.Tensor, M: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        made = function(w=w, E=E, M=M)
+        return (made.y * made.n).sum()
+
+    for count in (5, 0):
+        found = torch.func.vmap(torch.func.grad(loss, (0, 1)), (None, None, 0))(E, M, w[:count])
+        one = [torch.autograd.grad(loss(a := E.clone().requires_grad_(), b := M.clone().requires_grad_(), some), (a, b))
+               for some in w[:count]]
+        assert [x.shape for x in found] == [(count, 4, 3), (count, 3)]
+        assert all(torch.equal(x[n], y) for n, both in enumerate(one) for x, y in zip(found, both, strict=True))
+    parts = function(w=w[0], E=E, M=M)
+    mapped = torch.func.vmap(lambda w: function(w=w, E=E, M=M))(w)
+    assert type(mapped) is type(parts) and torch.equal(mapped.n[0], parts.n) and torch.equal(mapped.y[0], parts.y)
+
+
+def test_gradients_of_each_sample_for_the_weights_of_a_module() -> None:
+    text = "index t, s : time(T)\nindex d : feature(D)\ninput x_t^d\nweight M_d\noutput y_t = Σ_{s ≤ t} exp(x_s^d M_d)"
+    layer = einc.compile(text, module=True, grad=True).module(D=3, dtype=torch.float64)
+    weights, x = dict(layer.named_parameters()), torch.randn(4, 5, 3, dtype=torch.float64)
+    found = torch.func.vmap(torch.func.grad(lambda w, x: torch.func.functional_call(layer, w, (x,)).sum()),
+                            (None, 0))({key: w.detach() for key, w in weights.items()}, x)
+    for n, one in enumerate(x):
+        want = torch.autograd.grad(layer(one).sum(), [*weights.values()])
+        assert all(torch.equal(found[key][n], w) for key, w in zip(weights, want, strict=True))
+
+
+def test_an_operator_of_many_tensors_has_them_in_torch_func() -> None:
+    """More tensors than an operator may have arguments are one list, which a function of torch cannot have."""
+    count = 70
+    names = [f"x_{chr(97 + n // 26)}{chr(97 + n % 26)}" for n in range(count)]
+    text = "index t : time(T)\n" + "".join(f"input {name}_t\n" for name in names) + "output y_t = " + " + ".join(
+        f"{n + 1} {name}_t {names[n - 1]}_t" for n, name in enumerate(names))
+    function, draw = einc.compile(text, "torch", grad=True), torch.Generator().manual_seed(1)
+    given = [torch.randn(2, 4, generator=draw, dtype=torch.float64) for _ in names]
+    found = torch.func.vmap(torch.func.grad(lambda *some: function(*some).sum(), tuple(range(0, count, 9))))(*given)
+    for n, x in zip(range(0, count, 9), found, strict=True):
+        after = (n + 1) % count
+        torch.testing.assert_close(x, (n + 1) * given[n - 1] + (after + 1) * given[after])
+
+
+def test_second_derivatives_of_torch_func_are_refused() -> None:
+    given = {key: x.detach() for key, x in heads().items()}
+    function = loaded(weighted(False))
+    first = torch.func.grad(lambda x: function(**{**given, "Q": x}).square().sum())
+    with pytest.raises(RuntimeError, match="gradients of gradients are not derived"):
+        torch.func.grad(lambda x: first(x).sum())(given["Q"])
 
 
 @pytest.mark.parametrize("transform", TRANSFORMS)

@@ -21,6 +21,7 @@ from click.testing import CliRunner
 import einc
 from einc.driver.cli import main
 from einc.driver.playground.answers import MOST, NAME, PANES, OwnSpecs, answer
+from einc.driver.playground.offers import offers
 from einc.driver.playground.server import MOST as MOST_BYTES
 from einc.driver.playground.server import Door, Response, examples, listening, page
 from einc.driver.playground.workers import Workers
@@ -47,10 +48,51 @@ def test_every_pane_shows_what_the_commands_print(pane: str) -> None:
     found = answer(SOUND, pane)
     assert found["sound"] and found["problems"] == [] and found["summary"] == "2 equations, 1 output"
     wanted = {"equations": "Σ_{d", "recurrence": "for B ⊆ {s ≤ t}", "mask": "███·", "plan": "flops",
+              "serving": "K_past", "plans": "no `plan` block",
               "torch": "import torch", "triton": "@triton.jit", "cpp": "torch"}
     assert wanted[pane] in found["shown"]
     if pane in ("torch", "triton", "cpp"):
         assert found["shown"].split("\n", 1)[1] == einc.compile(SOUND, pane).source.split("\n", 1)[1]
+
+
+PLANNED = """index t, s : time(T)
+index n : batch(B)
+index d : feature(D)
+input Q_{n t}^d, K_{n s}^d, V_{n s}^d
+mask L_{n t s} : s ≤ t
+K_r_{n s}^d = int8(min(max(K_{n s}^d, -128), 127))
+L_{n t s} = Q_{n t}^d K_{r n s d}
+output Y_{n t}^d = Σ_s softmax_s(L_{n t s}) V_{n s}^d
+plan few:
+    store K_r as int8
+plan long:
+    cache K_r, V paged 16
+plan tp:
+    mesh tp = 2
+    shard n over tp
+"""
+
+
+def test_the_plans_of_a_text_are_those_of_the_commands(tmp_path: Path) -> None:
+    """Each below its name: what is stored in few bits, what is kept of each position, what lies on a mesh; and why
+    there is none.
+    """
+    file = tmp_path / "text.ein"
+    file.write_text(PLANNED, encoding="utf-8")
+    found = answer(PLANNED, "plans")
+    assert found["sound"], found["problems"]
+    parts = dict(part.split("\n\n", 1) for part in re.split(r"^plan (?=\w+$)", found["shown"], flags=re.M)[1:])
+    assert [*parts] == ["few", "long", "tp"]
+    for name, names in (("few", "few"), ("long", "serve,long"), ("tp", "tp")):
+        said = CliRunner().invoke(main, ["show", str(file), "--stage", "plan", "--plan", names])
+        assert said.exit_code == 0 and parts[name].strip() == said.stdout.strip(), name
+    said = CliRunner().invoke(main, ["show", str(file), "--stage", "plan", "--plan", "serve"])
+    assert answer(PLANNED, "serving")["shown"] == said.stdout
+    refused = answer(PLANNED.replace("store K_r", "store L"), "plans")
+    assert not refused["sound"] and [x["code"] for x in refused["problems"]] == ["E0119"], "as `einc check` says it"
+    unmeshed = answer(PLANNED.replace("mesh tp = 2", "mesh tp"), "plans")["shown"]
+    assert "error: " in unmeshed and "plan few" in unmeshed, "one plan that cannot be had leaves the others"
+    assert "no positions" in answer("index d : feature(D)\ninput x_d\noutput y_d = x_d\n", "serving")["shown"]
 
 
 def test_an_error_has_its_carets_its_place_and_edits_that_mend_it() -> None:
@@ -102,6 +144,20 @@ def test_a_mask_of_data_or_none_is_said() -> None:
     assert drawn in answer(text_of("sliding_window"), "mask")["shown"], "what `einc draw` prints"
 
 
+def test_what_may_stand_at_a_place_is_offered() -> None:
+    """A character of a LaTeX command, a name of the text, a spec; characters beyond the first 65536 count as one."""
+    text = f"# 𝔸\n{SOUND}output Z_t^d = \\alp"
+    (found,) = offers(text, len(text))["offers"]
+    assert (found["new"], text[found["start"]:found["end"]]) == ("α", "\\alp")
+    text = SOUND + "output Z_t^d = sof"
+    assert "softmax" in [one["label"] for one in offers(text, len(text))["offers"]]
+    assert [one["label"] for one in offers('use "gallery/softc', 18)["offers"]] == ["gallery/softcap"]
+    text = SOUND + "output Z_t = "
+    assert [one["label"] for one in offers(text, len(text))["offers"]][:5] == [
+        "Q_{t}^{d}", "K_{s}^{d}", "V_{s}^{d}", "L_{t s}", "Y_{t}^{d}"]
+    assert offers("# words sof", 11) == {"offers": []}
+
+
 # who may ask
 
 
@@ -130,6 +186,8 @@ def test_the_page_and_its_questions_are_answered() -> None:
     assert respond(one, "GET", f"/{one.token}/page.js").kind == "text/javascript"
     found = respond(one, "POST", f"/{one.token}/look", {"text": "a", "pane": "plan", "tab": "1"})
     assert json.loads(found.body) == {"tab": "1", "text": "a", "pane": "plan"}
+    found = respond(one, "POST", f"/{one.token}/offers", {"text": "a", "at": 1, "tab": "1"})
+    assert json.loads(found.body) == {"tab": "1 offers", "text": "a", "at": 1}
     found = respond(one, "POST", f"/{one.token}/spec", {"name": "rope"})
     assert json.loads(found.body)["text"] == text_of("rope")
 
@@ -153,6 +211,7 @@ def test_who_may_not_ask(status: int, method: str, path: str, headers: dict[str,
 def test_a_request_that_is_none_is_refused(body: Any) -> None:
     one = door()
     assert respond(one, "POST", f"/{one.token}/look", body).status == 400
+    assert respond(one, "POST", f"/{one.token}/offers", body).status == 400
     assert respond(one, "POST", f"/{one.token}/spec", {"name": "../../etc/passwd"}).status == 404
 
 
@@ -296,7 +355,7 @@ def browse(browser: Browser, one: Door) -> None:
     assert until(browser, "document.getElementById('text').value.length > 50")
     assert until(browser, f"{shown}.textContent.includes('Σ')")
     keys(browser, "\ue009a\ue009")  # Control and a
-    keys(browser, WRONG)
+    keys(browser, f"{WRONG}plan few:\n")
     carets = "document.querySelector('#problems pre').textContent.includes('^')"
     assert until(browser, f"{status}.className == 'wrong' && {carets}")
     keys(browser, "\ue038")  # F8
@@ -304,7 +363,7 @@ def browse(browser: Browser, one: Door) -> None:
     assert browser.run(chosen) == "s"
     keys(browser, "\ue00af\ue00a")  # Alt and f
     assert until(browser, f"{status}.className == 'sound'")
-    for number, words in enumerate(("Σ", "for B", "█", "flops", "import", "import", "import"), 1):
+    for number, words in enumerate(("Σ", "for B", "█", "flops", "K_past", "plan few", *["import"] * 3), 1):
         keys(browser, f"\ue00a{number}\ue00a")
         assert until(browser, f"document.querySelectorAll('[role=tab]')[{number - 1}].ariaSelected == 'true' && "
                               f"{status}.className == 'sound' && {shown}.textContent.includes('{words}')")
@@ -315,6 +374,11 @@ def browse(browser: Browser, one: Door) -> None:
         assert (light[0] < light[1]) == (dark == "dark")
     browser.ask("/window/rect", {"width": 500, "height": 900})
     assert browser.run("return document.documentElement.scrollWidth <= window.innerWidth")
+    keys(browser, "\ue009\ue010\ue009")  # Control and the end
+    keys(browser, "# \n\\alp")
+    assert until(browser, "document.querySelectorAll('#offers li').length == 1")
+    keys(browser, "\ue007")  # Enter
+    assert until(browser, "document.getElementById('text').value.endsWith('# \\nα')")
     browser.click("[data-pane=mask]")
     keys(browser, "\ue014")  # the arrow to the right
     assert until(browser, "document.activeElement.dataset.pane == 'plan'")

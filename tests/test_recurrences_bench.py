@@ -20,7 +20,7 @@ sys.path.append(str(Path(__file__).parent.parent))  # the bench is no part of th
 
 from bench import record, recurrences, recurrent
 from bench.cli import main
-from bench.judge import relative_error
+from einc.driver.timing.judge import relative_error
 
 TINY = {"T": 70, "H": 2, "d": 4}
 NAMES = list(recurrences.CASES)

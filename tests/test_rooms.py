@@ -37,7 +37,8 @@ LIBRARIES = {
     "mdit_py_plugins": ("compiler/documents/",),
     "pylatexenc": ("compiler/documents/",),
     "latex2mathml": ("compiler/documents/",),
-    "torch": ("backends/", "compiler/driver/integrations/", "compiler/driver/commands/data.py"),
+    "torch": ("backends/", "compiler/driver/integrations/", "compiler/driver/commands/data.py",
+              "compiler/driver/timing/judge.py"),
     "triton": ("backends/",),
     "matplotlib": ("compiler/driver/drawing/pictures.py",),
     "tokenizers": ("compiler/driver/commands/prompts.py",),
@@ -259,9 +260,9 @@ def test_laws_see_only_terms() -> None:
 
 def test_the_bench_uses_the_front_door() -> None:
     """And the one module that compiles without a device: what it finds is what `bench.offline` measures. The algebra
-    that is compared with sympy's is imported where it stands, and the clock of `einc bench` is that of the bench. The
-    mutation suite takes its places from the words and the tree of a text, and reads its rules itself: of the checker it
-    sees the report alone."""
+    that is compared with sympy's is imported where it stands, and the clock and the judge of `einc bench` are those of
+    the bench. The mutation suite takes its places from the words and the tree of a text, and reads its rules itself: of
+    the checker it sees the report alone."""
     def seen(file: Path) -> set[str]:
         mutating = {"einc.driver.pipeline", "einc.syntax.tree", "einc.syntax.tokens", "einc.errors.report",
                     "einc.ir.terms",
@@ -271,8 +272,9 @@ def test_the_bench_uses_the_front_door() -> None:
                     "einc.transforms.laws.simplify"}
         if short(file) == "bench/algebra.py":
             return measured
-        clock = {"einc.driver.timing.clock"} if short(file) == "bench/measure.py" else set()
-        return mutating if short(file).startswith("bench/mutations/") else clock | {"einc.backends.triton.offline"}
+        timing = {"einc.driver.timing.judge", "einc.backends.triton.offline"}
+        timing |= {"einc.driver.timing.clock"} if short(file) == "bench/measure.py" else set()
+        return mutating if short(file).startswith("bench/mutations/") else timing
 
     inner = [f"{short(file)} imports {name}" for file in files("bench") for name in imports(file)
              if (name.startswith("einc.") and name not in seen(file)) or name.split(".")[0] in HOUSE]

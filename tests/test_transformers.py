@@ -238,8 +238,6 @@ LLAMA, SPEC = ("Llama", {}), ("gqa", {})
     (LLAMA, SPEC, lambda m: m(ids, position_ids=(torch.arange(LENGTH) % 4)[None], use_cache=False),
      "in the model position 5 does not read position 1"),
     (LLAMA, SPEC, lambda m: m(ids, output_attentions=True), "the model asks for the weights"),
-    (LLAMA, SPEC, lambda m: m.generate(ids, max_new_tokens=2, cache_implementation="static"),
-     "go on after its queries"),
     (LLAMA, ("gallery/log_n", {"c": 1}), lambda m: m(ids, attention_mask=LEFT), "the model has padding before a text"),
     (("Mistral", {"sliding_window": 4}), (PLACED, {"W": 4}), lambda m: m.generate(ids, max_new_tokens=3),
      "positions of its past, and `text` counts from the first one"),

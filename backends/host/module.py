@@ -59,7 +59,7 @@ _FIRST = (
     Source(f"{_RUNTIME}.moves"),
     Source(f"{_RUNTIME}.ranks"),
 )
-_LAST = (Source(f"{_RUNTIME}.operators"), Source(f"{_RUNTIME}.underived"))
+_LAST = (Source(f"{_RUNTIME}.samples"), Source(f"{_RUNTIME}.operators"), Source(f"{_RUNTIME}.underived"))
 _IMPORTS = (Import("math"), Import("bisect", "bisect_left"), Import("bisect", "bisect_right"),
             Import("functools", "lru_cache"), Import("functools", "partial"))  # for statements
 

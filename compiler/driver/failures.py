@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import errno
+import os
 
-from einc.errors.report import EincError, Problem
+from einc.errors.report import EincError, Help, Problem
 
 
 def problems(error: Exception) -> list[Problem] | None:
@@ -15,7 +16,11 @@ def problems(error: Exception) -> list[Problem] | None:
         case Problem():
             return [error]
         case OSError() if error.errno != errno.EPIPE:
-            return [Problem(f"{error.filename or 'input or output'}: {(error.strerror or str(error)).lower()}")]
+            said = f"{error.filename or 'input or output'}: {(error.strerror or str(error)).lower()}"
+            folder = os.path.dirname(str(error.filename or ""))
+            lacks = error.errno == errno.ENOENT and folder and not os.path.isdir(folder)
+            way = Help(f"there is no folder {folder}: make it, or name another")
+            return [Problem(said, helps=(way,) if lacks else ())]
         case RecursionError():
             return [Problem("an expression is nested too deeply to compile")]
         case MemoryError():

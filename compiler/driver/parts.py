@@ -36,12 +36,15 @@ class Part:
             raise EincError([problem]) from None
 
 
-def part(path_or_text: str | Path) -> Part:
-    """The part of a spec for another model. EincError where the spec has errors, or no such part."""
+def part(path_or_text: str | Path, named: frozenset[str] = frozenset()) -> Part:
+    """The part of a spec for another model, which gives the tensors that are `named` besides. EincError where the spec
+    has errors, or no such part.
+    """
     program = typed(path_or_text)
     try:
         sizes = usual(pipeline.normal(program))
-        plain, padded = (middle(program, sizes, padded=one) for one in (False, True))
+        plain, padded = (middle(program, sizes, padded=one, named=named & program.tensors.keys())
+                         for one in (False, True))
         return Part(plain, padded, facts(plain))
     except Refused as refused:
         raise EincError([Problem(refused.said, helps=(Help(refused.help),))]) from None

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from einc.backends.host.runtime.samples import _backwards, _transformed
+
 if TYPE_CHECKING:  # an emitted file makes it after its functions
     _library = torch.library.Library("einc", "FRAGMENT")
 
@@ -24,20 +26,18 @@ def _cast(*tensors: Any) -> tuple[Any, ...]:
 
 
 def _reverse_only(tensors: Sequence[Any]) -> None:
-    """Refuses tensors of which forward derivatives are asked, which torch would take for 0, or any derivatives by a
-    transform of torch.func."""
+    """Refuses tensors of which forward derivatives are asked, which torch would take for 0."""
     if torch.compiler.is_compiling():
         return
     for x in tensors:
-        if isinstance(x, torch.Tensor) and (torch._C._functorch.is_gradtrackingtensor(x)
-                                            or torch.autograd.forward_ad.unpack_dual(x).tangent is not None):
-            raise RuntimeError("gradients are derived for `backward()` and `torch.autograd.grad`: torch.func.grad, vjp "
-                               "and jvp, and forward derivatives, have none here")
+        if isinstance(x, torch.Tensor) and torch.autograd.forward_ad.unpack_dual(x).tangent is not None:
+            _backwards()
 
 
 def _asked(*tensors: torch.Tensor) -> bool:
-    """Whether a gradient may be asked of what these go into."""
-    return torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
+    """Whether a gradient may be asked of what these go into: below a transform of torch.func no tensor tells."""
+    return torch.is_grad_enabled() and (torch._C._are_functorch_transforms_active()
+                                        or any(x.requires_grad for x in tensors))
 
 
 def _own(given: Sequence[torch.Tensor], made: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
@@ -80,6 +80,7 @@ def _operator(
     torch.library.register_fake(f"einc::{name}", shapes, lib=_library)
     torch.library.register_autograd(f"einc::{name}", derive or _once, setup_context=save, lib=_library)
     operator = getattr(torch.ops.einc, name).default
+    _library.impl(name, _transformed(operator, save, derive or _once), "FuncTorchDynamicLayerFrontMode")
     for device in ("cpu", "cuda"):
         _library.impl(name, _uncast(device, operator), f"Autocast{device.upper()}")
     return operator
@@ -94,7 +95,7 @@ def _uncast(device: str, operator: Callable[..., Any]) -> Any:
 
 
 def _once(ctx: Any, *cotangents: torch.Tensor) -> None:
-    raise RuntimeError("gradients of gradients are not derived, nor those of a call inside of torch.func.vmap")
+    raise RuntimeError("gradients of gradients are not derived")
 
 
 def _constant(

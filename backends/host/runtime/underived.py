@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from einc.backends.host.runtime.samples import _derived
+
 
 def _told(name: str) -> str:
     """What is said to whoever differentiates a result."""
@@ -38,6 +40,22 @@ class _Underived(torch.autograd.Function):
         return tuple(None for _ in range(ctx.places))
 
 
+def _for_samples(function: Callable[..., Any], name: str, values: tuple[Any, ...], given: dict[str, Any]) -> Any:
+    """The results of a function of several samples at once, below torch.func.vmap."""
+    kinds: list[Any] = []
+
+    def call(*all_: Any) -> Any:
+        made = function(*all_[:len(values)], **dict(zip(given, all_[len(values):])))
+        kinds.append(type(made))
+        return tuple(made) if isinstance(made, tuple) else made
+
+    def derive(ctx: Any, *cotangents: torch.Tensor) -> None:
+        raise RuntimeError(_told(name))
+
+    made = _derived(call, None, derive).apply(*values, *given.values())
+    return kinds[-1](*made) if isinstance(made, tuple) else made
+
+
 def _underived(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, whose results say so if they are differentiated; where nothing asks for that they are untouched,
     and where gradients are off already, nothing turns them off again."""
@@ -46,16 +64,18 @@ def _underived(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def run(*values: Any, **given: Any) -> Any:
         """Calls the function. Raises RuntimeError, which names `grad=True`, below a transform that differentiates."""
+        some = [x for x in (*values, *given.values()) if isinstance(x, torch.Tensor)]
+        if any(map(torch._C._functorch.is_batchedtensor, some)) and not torch.compiler.is_compiling():
+            return _for_samples(run, function.__name__, values, given)
         if not torch.is_grad_enabled():
             return bare(*values, **given)
         try:
             made = function(*values, **given)
         except (NotImplementedError, RuntimeError) as error:
-            some = [x for x in (*values, *given.values()) if isinstance(x, torch.Tensor)]
-            if any(torch._C._functorch.is_gradtrackingtensor(x) for x in some):
+            if any(map(torch._C._functorch.is_gradtrackingtensor, some)):
                 raise RuntimeError(_told(function.__name__)) from error
             raise
-        asking = [x for x in (*values, *given.values()) if isinstance(x, torch.Tensor) and x.requires_grad]
+        asking = [x for x in some if x.requires_grad]
         if not asking:
             return made
         several = isinstance(made, tuple)

@@ -14,7 +14,7 @@ from einc.driver import back_ends
 from einc.driver.commands import data, measure
 from einc.driver.commands.common import DTYPE, FILE, GRAD, SEED, SIZES, Chosen, known_sizes, typed
 from einc.driver.commands.sizes import default, names
-from einc.driver.drawing.pictures import curves
+from einc.driver.drawing.pictures import curves, curves_for
 from einc.driver.options import names_of
 from einc.driver.timing import growth
 from einc.driver.timing.contest import Result, Setting, checked_at, contest
@@ -45,8 +45,8 @@ def command(ctx: click.Context, *, file: Chosen, sizes: dict[str, int], dtype: s
             chosen: str | None, seed: int, rounds: int, as_json: bool, over: str, plot: str | None) -> None:
     """Time the spec FILE on every back end beside other ways, each after a check against float64.
 
-    Ways take turns, so that what else the machine does falls on all alike; a time is the median of the rounds, its
-    spread how far the slowest and the fastest are apart. Status 1 where a back end of einc is wrong.
+    Ways take turns, so that what else the machine does falls on all alike; a time is the median of the rounds, beside
+    the fastest and the slowest. Status 1 where a back end of einc is wrong.
     """
     others, ours = names_of(against), names_of(chosen) or _here()
     for name, known in (*((n, AGAINST) for n in others), *((n, back_ends.names()) for n in ours)):
@@ -54,6 +54,8 @@ def command(ctx: click.Context, *, file: Chosen, sizes: dict[str, int], dtype: s
             near = nearest(name, known)
             raise failure(f"`{name}` is no way to compute it" + (f"; did you mean `{near}`?" if near else ""),
                           f"there are {', '.join(known)}")
+    if plot is not None:
+        curves_for(plot)
     program = typed(file)
     if not program.outputs:
         raise failure(f"{file.path} has no output, so there is nothing to time")
@@ -127,7 +129,8 @@ def _here() -> tuple[str, ...]:
 
 def _line(one: Result) -> str:
     """One way in a line."""
-    if one.seconds is None:
+    if one.seconds is None or one.fastest is None or one.slowest is None:
         return f"{one.name:8} {one.status:6} {one.why}"
-    time, error = measure.duration([one.seconds]), "" if one.error is None else f"error {one.error:.1e}"
-    return f"{one.name:8} {one.status:6} {time:>9}  ± {50 * (one.spread or 0):.0f} %  {error}  {one.memory}"
+    time, first, last = (measure.duration([x]) for x in (one.seconds, one.fastest, one.slowest))
+    error = "" if one.error is None else f"error {one.error:.1e}"
+    return f"{one.name:8} {one.status:6} {time:>9}  {f'{first} to {last}':20}  {error}  {one.memory}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
@@ -167,9 +168,15 @@ def FILE(command: F) -> F:
 
 
 def _files(ctx: click.Context, param: click.Parameter, begun: str) -> list[CompletionItem]:
-    """What a shell offers for FILE: names of specs that come with einc, and files."""
-    found = [CompletionItem(name) for name in shipped_names() if name.startswith(begun)]
-    return [*found, CompletionItem(begun, type="file")]
+    """What a shell offers for FILE: names of specs that come with einc, and files; the shell's own files where no spec
+    begins so, for beside these it would leave out either.
+    """
+    found = [name for name in shipped_names() if name.startswith(begun)]
+    folder, start = os.path.split(begun)
+    beside = sorted(os.listdir(folder or ".")) if found and os.path.isdir(folder or ".") else []
+    files = [os.path.join(folder, name) for name in beside if name.startswith(start) and not name.startswith(".")]
+    shown = [f"{name}/" if os.path.isdir(name) else name for name in files]
+    return [CompletionItem(name) for name in [*shown, *found]] or [CompletionItem(begun, type="file")]
 
 
 STRICT = click.option("--strict", is_flag=True, help="Refuse what is only a warning otherwise.")

@@ -43,13 +43,28 @@ def _reset_peak() -> bool:
     return True
 
 
-def with_memory(work: Callable[[], Any]) -> tuple[Any, str]:
-    """What the work gives, and a sentence on the memory it took."""
+def taken(work: Callable[[], Any]) -> tuple[Any, tuple[int, int] | None]:
+    """What the work gives, with the bytes that were resident at its start and those above them at its peak; None where
+    the system does not say.
+    """
     before = _resident() if _reset_peak() else None
     value = work()
     after = _resident()
-    if before is not None and after is not None:
-        return value, f"{_mega(after[1] - before[0])} above the {_mega(before[0])} resident at its start"
+    return value, None if before is None or after is None else (before[0], after[1] - before[0])
+
+
+def free() -> int | None:
+    """The bytes that are free on this machine, where the system says."""
+    about = Path("/proc/meminfo")
+    found = re.search(r"MemAvailable:\s+(\d+) kB", about.read_text(encoding="ascii")) if about.exists() else None
+    return None if found is None else 1024 * int(found[1])
+
+
+def with_memory(work: Callable[[], Any]) -> tuple[Any, str]:
+    """What the work gives, and a sentence on the memory it took."""
+    value, found = taken(work)
+    if found is not None:
+        return value, f"{_mega(found[1])} above the {_mega(found[0])} resident at its start"
     unit = 1 if sys.platform == "darwin" else 1024
     whole = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
     return value, f"{_mega(whole)} resident at most since the process started (no finer figure on this system)"

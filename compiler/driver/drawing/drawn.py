@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from einc.driver import compiling
 from einc.driver.commands import data
-from einc.driver.commands.sizes import default, sets
+from einc.driver.commands.common import known_sizes
+from einc.driver.commands.sizes import default, names, sets
 from einc.driver.drawing.domains import domains, weights
 from einc.driver.drawing.graphs import graph
 from einc.driver.drawing.pictures import Cells, Pictures
@@ -27,6 +28,7 @@ def drawn(program: TypedProgram, what: str, sizes: Mapping[str, int], *, options
     """
     if what not in WORDS:
         raise failure(f"`{what}` is nothing that is drawn", f"what is: {', '.join(WORDS)}")
+    known_sizes(sizes, names(program), program.sizes)
     if what == "plan":
         return Pictures([graph(planned(program, options), sizes)])
     known, arrays = _given(program, sizes, LARGE if what == "tiles" else SMALL, data_file, seed)

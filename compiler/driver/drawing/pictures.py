@@ -134,10 +134,8 @@ def save(path: str, pictures: Sequence[Any]) -> None:
 
 
 def curves(path: str, title: str, axes: tuple[str, str], lines: Mapping[str, Sequence[tuple[float, float]]]) -> None:
-    """Writes lines over one axis into a file, both axes by powers. EincError where matplotlib is not installed."""
-    if Path(path).suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise failure(f"{path} has an ending for which there is no picture", "end it in .png, .svg or .pdf")
-    figure = _figure("curves", 7)
+    """Writes lines over one axis into a file, both axes by powers. EincError as `curves_for` has it."""
+    figure = curves_for(path)
     plot = figure.subplots()
     for name, points in lines.items():
         plot.plot(*zip(*points, strict=True), marker="o", markersize=4, label=name)
@@ -149,6 +147,17 @@ def curves(path: str, title: str, axes: tuple[str, str], lines: Mapping[str, Seq
     plot.grid(which="major", alpha=0.3)
     plot.legend()
     figure.savefig(path, dpi=150)
+
+
+def curves_for(path: str) -> Any:
+    """The empty picture of curves for a file. EincError where matplotlib is not installed, the ending is that of no
+    picture, or the folder is not there: what is drawn may take long, so that this is asked before.
+    """
+    if Path(path).suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise failure(f"{path} has an ending for which there is no picture", "end it in .png, .svg or .pdf")
+    if not Path(path).parent.is_dir():
+        raise failure(f"{path} cannot be written: there is no folder {Path(path).parent}", "make it, or name another")
+    return _figure("curves", 7)
 
 
 def _figure(what: str, wide: int, *otherwise: str) -> Any:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from einc.driver import back_ends, flow
+from einc.driver import back_ends, pipeline
 from einc.driver.sources import Sources, shipped
 from einc.errors.problems import NotText
 from einc.errors.report import EincError, Help, Problem, Report, Source, render
@@ -20,6 +20,8 @@ MOST = 60_000  # characters of a text
 DERIVED = "einc.driver.editor.actions"
 MASKS = "einc.driver.playground.mask"
 SCREEN = "einc.driver.reports.screen"
+OFFERS = "einc.driver.playground.offers"
+PLANS = "einc.driver.playground.plans"
 COMPILING = "einc.driver.compiling"
 
 
@@ -50,8 +52,8 @@ def answer(text: str, pane: str) -> dict[str, Any]:
         said = f"the text has {len(text):,} characters, more than the {MOST:,} that the page takes"
         return {"problems": [_told(Problem(said, helps=(Help("use `einc check`"),)))], "sound": False, "shown": ""}
     source, report, sources = Source(NAME, plain(text)), Report(), OwnSpecs()
-    program = flow.check_spec(source, report, sources=sources)
-    flow.advise(source, report, sources)
+    program = pipeline.check(source, report, sources=sources)
+    pipeline.advise(source, report, sources)
     problems = [_told(problem) for problem in report.sorted()]
     return {"problems": problems, "sound": program is not None, "pane": pane, **_summary(program),
             "shown": "" if program is None else _shown(program, pane)}
@@ -92,6 +94,16 @@ def _planned(program: TypedProgram) -> str:
     return text
 
 
+def _serving(program: TypedProgram) -> str:
+    text: str = import_module(PLANS).serving(program)
+    return text
+
+
+def _named(program: TypedProgram) -> str:
+    text: str = import_module(PLANS).named(program)
+    return text
+
+
 def _derived(program: TypedProgram) -> str:
     text: str = import_module(DERIVED).derived(program)
     return text
@@ -111,5 +123,5 @@ def _kernel(backend: str) -> Callable[[TypedProgram], str]:
 
 PANES: Mapping[str, Callable[[TypedProgram], str]] = {
     "equations": lambda program: show(program, explicit=True), "recurrence": _derived, "mask": _masked,
-    "plan": _planned, **{name: _kernel(name) for name in back_ends.names()},
+    "plan": _planned, "serving": _serving, "plans": _named, **{name: _kernel(name) for name in back_ends.names()},
 }

@@ -1,7 +1,8 @@
 // Asks for what is shown of the text, as it is typed; of several questions only the newest is answered.
 "use strict";
 const at = (id) => document.getElementById(id);
-const [box, example, status, problems, tabs, shown] = ["text", "example", "status", "problems", "tabs", "shown"].map(at);
+const [box, example, status, problems, tabs, shown, offers] =
+  ["text", "example", "status", "problems", "tabs", "shown", "offers"].map(at);
 const tab = crypto.randomUUID();
 let pane = "equations", waiting = 0, asking = null, told = [];
 
@@ -99,7 +100,62 @@ const open = async (name) => {
   }
 };
 
-box.addEventListener("input", later);
+// What may stand where the cursor is: a list below the text, with its arrows, Enter or Tab, and Escape.
+let offered = [], chosen = 0;
+
+const hide = () => { offered = []; offers.hidden = true; };
+
+const mark = (number) => {
+  chosen = (number + offered.length) % offered.length;
+  [...offers.children].forEach((line, n) => line.setAttribute("aria-selected", n === chosen));
+  offers.children[chosen].scrollIntoView({ block: "nearest" });
+};
+
+const take = (offer) => {
+  hide();
+  mend(offer);
+};
+
+const complete = async () => {
+  const text = box.value, place = box.selectionStart;
+  const found = await post("offers", { text, at: Array.from(text.slice(0, place)).length, tab }).catch(() => ({}));
+  if (box.value !== text || box.selectionStart !== place) return;
+  offered = found.offers || [];
+  offers.replaceChildren(...offered.map((offer) => {
+    const line = document.createElement("li"), detail = document.createElement("small");
+    line.role = "option";
+    detail.textContent = offer.detail;
+    line.append(offer.label, detail);
+    line.onmousedown = (event) => { event.preventDefault(); take(offer); };
+    return line;
+  }));
+  offers.hidden = !offered.length;
+  if (offered.length) mark(0);
+};
+
+const ofOffers = (event) => {
+  if (!offered.length) return false;
+  if (event.key === "Enter" || event.key === "Tab") take(offered[chosen]);
+  else if (event.key === "ArrowDown") mark(chosen + 1);
+  else if (event.key === "ArrowUp") mark(chosen - 1);
+  else if (event.key === "Escape") hide();
+  else return false;
+  return true;
+};
+
+box.addEventListener("keydown", (event) => {
+  if ((event.ctrlKey && event.code === "Space") || (!event.ctrlKey && !event.altKey && ofOffers(event))) {
+    event.preventDefault();
+    event.stopPropagation();
+    if (event.ctrlKey) complete();
+  }
+});
+box.addEventListener("blur", hide);
+box.addEventListener("input", () => {
+  later();
+  if (/\\[A-Za-z]+$/.test(box.value.slice(0, box.selectionStart))) complete();
+  else hide();
+});
 example.addEventListener("change", () => open(example.value));
 for (const button of tabs.children) button.onclick = () => choose(button);
 tabs.addEventListener("keydown", (event) => {

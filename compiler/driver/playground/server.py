@@ -71,7 +71,7 @@ class Door:
                 return Response(200, _HTML, page().encode())
             case "GET", "page.js":
                 return Response(200, _SCRIPT, _file("page.js").encode())
-            case "POST", ("look" | "spec") as wanted:
+            case "POST", ("look" | "spec" | "offers") as wanted:
                 if headers.get("content-type", "").partition(";")[0].strip() != _JSON:
                     return _refused(415, "a request is JSON")
                 return self._asked(wanted, body)
@@ -86,6 +86,9 @@ class Door:
             if wanted == "spec":
                 found = shipped(str(asked["name"]))
                 return _refused(404, "there is no such spec") if found is None else _data({"text": found.text})
+            if wanted == "offers":  # which ends no other question of the page
+                return _data(self.ask(f"{asked['tab']}"[:40] + " offers", {"text": str(asked["text"]),
+                                                                           "at": int(asked["at"])}))
             text, pane, tab = (str(asked[name]) for name in ("text", "pane", "tab"))
         except (ValueError, KeyError, TypeError, RecursionError):
             return _refused(400, "the request is not understood")
@@ -113,7 +116,7 @@ def page() -> str:
                    f'aria-selected="{"true" if at == 0 else "false"}" tabindex="{0 if at == 0 else -1}" '
                    f'title="Alt+{at + 1}">{name}</button>' for at, name in enumerate(PANES))
     return _file("page.html").replace("{style}", _file("page.css")).replace("{options}", options).replace(
-        "{tabs}", tabs)
+        "{tabs}", tabs).replace("{count}", str(len(PANES)))
 
 
 def examples() -> tuple[str, ...]:

@@ -11,19 +11,20 @@ import sys
 from importlib import import_module
 from importlib.util import find_spec
 
-from einc.driver.playground.answers import DERIVED, MASKS, SCREEN, answer
+from einc.driver.playground.answers import DERIVED, MASKS, OFFERS, PLANS, SCREEN, answer
 
 MEMORY, SECONDS = 3 * 2**30, 20
 
 
 def main() -> None:
     """Answers the one line of the standard input."""
-    for name in (DERIVED, SCREEN, MASKS):  # before the request is there
+    for name in (DERIVED, SCREEN, MASKS, PLANS, OFFERS):  # before the request is there
         import_module(name)
     _bound()
     asked = json.loads(sys.stdin.readline())
     try:
-        found = answer(asked["text"], asked["pane"])
+        found = (answer(asked["text"], asked["pane"]) if "pane" in asked
+                 else import_module(OFFERS).offers(asked["text"], asked["at"]))
     except MemoryError:
         found = {"stopped": f"it needs more than {MEMORY // 2**20:,} MB of memory"}
     print(json.dumps(found))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,17 +20,23 @@ from einc.ir.programs import Program, TypedProgram
 from einc.meaning.interpret import interpret
 
 CHECKED = 2**25  # elements of the largest tensor at which a way is held against float64
+TRIED = 2**24  # those with which it is tried how much memory a way takes
+MOST_LIVE = 128  # bytes that a way may take for each element of the largest tensor: sixteen tensors of float64
 WIDTHS = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
 
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one way: ok, wrong or cannot, and why; its seconds, their spread, its memory and its error."""
+    """What became of one way: ok, wrong or cannot, and why; the median of its seconds, the fastest and the slowest, how
+    far these are apart as a part of the median, its memory and its error.
+    """
 
     name: str
     status: str
     why: str = ""
     seconds: float | None = None
+    fastest: float | None = None
+    slowest: float | None = None
     spread: float | None = None
     memory: str = ""
     error: float | None = None
@@ -61,14 +66,14 @@ def contest(program: TypedProgram, ways: list[Rival], setting: Setting, rounds: 
     small = checked_at(program, setting.sizes)
     errors = {way.name: _error(program, way, small, setting) for way in ways}
     right = {name for name, (status, _, _) in errors.items() if status == "ok"}
-    inputs, numbers = _inputs(program, setting.sizes, setting)
+    for way in ways:
+        if way.name in right and (why := _too_large(program, way, setting)):
+            errors[way.name] = ("cannot", why, errors[way.name][2])
+            right.remove(way.name)
+    inputs, numbers = _inputs(program, setting.sizes, setting) if right else ({}, {})
     works = {way.name: _work(program, way, inputs, numbers, setting) for way in ways if way.name in right}
     memory = {}
     for name, work in list(works.items()):
-        if name in ("eager", "compile") and (why := _too_large(program, setting)):
-            errors[name] = ("cannot", why, None)
-            del works[name]
-            continue
         try:
             memory[name] = measure.with_memory(work)[1].partition(" above")[0]
         except (RuntimeError, MemoryError) as error:
@@ -79,6 +84,8 @@ def contest(program: TypedProgram, ways: list[Rival], setting: Setting, rounds: 
     times = {name: Times(tuple(taken)) for name, taken in series.times.items()}
     return [Result(way.name, *errors[way.name][:2],
                    seconds=times[way.name].middle if way.name in times else None,
+                   fastest=min(times[way.name].seconds) if way.name in times else None,
+                   slowest=max(times[way.name].seconds) if way.name in times else None,
                    spread=times[way.name].spread if way.name in times else None,
                    memory=memory.get(way.name, ""), error=errors[way.name][2], disturbed=series.disturbed)
             for way in ways]
@@ -92,9 +99,14 @@ def _settled(work: Call, settle: Call) -> None:
 
 def checked_at(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
     """The sizes at which ways are held against float64: these, with as few positions as the interpreter can take."""
+    return fewer(program, sizes, CHECKED)
+
+
+def fewer(program: Program, sizes: Mapping[str, int], elements: int) -> dict[str, int]:
+    """The sizes with as few positions that no tensor has more than so many elements, but no fewer than 16."""
     known = dict(sizes)
     positions = [n for one in sets(program) if one.cls == "time" for n in one.extent.sizes if n not in program.sizes]
-    while _largest(program, known) > CHECKED and any(known[n] > 16 for n in positions):
+    while _largest(program, known) > elements and any(known[n] > 16 for n in positions):
         known |= {n: max(16, known[n] // 2) for n in dict.fromkeys(positions)}
     return known
 
@@ -107,14 +119,28 @@ def _largest(program: Program, sizes: Mapping[str, int]) -> int:
     return max(found)
 
 
-def _too_large(program: Program, setting: Setting) -> str:
-    """Why eager torch would not fit, before anything is taken; empty where it does, or the system does not say."""
-    taken = 3 * _largest(program, setting.sizes) * WIDTHS[setting.dtype]
-    about = Path("/proc/meminfo")
-    found = re.search(r"MemAvailable:\s+(\d+) kB", about.read_text(encoding="ascii")) if about.exists() else None
-    if setting.place != "cpu" or found is None or taken < 1024 * int(found[1]):
+def _too_large(program: TypedProgram, way: Rival, setting: Setting) -> str:
+    """Why a way would not fit, before anything is taken; empty where it does, or the system does not say.
+
+    What it takes is foretold from what it took of fewer positions, and of fewer still.
+    """
+    room = measure.free() if setting.place == "cpu" else None
+    if room is None or MOST_LIVE * _largest(program, setting.sizes) < room:
         return ""
-    return f"it would take about {taken / 1e9:.3g} GB, and {1024 * int(found[1]) / 1e9:.3g} GB are free"
+    given = sum(math.prod(s.set.extent.at(setting.sizes) for s in t.slots) for t in program.inputs())
+    needed = int(given) * WIDTHS[setting.dtype] * (2 if setting.grad else 1)
+    sizes, points = fewer(program, setting.sizes, TRIED), list[tuple[float, float]]()
+    for some in (fewer(program, sizes, _largest(program, sizes) // 2), sizes):
+        if needed > room:
+            break
+        inputs, numbers = _inputs(program, some, setting)
+        _, found = measure.taken(_work(program, way, inputs, numbers, setting))
+        points.append((float(_largest(program, some)), float(found[1] if found else 0)))
+    (count, first), (more, second) = points if len(points) == 2 else ((1.0, 0.0), (1.0, 0.0))
+    if second > 0 and more > count:
+        power = math.log(second / first, more / count) if 0 < first < second else 0.0
+        needed += int(second * (_largest(program, setting.sizes) / more) ** min(power, 1.0))
+    return f"it would take about {needed / 1e9:.3g} GB, and {room / 1e9:.3g} GB are free" if needed > room else ""
 
 
 def _inputs(program: TypedProgram, sizes: Mapping[str, int], setting: Setting) -> tuple[dict[str, Any], dict[str, int]]:
@@ -152,6 +178,8 @@ def _error(program: TypedProgram, way: Rival, sizes: Mapping[str, int], setting:
     worst = max(far, key=lambda one: one.relative)
     if all(one.good for one in far):
         return "ok", "", worst.relative
+    if worst.relative == math.inf:
+        return "wrong", "it holds what is not a number, or has another shape, where the text has numbers", None
     return "wrong", f"relative error {worst.relative:.1e}, bound {worst.bound:.0e}", worst.relative
 
 

@@ -12,29 +12,31 @@ from dataclasses import dataclass, replace
 from einc.ir.dependence import needed
 from einc.ir.draft import unused
 from einc.ir.elements import INTEGER
-from einc.ir.indices import Index, IndexSet, size
+from einc.ir.indices import WIDTHS, Index, IndexSet, size
 from einc.ir.programs import Equation, Slot, Tensor, TypedProgram
 from einc.ir.terms import ONE, Apply, Fold, Position, Read, Term, both, reads, transform
 from einc.transforms.serving import append_stable
 from einc.transforms.serving.cached import Refused, growing, ways
-from einc.transforms.serving.step import stepped
+from einc.transforms.serving.step import Step, Unkept, stepped
 
 
 @dataclass(frozen=True)
 class Middle:
-    """The part: `new` is given for new positions, `whole` for all, `present` says which
-    of all there are; `result` is made."""
+    """The part: `new` is given for new positions, `whole` for all, each with features; `further` is what is given for
+    all positions besides, `present` says which of all there are; `result` is made."""
 
     program: TypedProgram
     new: tuple[str, ...]
     whole: tuple[str, ...]
+    further: frozenset[str]
     present: str
     result: str
 
 
-def middle(program: TypedProgram, sizes: Mapping[str, int], *, padded: bool) -> Middle:
+def middle(program: TypedProgram, sizes: Mapping[str, int], *, padded: bool,
+           named: frozenset[str] = frozenset()) -> Middle:
     """The part between what has one position each and the first result that has one
-    again. Refused where there is none."""
+    again. What is `named` is given, and what has no features is made of what is given. Refused where there is none."""
     if program.repeats:
         raise Refused(f"`{program.name}` has rounds, and no one place for another model's values",
                       "take the layer of one round")
@@ -44,14 +46,32 @@ def middle(program: TypedProgram, sizes: Mapping[str, int], *, padded: bool) -> 
     if not whole:
         raise Refused(f"no position of `{program.name}` reads another", "take a spec in which one does")
     result, new = _edges(program, along, frozenset(whole))
-    inner = between(program, (*new, *whole), result)
+    wide = {k for k, t in program.tensors.items() if any(s.set.cls in WIDTHS for s in t.slots)} - named
+    new, whole = (tuple(k for k in keys if k in wide) for keys in (new, whole))
+    inner = between(program, (*new, *whole, *named & program.by_target.keys()), result)
     inner = lifted(inner, along)
     present = ""
     if padded:
         inner, present = restricted(inner, along)
-    given = frozenset({*whole, present} - {""})
-    made = stepped(inner, along, frozenset(), frozenset(inner.tensors) - given, given=given)
-    return Middle(made.program, new, whole, present, result)
+    made, given = _given(inner, along, frozenset({*whole, present} - {""}))
+    return Middle(made.program, new, whole, given - {*whole, present}, present, result)
+
+
+def _given(program: TypedProgram, along: IndexSet, given: frozenset[str]) -> tuple[Step, frozenset[str]]:
+    """The program of new positions, and what is given for all of them: some tensors, and each input whose past is
+    needed. Refused where the past of something else is.
+    """
+    while True:
+        try:
+            made = stepped(program, along, frozenset(), frozenset(program.tensors) - given, given=given)
+        except Unkept as missing:
+            key = missing.tensor
+            if program.equation(key) is not None or program.tensors[key].count(along) != 1:
+                raise Refused(f"the past of `{key}` is needed, which is no value of one position",
+                              "make it of what each position has") from None
+            given |= {key}
+        else:
+            return made, given
 
 
 def _edges(program: TypedProgram, along: IndexSet, whole: frozenset[str]) -> tuple[str, tuple[str, ...]]:

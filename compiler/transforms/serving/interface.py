@@ -54,6 +54,7 @@ class Facts:
     scaling: frozenset[str]  # the sizes that the scale depends on
     counted: tuple[str, str]  # the sizes that count the new positions and those before
     asked: frozenset[str]  # inputs and sizes that neither these tensors nor the spec give
+    past: frozenset[str]  # inputs besides these that are given for all positions, those of the past too
 
 
 def facts(middle: Middle) -> Facts:
@@ -63,7 +64,8 @@ def facts(middle: Middle) -> Facts:
     if len(middle.new) != 1 or len(middle.whole) != 2:
         of, past = (" and ".join(f"`{k}`" for k in keys) or "nothing" for keys in (middle.new, middle.whole))
         raise Refused(f"{name} makes `{middle.result}` of {of} of the new positions and {past} of the past",
-                      "a model gives one tensor of new positions and two of the past")
+                      "a model gives one tensor with features of new positions and two of the past: name what it gives "
+                      "besides, `register(…, x=\"x\")` for a tensor `x` of the spec")
     taken = _taken(program, middle)
     if len(taken) != 1:
         raise Refused(f"{name} does not tell which of {' and '.join(f'`{k}`' for k in middle.whole)} its result is a "
@@ -75,8 +77,9 @@ def facts(middle: Middle) -> Facts:
     (count,), (past,) = here.extent.sizes, whole.extent.sizes - here.extent.sizes
     scale = _scale(program, new, key)
     scaling = frozenset(n for t in walk(scale.equations[0].body) if isinstance(t, Size) for n in t.extent.sizes)
-    return Facts(new, key, value, _seen(program, value), scale, _absolute(program, here, whole, past), scaling,
-                 (count, past), _asked(program, (new, key, value)))
+    seen = _seen(program, value)
+    return Facts(new, key, value, seen, scale, _absolute(program, here, whole, past), scaling,
+                 (count, past), _asked(program, (new, key, value), seen), middle.further)
 
 
 def _taken(program: TypedProgram, middle: Middle) -> frozenset[str]:
@@ -221,10 +224,18 @@ def _absolute(program: TypedProgram, here: IndexSet, whole: IndexSet, past: str)
     return any(moved(term) != term for e in program.equations for term in (e.domain, e.body))
 
 
-def _asked(program: TypedProgram, given: tuple[str, ...]) -> frozenset[str]:
-    """The inputs besides those given, and the sizes that no shape of these tells."""
-    inputs = {t.key for t in program.inputs()} - set(given)
-    told = {n for key in given for s in program.tensors[key].slots for n in s.set.extent.sizes} | program.sizes.keys()
+def _asked(program: TypedProgram, given: tuple[str, ...], seen: TypedProgram) -> frozenset[str]:
+    """The inputs besides those given, and the sizes that the shape of none of these tells, or none of the given ones
+    where they say what is `seen`.
+    """
+    inputs = {t.key for t in program.inputs()}
+    told, first = ({n for key in keys for s in program.tensors[key].slots for n in s.set.extent.sizes}
+                   | program.sizes.keys() for keys in (inputs, given))
+    return frozenset(inputs - set(given) | (_sizes(program) - told) | (_sizes(seen) - first))
+
+
+def _sizes(program: TypedProgram) -> set[str]:
+    """The sizes that the terms of a program have, and those of the sets over which it sums."""
     terms = [t for e in program.equations for root in (e.domain, e.body) for t in walk(root)]
     extents = [t.extent for t in terms if isinstance(t, Size)] + [i.set.extent for t in terms for i in bound_indices(t)]
-    return frozenset({n for extent in extents for n in extent.sizes} - told | inputs)
+    return {n for extent in extents for n in extent.sizes}

@@ -276,7 +276,7 @@ class _Work:
         new: list[Term] = []
         for slot, sub in zip(self.program.tensors[tensor].slots, subs, strict=True):
             plain = slot.set == self.along and isinstance(sub, Position) and sub.index.set == self.along and not given
-            if plain and isinstance(sub, Position):
+            if plain and isinstance(sub, Position) and (whole[sub.index] or tensor not in self.there.given):
                 kinds.append(whole[sub.index])
                 new.append(Position(self._letter(sub.index, whole)))
             else:
