@@ -21,7 +21,7 @@ from einc.ir.indices import IndexSet
 from einc.ir.programs import NormalProgram, Program, TypedProgram
 from einc.ir.terms import Fold
 from einc.meaning.sizes import solve_sizes
-from einc.planning.placing import Axis, Meeting, Placed, placed
+from einc.planning.placing import Axis, Meeting, Placed, placed, with_rings
 from einc.transforms.gradients.backward import Derived, derive
 
 EXACT = 1e-10
@@ -157,7 +157,7 @@ def axes(program: TypedProgram, mesh: Mapping[str, int], cut: Mapping[str, str],
         said = (meet or {}).get(name)
         met = (Meeting(said[0], said[1], by.get(said[2])),) if said else ()  # type: ignore[arg-type]
         out.append(Axis(name, ranks, tuple(by[x] for x in cut[name]), met))
-    return tuple(out)
+    return with_rings(out)
 
 
 def letters(program: Program) -> dict[str, IndexSet]:

@@ -79,6 +79,7 @@ TWO = {
     "weights in parts": Cut("gpt2_block", "shard n, else f over p", {"p": 2}),
     "gathered": Cut("attention", "shard t over p, pass s by gather", {"p": 2}),
     "merged": Cut("attention", "shard t over p, pass s by merge", {"p": 2}),
+    "round": Cut("attention", "shard t over p, pass s by ring", {"p": 2}),
     "swapped": Cut("gpt2_block", "shard t over p, pass s by swap h", {"p": 2}),
     "words": Cut("linear_cross_entropy", "shard v over p", {"p": 2}),
     "latents": Cut("mla_rope", "shard h over p", {"p": 2}),
@@ -103,7 +104,7 @@ FOUR = {
     "rounds and texts": Cut("llama_lm", "shard n over p; shard h, g, e, v over q", {"p": 2, "q": 2}, {"N": 2}),
     "experts and positions": Cut("moe_swiglu", "shard t over p; shard x over q", {"p": 2, "q": 2}),
 }
-ALWAYS = ("heads", "merged", "words", "rounds")
+ALWAYS = ("heads", "merged", "round", "words", "rounds")
 
 
 def marked(cases: Mapping[str, Cut]) -> list[object]:

@@ -14,7 +14,7 @@ from einc.ir.programs import NormalProgram
 from einc.meaning.interpret import interpret
 from einc.planning.placing.levels import Arrival, Placed, references
 from einc.planning.placing.local import Local
-from einc.planning.placing.states import Move, Owned, Part, Share, States
+from einc.planning.placing.states import Move, Owned, Part, Share, States, moved
 
 Rank = tuple[int, ...]
 FOLDED = {"sum": np.add, "max": np.maximum, "min": np.minimum, "prod": np.multiply, "logaddexp": np.logaddexp}
@@ -40,11 +40,14 @@ class Ranks:
                 place = self.elements(tensor.key, self.of.states(tensor.key), rank)
                 self.have[rank][tensor.key] = given[tensor.key][np.ix_(*place)] if place else given[tensor.key]
         programs, waiting = self.local.programs, list(self.of.arrivals)
-        for level in range(max([*programs, *(a.level for a in waiting)], default=0) + 1):
+        hops = self.local.hops
+        for level in range(max([*self.of.levels.values(), *(a.level for a in waiting)], default=0) + 1):
             for arrival in (a for a in waiting if a.level == level):
                 self.arrive(arrival)
             if level in programs:
                 self.level(programs[level])
+            for program in (program for (at, _), program in hops.items() if at == level):
+                self.level(program)
         return {name: self.returned(key) for name, key in self.of.program.outputs}
 
     def level(self, program: NormalProgram) -> None:
@@ -78,8 +81,7 @@ class Ranks:
         """A tensor in other states on every rank."""
         now = self.of.states(arrival.tensor)
         here = {rank: self.have[rank][self.local.made(arrival.tensor)] for rank in self.ranks}
-        for move in arrival.moves:
-            then = tuple(move.after if n in move.axes else state for n, state in enumerate(now))
+        for move, (_, then) in zip(arrival.moves, moved(now, arrival.states, self.of.mesh), strict=True):
             self.sent.append((move, here[self.ranks[0]].size))
             here = self.move(arrival.tensor, move, now, then, here)
             now = then
@@ -100,10 +102,12 @@ class Ranks:
             match now[move.axes[0]]:
                 case (Share() | Owned()) as state:
                     fold = FOLDED[state.fold if isinstance(state, Share) else "sum"]
-                    total = mine[group[0]]
-                    for other in group[1:]:
-                        total = fold(total, mine[other])
-                    full[np.ix_(*self.elements(key, now, rank))] = total
+                    parts = [n for n in move.axes if isinstance(now[n], Part)]
+                    totals = dict[Rank, Array]()
+                    for other in group:
+                        at = tuple(other[n] for n in parts)
+                        totals[at] = fold(totals[at], mine[other]) if at in totals else mine[other]
+                        full[np.ix_(*self.elements(key, now, other))] = totals[at]
                 case _:
                     for other in group:
                         full[np.ix_(*self.elements(key, now, other))] = mine[other]

@@ -19,7 +19,7 @@ from einc.ir.indices import IndexSet
 from einc.ir.plan import Module, PerRank, Recurrence, StateScan
 from einc.ir.programs import IndexLoop, NormalProgram, Program, TypedProgram
 from einc.ir.requested import WAYS, Cut, Wanted
-from einc.planning.placing import Axis, Meeting, Placed, Refused, Way, placed
+from einc.planning.placing import Axis, Meeting, Placed, Refused, Way, placed, with_rings
 from einc.planning.placing.chains import Chain, Link, apart, linked
 from einc.planning.placing.modules import between, per_rank, per_rank_gradient
 from einc.planning.placing.recurred import Found
@@ -160,7 +160,7 @@ def axes(program: TypedProgram, wanted: Wanted, ranks: Mapping[str, int]) -> tup
             out.append(_axis(cuts[name][0], number, letters))
     if not mesh:
         raise Problem("nothing says what the mesh is", helps=(Help("say `--mesh tp=2`, or `mesh tp = 2` in a plan"),))
-    return tuple(out)
+    return with_rings(out)
 
 
 def _every(program: Program) -> list[str]:
@@ -170,7 +170,7 @@ def _every(program: Program) -> list[str]:
 
 def _axis(cut: Cut, ranks: int, letters: Mapping[str, IndexSet]) -> Axis:
     """One axis as the rules of placing know it."""
-    ways: dict[str, Way] = {"gather": "gather", "merge": "merge", "swap": "swap"}
+    ways: dict[str, Way] = {"gather": "gather", "merge": "merge", "ring": "ring", "swap": "swap"}
     assert ways.keys() == WAYS.keys()
     sets = tuple(dict.fromkeys(letters[name] for name in cut.letters))
     return Axis(cut.axis, ranks, sets, tuple(Meeting(x.letter, ways[x.way], letters[x.by] if x.by else None)

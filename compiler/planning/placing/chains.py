@@ -76,7 +76,7 @@ class Chain:
         """
         out: list[State] = []
         for axis in self.mesh:
-            out.append(first_part(tensor.slots, self.program.splits, axis.sets, out))
+            out.append(first_part(tensor.slots, self.program.splits, axis.given, out))
         return tuple(out)
 
     def here(self, key: str, one: Round | None) -> States:

@@ -50,11 +50,11 @@ class Cutting:
 
 
 def cut(program: NormalProgram, axis: Axis, before: Iterable[Cutting], usual: Mapping[str, int],
-        sizes: Mapping[str, int], given: Mapping[str, State]) -> Cutting:
+        sizes: Mapping[str, int], given: Mapping[str, State], refused: frozenset[str] = frozenset()) -> Cutting:
     """Cuts a program over one axis. `before` are the cuttings over the axes before it: what they cut is not cut again.
-    `given` are states of inputs that are known, on this axis. Raises Refused.
+    `given` are states of inputs that are known, on this axis; `refused` are shares that are folded at once. Raises
+    Refused.
     """
-    refused: frozenset[str] = frozenset()
     earlier = tuple(before)
     while True:
         work = _Work(program, Knowledge(axis, usual, sizes), earlier, refused)
@@ -118,7 +118,7 @@ class _Work:
         """The part of a tensor by the first set that it has and that no axis before has cut; whole where there is none.
         """
         taken = [cutting.state(key) for cutting in self.before]
-        return first_part(self.program.tensors[key].slots, self.program.splits, self.knowledge.axis.sets, taken)
+        return first_part(self.program.tensors[key].slots, self.program.splits, self.knowledge.axis.given, taken)
 
     def add(self, equation: Equation) -> None:
         """Cuts an equation, after those that it needs for places that are read of data."""
@@ -132,7 +132,9 @@ class _Work:
 
     def keep(self, equation: Equation, found: Cut) -> None:
         """Notes an equation and how it is cut. A rank reads its own part of what it has whole where it stands."""
-        needs = {key: WHOLE if self.state(key) == WHOLE else want for key, want in found.needs.items()}
+        hop = self.before[-1] if self.knowledge.axis.around else None
+        needs = {key: WHOLE if self.state(key) == WHOLE and not (hop is not None and want == hop.state(key)) else want
+                 for key, want in found.needs.items()}
         self.equations.append(equation)
         self.cuts[equation.target] = replace(found, needs=needs)
 
@@ -206,17 +208,30 @@ class _Work:
     def of_set(self, equation: Equation, base: IndexSet) -> Iterator[Letter]:
         """The letters of an equation that a set cuts, those that an axis before cuts left out."""
         taken = {x.index for c in self.before if equation.target in c.cuts for x in c.cuts[equation.target].letters}
+        axis = self.knowledge.axis
+        if axis.around and not self.in_hops(equation, base):
+            return
         numbers = as_numbers(equation, self.program)
         for index in letters(equation):
-            if index in taken:
+            if index in taken or (axis.around and all(index.name.rstrip("'") != m.letter for m in axis.meetings)):
                 continue
             if index.set == base:
                 yield Letter(index, base)
-            elif index not in numbers:
+            elif index not in numbers and not axis.around:
                 for n, component in enumerate(self.program.splits.get(index.set, ())):
                     if component == base:
                         yield Letter(index, base, n)
                         break
+
+    def in_hops(self, equation: Equation, base: IndexSet) -> bool:
+        """Whether an equation is done in hops: what the axis that they go around cuts, and what is linear in shares of
+        such equations, so that the share is sent once.
+        """
+        over = self.before[-1].cuts[equation.target]
+        shares = [key for key, want in over.needs.items() if isinstance(want, Share)]
+        linear = bool(shares) and not over.letters and not over.once and isinstance(over.state, Share)
+        return any(x.base == base for x in over.letters) or (
+            linear and all(isinstance(self.state(key), Part) for key in shares))
 
     def price(self, equation: Equation, choice: Letter) -> Fraction:
         """How many elements are sent for what the equation reads, and for its result where that is a share."""
@@ -253,7 +268,7 @@ class _Work:
         """A share that is made of shares, where that leaves fewer elements to be folded."""
         shared = {key for key in equation.reads if self.state(key) == Share("sum")}
         found = linear_in(equation, shared)
-        if found is None or 1 not in found or shared & self.refused:
+        if found is None or 1 not in found or shared & self.refused or self.knowledge.axis.around:
             return None
         if self.count(equation.target) >= sum(self.count(key) for key in shared):
             return None
@@ -283,6 +298,8 @@ class _Work:
 
     def shared(self, found: Cut) -> Cut:
         """An equation reads its part of what comes whole to the rank anyway: there is one collective then."""
+        if self.knowledge.axis.around:
+            return found
         wholes = {key for made in self.cuts.values() for key, want in made.needs.items() if want == WHOLE}
         wholes |= {made.state.reference for made in self.cuts.values() if isinstance(made.state, Share)}
         needs = {key: WHOLE if isinstance(want, Part) and want != self.state(key) and key in wholes else want
@@ -295,7 +312,7 @@ class _Work:
         """Reads at such places of slots that are cut, each as an equation of its own; the equation itself where that
         is all of it.
         """
-        if isinstance(equation.body, Fold):
+        if isinstance(equation.body, Fold) or self.knowledge.axis.around:
             return
         for read in dict.fromkeys(equation.elements):
             state = self.state(read.tensor)
@@ -341,7 +358,8 @@ class _Work:
     def done(self) -> Cutting:
         """The cutting."""
         ends = {key: self.state(key) for _, key in self.program.outputs}
-        ends = {key: self.first_part(key) if isinstance(state, Share | Owned) else state for key, state in ends.items()}
+        ends = {key: self.first_part(key) if isinstance(state, Share | Owned) or self.knowledge.axis.around else state
+                for key, state in ends.items()}
         cuts = {target: self.shared(found) for target, found in self.cuts.items()}
         return Cutting(self.program.but(equations=self.equations), self.given, cuts, ends)
 

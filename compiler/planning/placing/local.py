@@ -7,7 +7,7 @@ size that is new is the rank itself, on each axis of the mesh.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Protocol
@@ -39,7 +39,7 @@ from einc.planning.analysis.cost import volume
 from einc.planning.placing.cuts import Cut, Letter
 from einc.planning.placing.levels import Placed
 from einc.planning.placing.linear import once
-from einc.planning.placing.states import Axis, Part, Share, States, cut_slots
+from einc.planning.placing.states import WHOLE, Axis, Part, Share, States, cut_slots
 
 
 class Ranks(Protocol):
@@ -93,7 +93,8 @@ class Local:
         return self.name(key, self.of.states(key))
 
     def name(self, key: str, states: States) -> str:
-        """The name of a tensor in some states. A sum that is relative to a maximum keeps its digits until it is scaled.
+        """The name of a tensor in some states. A sum that is relative to a maximum keeps its digits until it is scaled,
+        and so does what is summed over hops.
         """
         if (key, states) not in self.names:
             tensor, own = self.of.program.tensors[key], states == self.own(key)
@@ -101,8 +102,10 @@ class Local:
             name = key if own else unused(f"{key}_{'share' if shared else 'moved'}",
                                           {*self.of.program.tensors, *self.tensors, *self.taken})
             self.names[key, states] = name
-            relative = any(isinstance(s, Share) and s.reference for s in states)
-            element = WIDE if tensor.element == REAL and relative else tensor.element
+            wide = any(isinstance(s, Share) and s.reference for s in states) or not (own and key in self.of.ends) and any(
+                axis.around and (shared and s != WHOLE or isinstance(was, Share))
+                for axis, s, was in zip(self.of.mesh, states, self.of.states(key), strict=True))
+            element = WIDE if tensor.element == REAL and wide else tensor.element
             self.tensors[name] = replace(tensor, key=name, text=tensor.text if own else name, element=element,
                                          slots=cut_slots(tensor.slots, states, self.of.mesh),
                                          role=tensor.role if own else "local")
@@ -126,24 +129,46 @@ class Local:
 
     @cached_property
     def programs(self) -> Mapping[int, NormalProgram]:
-        """The program of each level. What is made in another level or comes from other ranks is its input."""
-        program = self.of.program
+        """The program of each level, without what is done in hops. What is made elsewhere is its input."""
+        return {level: program for (level, hops), program in self._parts.items() if hops is None}
+
+    @cached_property
+    def hops(self) -> Mapping[tuple[int, int], NormalProgram]:
+        """What is done in each hop of a level, after its program, by the level and the axis of the hops."""
+        return {(level, hops): program for (level, hops), program in self._parts.items() if hops is not None}
+
+    @cached_property
+    def _parts(self) -> Mapping[tuple[int, int | None], NormalProgram]:
+        """The programs of all levels. What stands at pairs of positions and every rank makes itself is made in each
+        that reads it.
+        """
         for arrival in self.of.arrivals:
             self.name(arrival.tensor, arrival.states)
-        made = {e.target: Rewriting(self, e).equation() for e in program.equations}
-        out: dict[int, NormalProgram] = {}
-        for level in sorted({*self.of.levels.values()}):
-            here = [made[e.target] for e in program.equations if self.of.levels[e.target] == level]
-            targets = {e.target for e in here}
-            later = {key for e in made.values() if e.target not in targets for key in e.reads}
-            moved = {key for a in self.of.arrivals for key in (a.tensor, *_beside(self.of, a.tensor))}
-            later |= {self.made(key) for key in moved | {key for _, key in program.outputs}}
-            tensors = {key: replace(t, role="input") if t.role == "local" and key not in targets else t
-                       for key, t in self.tensors.items()}
-            kept = [(e.target, e.target) for e in here if e.target in later]
-            out[level] = replace(program.but(equations=here, tensors=tensors, outputs=kept, loops=()), plans=(),
-                                 idle=frozenset())
-        return out
+        made = {e.target: Rewriting(self, e).equation() for e in self.of.program.equations}
+        where = {key: (level, self.of.hops(key)) for key, level in self.of.levels.items()}
+        here = {at: {key for key in where if where[key] == at} for at in {*where.values()}}
+        here = {at: targets | self.of.copied(targets) for at, targets in here.items()}
+        needed = {at: {key for e in targets for key in made[e].reads} - {made[e].target for e in targets}
+                  for at, targets in here.items()}
+        moved = {key for a in self.of.arrivals for key in (a.tensor, *_beside(self.of, a.tensor))}
+        shown = {self.made(key) for key in moved | {key for _, key in self.of.program.outputs}}
+        return {at: self.program([made[key] for key in made if key in here[at]], shown.union(
+            *(keys for other, keys in needed.items() if other != at)))
+                for at in sorted(here, key=lambda at: (at[0], -1 if at[1] is None else at[1]))}
+
+    def program(self, here: Sequence[Equation], later: Set[str]) -> NormalProgram:
+        """Some equations as a program, which gives those that are read later. What nothing reads is left out."""
+        left, needed = list[Equation](), set(later)
+        for e in reversed(here):
+            if e.target in needed:
+                left.insert(0, e)
+                needed |= e.reads
+        targets = {e.target for e in left}
+        tensors = {key: replace(t, role="input") if t.role == "local" and key not in targets else t
+                   for key, t in self.tensors.items()}
+        kept = [(e.target, e.target) for e in left if e.target in later]
+        return replace(self.of.program.but(equations=left, tensors=tensors, outputs=kept, loops=()), plans=(),
+                       idle=frozenset())
 
 
 def _beside(of: Placed, key: str) -> Iterator[str]:

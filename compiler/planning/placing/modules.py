@@ -24,10 +24,11 @@ from einc.planning import halves
 from einc.planning.analysis.cost import volume
 from einc.planning.analysis.fills import surely_finite
 from einc.planning.analysis.signs import least
+from einc.planning.placing.hops import Hopping
 from einc.planning.placing.levels import Arrival, Placed, placed, references
 from einc.planning.placing.local import Local
 from einc.planning.placing.refusals import Refused
-from einc.planning.placing.states import Axis, Owned, Part, Share, State, States
+from einc.planning.placing.states import Axis, Owned, Part, Share, State, States, moved
 from einc.planning.placing.states import Move as Moved
 from einc.planning.planner import plan
 from einc.planning.repeated import clamped, trusting, with_wide
@@ -99,12 +100,13 @@ def between(found: Derived, forward: Placed) -> tuple[dict[str, States], dict[st
 
 def axes_of(mesh: tuple[Axis, ...]) -> tuple[tuple[str, int], ...]:
     """The axes of a mesh with their ranks."""
-    return tuple((axis.name, axis.ranks) for axis in mesh)
+    return tuple((axis.name, axis.ranks) for axis in mesh if not axis.around)
 
 
 def groups_of(found: Placed) -> tuple[tuple[str, ...], ...]:
     """The sets of axes over which something is sent."""
-    return tuple(dict.fromkeys(tuple(found.mesh[n].name for n in move.axes) for _, move in found.moves))
+    return tuple(dict.fromkeys(tuple(found.mesh[n].name for n in move.axes if not found.mesh[n].around)
+                               for _, move in found.moves))
 
 
 def cuts_of(found: Placed, outputs: Sequence[tuple[str, str]],
@@ -116,7 +118,7 @@ def cuts_of(found: Placed, outputs: Sequence[tuple[str, str]],
     for name, key, states in (*given, *left):
         atoms = _Atoms(found, key)
         yield name, tuple(None if not isinstance(s, Part) else (s.slot, atoms.before(s, states[:n]))
-                         for n, s in enumerate(states))
+                         for n, s in enumerate(states) if not found.mesh[n].around)
 
 
 @dataclass(frozen=True)
@@ -183,18 +185,22 @@ class _Ranks:
                       if key in program.by_target}
         asked = tuple(self.local.tensors[t.key] for t in program.inputs())
         self.buffers |= {t.key: buffer_of(t) for t in asked}
-        for level in range(max([*levels, *(a.level for a in self.of.arrivals)], default=0) + 1):
+        last = max([*self.of.levels.values(), *(a.level for a in self.of.arrivals)], default=0)
+        for level in range(last + 1):
             for arrival in self.of.arrivals:
                 if arrival.level == level:
                     self.arrive(arrival)
             if level in levels:
                 self.planned(levels[level])
+            for (at, axis), hop in self.local.hops.items():
+                if at == level:
+                    self.hop(axis, hop)
         outputs = tuple((name, self.local.name(key, self.of.ends[key])) for name, key in program.outputs)
         for _, key in outputs:
             self.buffers[key] = replace(self.buffers[key], role="output")
         sizes = {n for t in asked for s in t.slots for n in s.set.extent.sizes}
         sizes |= {n for part in self.parts for n in part.sizes} - program.sizes.keys()
-        sizes |= {axis.place for axis in self.of.mesh} | {group_of(axes) for axes in groups_of(self.of)}
+        sizes |= {axis.place for axis in self.of.mesh if not axis.around} | {group_of(axes) for axes in groups_of(self.of)}
         sets = dict.fromkeys([*(s.set for t in asked for s in t.slots), *(s for p in self.parts for s in p.sets)])
         return Module(program.name, program.source or program.name, asked, outputs, self.buffers, tuple(self.steps),
                       dict(program.sizes), frozenset(sizes), tuple(sets), ())
@@ -209,18 +215,31 @@ class _Ranks:
 
     def planned(self, program: NormalProgram) -> None:
         """Adds the steps of a program. What other levels made has names that its own values do not take."""
-        others = {key: Tensor(key, key, (), "local") for key in self.buffers if key not in program.tensors}
-        made_here, tensors = program.by_target, dict(program.tensors)
-        for key, (sign, infinite) in self.facts.items():
-            if key not in made_here:
-                tensors[key] = replace(tensors[key], least=sign, infinite=infinite)
-        made = plan(program.but(tensors={**others, **tensors}), program.inputs(), self.choices)
-        checked = {t.key for t in self.of.program.inputs()}
-        self.steps += [clamped(step, {key for key, _ in made.keys} - checked) for step in made.steps]
+        made = self.module_of(program)
+        self.steps += made.steps
         for key in sorted({key for step in made.steps for key in makes(step)}):
             assert key not in self.buffers, key
             self.buffers[key] = replace(made.buffers[key], role="local")
         self.parts.append(made)
+
+    def module_of(self, program: NormalProgram) -> Module:
+        """The module of a part of the program. What other parts made has names that its own values do not take."""
+        others = {key: Tensor(key, key, (), "local") for key in self.buffers if key not in program.tensors}
+        made_here, tensors = program.by_target, dict(program.tensors)
+        for key, (sign, infinite) in self.facts.items():
+            if key not in made_here and key in tensors:
+                tensors[key] = replace(tensors[key], least=sign, infinite=infinite)
+        made = plan(program.but(tensors={**others, **tensors}), program.inputs(), self.choices)
+        checked = {t.key for t in self.of.program.inputs()}
+        return replace(made, steps=tuple(clamped(step, {key for key, _ in made.keys} - checked) for step in made.steps))
+
+    def hop(self, axis: int, program: NormalProgram) -> None:
+        """Adds the step that does a program in hops."""
+        step = Hopping(self.local, axis, self.module_of).step(program)
+        self.steps.append(step)
+        self.buffers |= {key: buffer_of(self.local.tensors[key]) for key in step.writes}
+        self.parts += [replace(one, sizes=one.sizes - {step.around.part}) for one in (step.body, step.merge)
+                       if one is not None]
 
     def one(self, target: Tensor, body: Term, subs: tuple[Term, ...]) -> None:
         """Adds the steps of one equation."""
@@ -237,16 +256,16 @@ class _Ranks:
     def arrive(self, arrival: Arrival) -> None:
         """Adds the steps by which a tensor comes into other states."""
         now = self.of.states(arrival.tensor)
-        for move in arrival.moves:
-            then = tuple(move.after if n in move.axes else state for n, state in enumerate(now))
+        for move, (_, then) in zip(arrival.moves, moved(now, arrival.states, self.of.mesh), strict=True):
             self.move(arrival.tensor, move, now, then)
             now = then
 
     def move(self, key: str, move: Moved, now: States, then: States) -> None:
         """Adds the steps of one move."""
         made = self.local.name(key, then)
-        if made in self.buffers:
+        if made in self.buffers or move.kind == "pass":  # merged where it was made, or given to the hops
             return
+        assert move.kind not in ("merge", "return"), key
         source, axis, state = self.scaled(key, move, now), self.of.mesh[move.axes[0]], now[move.axes[0]]
         after, atoms = then[move.axes[0]], _Atoms(self.of, key)
         every = (*now, *then)
