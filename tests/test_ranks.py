@@ -30,7 +30,7 @@ from einc.driver.options import Options
 from einc.errors.report import EincError
 from einc.ir.choices import PLAIN
 from einc.ir.programs import TypedProgram
-from einc.planning.placing import Axis
+from einc.planning.placing import Axis, traffic
 from einc.planning.placing.modules import per_rank, per_rank_gradient
 
 EXACT = 1e-10
@@ -100,6 +100,11 @@ FOUR = {
     "weights and positions": Cut("gpt2_block", "shard n, else f over p; shard h, e, else t over q", {"p": 2, "q": 2}),
     "texts and heads": Cut("gpt2_block", "shard n over p; shard h, e over q", {"p": 2, "q": 2}),
     "words and positions": Cut("linear_cross_entropy", "shard t over p; shard v over q", {"p": 2, "q": 2}),
+    "round, four ranks": Cut("attention", "shard t over p, pass s by ring", {"p": 4}),
+    "round, a window": Cut("sliding_window", "shard t over p, pass s by ring", {"p": 4}),
+    "round and heads": Cut("gpt2_block", "shard t over p, pass s by ring; shard h, e over q", {"p": 2, "q": 2}),
+    "rounds, round": Cut("llama_lm", "shard t over p, pass s by ring; shard h, g, e, v over q", {"p": 2, "q": 2},
+                         {"N": 2}),
     "merged and heads": Cut("attention", "shard t over p, pass s by merge; shard h over q", {"p": 2, "q": 2}),
     "rounds and texts": Cut("llama_lm", "shard n over p; shard h, g, e, v over q", {"p": 2, "q": 2}, {"N": 2}),
     "experts and positions": Cut("moe_swiglu", "shard t over p; shard x over q", {"p": 2, "q": 2}),
@@ -185,8 +190,9 @@ def check(team: Team, cut: Cut, grad: bool, plain: bool, backend: str = "torch")
     for half, sent in zip(halves, counts, strict=True):
         plan = Counter[str]()
         for piece, link in half:
-            for _, one in piece.moves if piece is not None else ():
-                plan[one.kind] += int(link.times.at(cut.known))
+            for one in traffic.sent(piece, cut.known) if piece is not None else ():
+                kind = "all_to_all" if one.move.around else one.move.kind  # what goes round is sent as one of these
+                plan[kind] += one.messages * int(link.times.at(cut.known))
         assert Counter({_kind(kind): n for kind, n in sent.items()}) == plan
 
 

@@ -12,8 +12,8 @@ from einc.backends.host import serving
 from einc.backends.host.cache_views import laid, view
 from einc.backends.host.contractions import contract, stored
 from einc.backends.host.described import describe, parameters, told
-from einc.backends.host.inputs import read_sizes
 from einc.backends.host.hops import hops
+from einc.backends.host.inputs import read_sizes
 from einc.backends.host.loops import Dialect, Page, each, repeat
 from einc.backends.host.module_class import write_shell
 from einc.backends.host.moves import move
@@ -32,9 +32,9 @@ from einc.ir.plan import (
     Concat,
     Contract,
     GroupedMatmul,
+    Hops,
     Kernel,
     Leaf,
-    Hops,
     Loop,
     Module,
     ModuleClass,

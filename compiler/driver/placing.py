@@ -130,7 +130,7 @@ def on_all(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int]
             Help("`einc show --stage plan` prints what each does of every piece"),))])
     found = on_mesh(program, plans, ranks, {}, grad)
     one = found.backward or found.forward
-    said = ", ".join(f"{axis.name} = {axis.ranks}" for axis in found.mesh) or "one device"
+    said = ", ".join(f"{axis.name} = {axis.ranks}" for axis in found.mesh if not axis.around) or "one device"
     what = f"The gradient of {program.name}" if grad else program.name
     return f"# {what} on {said}: what is each device's own has its number.\n{show(together(one))}"
 

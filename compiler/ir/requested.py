@@ -59,7 +59,8 @@ class Pass:
     by: str = ""
 
 
-WAYS = {"gather": False, "merge": False, "ring": False, "swap": True}  # the ways of a pass, and whether each takes a letter
+# The ways of a pass, and whether each takes a letter.
+WAYS = {"gather": False, "merge": False, "ring": False, "swap": True}
 
 
 @dataclass(frozen=True, slots=True)

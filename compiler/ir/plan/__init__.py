@@ -71,11 +71,11 @@ from einc.ir.plan.operations import (
 from einc.ir.plan.walks import leaves, makes, renamed, replaced, takes, takes_all, within
 
 __all__ = [
-    "Append", "Around", "Axis", "AxisRef", "Bound", "BroadcastView", "Buffer", "Call", "Carry", "Choose",
-    "Concat", "Contract", "Cost", "Dot", "FREE", "Flatten", "Gather", "Generation", "Given", "Gradient",
-    "GradientLoop", "GroupedMatmul", "Hops", "Interval", "Iota", "Kernel", "Leaf", "Lengths", "Let",
+    "FREE", "PLACES", "Append", "Around", "Axis", "AxisRef", "Bound", "BroadcastView", "Buffer", "Call",
+    "Carry", "Choose", "Concat", "Contract", "Cost", "Dot", "Flatten", "Gather", "Generation", "Given",
+    "Gradient", "GradientLoop", "GroupedMatmul", "Hops", "Interval", "Iota", "Kernel", "Leaf", "Lengths", "Let",
     "LibraryCall", "Load", "Loop", "Made", "Map", "Module", "ModuleClass", "Move", "Op", "Operation", "Option",
-    "PLACES", "PerRank", "PerRequest", "PreviousCarry", "RankGroup", "Recurrence", "Reduce", "Role", "Scalar", "Scan",
+    "PerRank", "PerRequest", "PreviousCarry", "RankGroup", "Recurrence", "Reduce", "Role", "Scalar", "Scan",
     "ScatterAdd", "SegmentSum", "SegmentedModule", "Select", "Share", "Slice", "StateScan", "Step", "Store",
     "Subscript", "TopK", "Vectors", "Weight", "axes_of", "end", "last_kernel", "leaves", "makes", "renamed",
     "replaced", "summed", "takes", "takes_all", "within",

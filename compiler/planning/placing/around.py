@@ -8,11 +8,11 @@ the rank's own block and in the block that comes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import partial, reduce
 
 from einc.ir.folds import FOLDS
+from einc.ir.indices import Index, number
 from einc.ir.programs import Equation, NormalProgram, Tensor
 from einc.ir.sums import product
 from einc.ir.terms import (
@@ -30,7 +30,6 @@ from einc.ir.terms import (
     both,
     const,
 )
-from einc.ir.indices import Index, number
 from einc.planning.placing.states import Share
 
 Ends = tuple[Term | None, Term | None]  # the least and the greatest value, None where that is not known

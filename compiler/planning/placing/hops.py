@@ -1,11 +1,11 @@
-"""The step of a plan in which blocks go round: the program of one hop, planned as any other is, with what it is given and
-what becomes of what it makes.
+"""The step of a plan in which blocks go round: the program of one hop, planned as any other is, with what it is given
+and what becomes of what it makes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from einc.ir.indices import number, size
 from einc.ir.plan import PLACES, Around, Given, Hops, Made, Module, RankGroup, summed
@@ -26,7 +26,7 @@ class Hopping:
 
     local: Local
     axis: int
-    plan: Plan
+    plan: Plan | None = None
 
     @property
     def of(self) -> Placed:
@@ -35,10 +35,9 @@ class Hopping:
 
     def step(self, program: NormalProgram) -> Hops:
         """The step that does the program of one hop for all of them."""
-        body = self.plan(program)
+        assert self.plan is not None
+        body, around = self.plan(program), self.around(self.condition(program))
         given, made = self.given(body), tuple(self.made(program))
-        beside = any(not one.fold for _, one in made)
-        around = self.around(TRUE if beside else meets(program))
         merge = self.merge([(name, one) for name, one in made if one.fold and not one.sent])
         sizes = (body.sizes | (merge.sizes if merge is not None else frozenset())) - {around.own, around.part}
         text = f"blocks of {', '.join(key for key, one in given if one.round) or 'nothing'} go round"
@@ -46,6 +45,10 @@ class Hopping:
                     cost=summed((step.cost for step in body.steps), number(around.group.ranks)), around=around,
                     body=body, merge=merge, given=tuple(one for _, one in given), made=tuple(one for _, one in made),
                     sizes=tuple((name, name) for name in sorted(sizes)))
+
+    def condition(self, program: NormalProgram) -> Term:
+        """When blocks meet: always, where what hops make stands side by side."""
+        return TRUE if any(not one.fold for _, one in self.made(program)) else meets(program)
 
     def around(self, condition: Term) -> Around:
         """Whose blocks go round, and the condition that two meet."""
@@ -88,7 +91,7 @@ class Hopping:
 
     def merge(self, made: list[tuple[str, Made]]) -> Module | None:
         """What makes one of two shares of what stays here."""
-        if not made:
+        if not made or self.plan is None:
             return None
         of = {self.local.made(e.target): e.target for e in self.of.program.equations}
         shares = []

@@ -82,8 +82,27 @@ class Placed:
 
     @property
     def moves(self) -> tuple[tuple[int, Move], ...]:
-        """Every collective with its level; what sends nothing is not among them."""
-        return tuple((a.level, m) for a in self.arrivals for m in a.moves if m.kind not in SILENT)
+        """Every collective with its level; what sends nothing is not among them. What goes round does so for each level
+        whose hops read it.
+        """
+        out = list[tuple[int, Move]]()
+        for a in self.arrivals:
+            *others, last = a.moves
+            levels = [level for (level, _), targets in self.hopped.items() if last.kind == "pass" and any(
+                a.tensor in self.reads(self.program.by_target[key]) and self.needs(key, a.tensor) == a.states
+                for key in targets)]
+            out += [(a.level, m) for m in (*others, *([] if levels else [last])) if m.kind not in SILENT]
+            out += [(level, last) for level in levels]
+        return tuple(sorted(out, key=lambda pair: pair[0]))
+
+    @property
+    def hopped(self) -> Mapping[tuple[int, int], frozenset[str]]:
+        """What is made in hops, by the level and the axis, with what is made again there."""
+        found: dict[tuple[int, int], set[str]] = {}
+        for key, level in self.levels.items():
+            if (axis := self.hops(key)) is not None:
+                found.setdefault((level, axis), set()).add(key)
+        return {at: frozenset(targets | self.copied(targets)) for at, targets in sorted(found.items())}
 
     def hops(self, target: str) -> int | None:
         """The axis in whose hops an equation is done; None where it is done once."""
@@ -222,6 +241,7 @@ class _Schedule:
         after = then[first]
         how = f" by {tensor.slots[after.slot].name}" if isinstance(after, Part) else " whole"
         around = any(mesh[n].around for n in axes)
+        how = " part after part" if around and isinstance(now[first], Part) and len(axes) > 1 else how
         ranks = mesh[first].ranks if around else ranks_of(mesh, axes)
         return Move(key, axes, ranks, now[first], after, held, tensor.element.size(_REAL), cause + why + how, around)
 

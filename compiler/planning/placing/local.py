@@ -102,14 +102,20 @@ class Local:
             name = key if own else unused(f"{key}_{'share' if shared else 'moved'}",
                                           {*self.of.program.tensors, *self.tensors, *self.taken})
             self.names[key, states] = name
-            wide = any(isinstance(s, Share) and s.reference for s in states) or not (own and key in self.of.ends) and any(
-                axis.around and (shared and s != WHOLE or isinstance(was, Share))
-                for axis, s, was in zip(self.of.mesh, states, self.of.states(key), strict=True))
-            element = WIDE if tensor.element == REAL and wide else tensor.element
+            element = WIDE if tensor.element == REAL and self.wide(key, states) else tensor.element
             self.tensors[name] = replace(tensor, key=name, text=tensor.text if own else name, element=element,
                                          slots=cut_slots(tensor.slots, states, self.of.mesh),
                                          role=tensor.role if own else "local")
         return self.names[key, states]
+
+    def wide(self, key: str, states: States) -> bool:
+        """Whether a tensor in some states keeps its digits: a share that is relative to a maximum, and one of hops."""
+        if any(isinstance(s, Share) and s.reference for s in states):
+            return True
+        shared = any(isinstance(s, Share) for s in states)
+        hops = [pair for axis, *pair in zip(self.of.mesh, states, self.of.states(key), strict=True) if axis.around]
+        return states != self.of.ends.get(key) and any(
+            (shared and now != WHOLE) or isinstance(made, Share) for now, made in hops)
 
     def lead(self, states: States) -> tuple[Term, ...]:
         """None: each rank has a tensor of its own."""
@@ -146,8 +152,10 @@ class Local:
             self.name(arrival.tensor, arrival.states)
         made = {e.target: Rewriting(self, e).equation() for e in self.of.program.equations}
         where = {key: (level, self.of.hops(key)) for key, level in self.of.levels.items()}
-        here = {at: {key for key in where if where[key] == at} for at in {*where.values()}}
-        here = {at: targets | self.of.copied(targets) for at, targets in here.items()}
+        here: dict[tuple[int, int | None], Set[str]] = {
+            at: {key for key in where if where[key] == at} for at in {*where.values()}}
+        for at, targets in self.of.hopped.items():
+            here[at] = targets
         needed = {at: {key for e in targets for key in made[e].reads} - {made[e].target for e in targets}
                   for at, targets in here.items()}
         moved = {key for a in self.of.arrivals for key in (a.tensor, *_beside(self.of, a.tensor))}

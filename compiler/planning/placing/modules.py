@@ -105,8 +105,8 @@ def axes_of(mesh: tuple[Axis, ...]) -> tuple[tuple[str, int], ...]:
 
 def groups_of(found: Placed) -> tuple[tuple[str, ...], ...]:
     """The sets of axes over which something is sent."""
-    return tuple(dict.fromkeys(tuple(found.mesh[n].name for n in move.axes if not found.mesh[n].around)
-                               for _, move in found.moves))
+    sent = [tuple(found.mesh[n].name for n in move.axes if not found.mesh[n].around) for _, move in found.moves]
+    return tuple(dict.fromkeys((*sent, *((found.mesh[axis - 1].name,) for _, axis in found.hopped))))
 
 
 def cuts_of(found: Placed, outputs: Sequence[tuple[str, str]],
@@ -200,7 +200,8 @@ class _Ranks:
             self.buffers[key] = replace(self.buffers[key], role="output")
         sizes = {n for t in asked for s in t.slots for n in s.set.extent.sizes}
         sizes |= {n for part in self.parts for n in part.sizes} - program.sizes.keys()
-        sizes |= {axis.place for axis in self.of.mesh if not axis.around} | {group_of(axes) for axes in groups_of(self.of)}
+        sizes |= {axis.place for axis in self.of.mesh if not axis.around}
+        sizes |= {group_of(axes) for axes in groups_of(self.of)}
         sets = dict.fromkeys([*(s.set for t in asked for s in t.slots), *(s for p in self.parts for s in p.sets)])
         return Module(program.name, program.source or program.name, asked, outputs, self.buffers, tuple(self.steps),
                       dict(program.sizes), frozenset(sizes), tuple(sets), ())
@@ -263,9 +264,11 @@ class _Ranks:
     def move(self, key: str, move: Moved, now: States, then: States) -> None:
         """Adds the steps of one move."""
         made = self.local.name(key, then)
-        if made in self.buffers or move.kind == "pass":  # merged where it was made, or given to the hops
+        kind = move.kind
+        if made in self.buffers or kind == "pass":  # merged where it was made, or given to the hops
             return
-        assert move.kind not in ("merge", "return"), key
+        if kind == "merge" or kind == "return":  # noqa: PLR1714 - so that the kind is known to be another
+            raise AssertionError(key)
         source, axis, state = self.scaled(key, move, now), self.of.mesh[move.axes[0]], now[move.axes[0]]
         after, atoms = then[move.axes[0]], _Atoms(self.of, key)
         every = (*now, *then)
@@ -276,7 +279,7 @@ class _Ranks:
         fold = state.fold if isinstance(state, Share) else "sum"
         self.buffers[made] = buffer_of(self.local.tensors[made])
         text = f"{key}: {move.kind} over {', '.join(over)}; {move.reason}"
-        self.steps.append(Move(reads=(source,), writes=(made,), texts=(text,), kind=move.kind, group=group,
+        self.steps.append(Move(reads=(source,), writes=(made,), texts=(text,), kind=kind, group=group,
                                shape=atoms.held(now, every), joined=joined, parted=parted, fold=fold,
                                wide=self.rounds(source, state, fold)))
 

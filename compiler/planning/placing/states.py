@@ -139,8 +139,9 @@ SILENT = ("slice", "merge")  # what sends nothing
 class Move:
     """A tensor from one state to another on some axes of the mesh at once, which have so many `ranks` together.
 
-    `held` is the number of elements that a rank has before, `bytes` those of one. `reason` says why in words. On an axis
-    `around` another what hops made is merged; on both the ranks' parts come in hops, or shares of them go to the ranks.
+    `held` is the number of elements that a rank has before, `bytes` those of one. `reason` says why in words. On an
+    axis `around` another what hops made is merged; on both the ranks' parts come in hops, or shares of them go to the
+    ranks.
     """
 
     tensor: str
