@@ -155,8 +155,10 @@ def axes(program: TypedProgram, mesh: Mapping[str, int], cut: Mapping[str, str],
     out = []
     for name, ranks in mesh.items():
         said = (meet or {}).get(name)
-        met = (Meeting(said[0], said[1], by.get(said[2])),) if said else ()  # type: ignore[arg-type]
-        out.append(Axis(name, ranks, tuple(by[x] for x in cut[name]), met))
+        ring = said is not None and said[1] == "ring"
+        met = (Meeting(said[0], said[1], by.get(said[0] if ring else said[2])),) if said else ()  # type: ignore[arg-type]
+        balanced = met[0].by if said and said[2] == "balanced" else None
+        out.append(Axis(name, ranks, tuple(by[x] for x in cut[name]), met, balanced=balanced))
     return with_rings(out)
 
 

@@ -68,7 +68,10 @@ class Ranks:
             found = found.reshape(inner) if parts else found
             for state, at, axis in zip(states, rank, self.of.mesh, strict=True):
                 if isinstance(state, Part) and state.slot == n:
-                    if state.component < 0:
+                    if state.blocks > 1:
+                        some = np.split(found.reshape(-1), 2 * axis.ranks)
+                        found = np.concatenate([some[at], some[-1 - at]])
+                    elif state.component < 0:
                         found = np.split(found.reshape(-1), axis.ranks)[at]
                     else:
                         found = np.split(found, axis.ranks, state.component)[at]

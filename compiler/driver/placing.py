@@ -21,7 +21,8 @@ from einc.ir.programs import IndexLoop, NormalProgram, Program, TypedProgram
 from einc.ir.requested import WAYS, Cut, Wanted
 from einc.planning.placing import Axis, Meeting, Placed, Refused, Way, placed, with_rings
 from einc.planning.placing.chains import Chain, Link, apart, linked
-from einc.planning.placing.modules import between, per_rank, per_rank_gradient
+from einc.planning.placing.layouts import laid
+from einc.planning.placing.modules import between, merely_saved, per_rank, per_rank_gradient
 from einc.planning.placing.recurred import Found
 from einc.planning.placing.rounds import per_rank_rounds, per_rank_rounds_gradient
 from einc.planning.placing.together import together
@@ -67,7 +68,7 @@ def on_mesh(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int
     be had.
     """
     with _told():
-        mesh = _mesh(program, plans, ranks)
+        mesh = _balanced(program, _mesh(program, plans, ranks), sizes)
         program, _ = narrowed(program, chosen(program.plans, _names(program, plans, ranks)))
         return OnMesh(mesh, put(pieces(program, grad), mesh, sizes)[0])
 
@@ -88,6 +89,11 @@ def _mesh(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int])
     return axes(program, chosen(program.plans, _names(program, plans, ranks)), ranks)
 
 
+def _balanced(program: TypedProgram, mesh: tuple[Axis, ...], sizes: Mapping[str, int]) -> tuple[Axis, ...]:
+    """The mesh with parts laid so that all ranks have as much to do, where that is asked for."""
+    return laid(mesh, sizes, lambda plain: (link.forward for link in put(pieces(program, False), plain, sizes)[0]))
+
+
 def _names(program: Program, plans: Sequence[str], ranks: Mapping[str, int]) -> tuple[str, ...]:
     """The plans that are meant: those that are named, else those that cut something over one of the ranks' axes."""
     return tuple(plans) if any(name not in ("", "call") for name in plans) else tuple(_over(program, ranks))
@@ -99,7 +105,7 @@ def planned(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int
     EincError as for `on_mesh`, and where an exact gradient passes a declared slope.
     """
     with _told():
-        mesh = _mesh(program, plans, ranks)
+        mesh = _balanced(program, _mesh(program, plans, ranks), {})
         if not mesh:
             return None
         if not grad and program.repeats:
@@ -173,8 +179,10 @@ def _axis(cut: Cut, ranks: int, letters: Mapping[str, IndexSet]) -> Axis:
     ways: dict[str, Way] = {"gather": "gather", "merge": "merge", "ring": "ring", "swap": "swap"}
     assert ways.keys() == WAYS.keys()
     sets = tuple(dict.fromkeys(letters[name] for name in cut.letters))
-    return Axis(cut.axis, ranks, sets, tuple(Meeting(x.letter, ways[x.way], letters[x.by] if x.by else None)
-                                             for x in cut.passes))
+    meetings = tuple(Meeting(x.letter, ways[x.way], letters[x.letter] if x.way == "ring" else letters[x.by] if x.by
+                             else None) for x in cut.passes)
+    round_ = next((m.by for m in meetings if m.way == "ring"), None)
+    return Axis(cut.axis, ranks, sets, meetings, balanced=round_ if cut.balanced else None)
 
 
 @dataclass(frozen=True)
@@ -234,7 +242,9 @@ def put(some: Pieces, mesh: tuple[Axis, ...],
             assert chain is not None
             steps.append(chain.recur(piece).step(some.program))
             continue
-        forward = placed(piece.forward, mesh, sizes) if chain is None else chain.place(piece.forward, piece.round)
+        kept = frozenset() if piece.derived is None else merely_saved(piece.derived, piece.forward)
+        forward = (placed(piece.forward, mesh, sizes, kept=kept) if chain is None
+                   else chain.place(piece.forward, piece.round))
         backward = None
         if piece.backward is not None and piece.derived is not None:
             backward = placed(piece.backward, mesh, sizes, *between(piece.derived, forward))

@@ -50,6 +50,7 @@ from einc.ir.plan.modules import (
     Step,
 )
 from einc.ir.plan.operations import (
+    Along,
     Append,
     BroadcastView,
     Call,
@@ -71,7 +72,7 @@ from einc.ir.plan.operations import (
 from einc.ir.plan.walks import leaves, makes, renamed, replaced, takes, takes_all, within
 
 __all__ = [
-    "FREE", "PLACES", "Append", "Around", "Axis", "AxisRef", "Bound", "BroadcastView", "Buffer", "Call",
+    "FREE", "PLACES", "Along", "Append", "Around", "Axis", "AxisRef", "Bound", "BroadcastView", "Buffer", "Call",
     "Carry", "Choose", "Concat", "Contract", "Cost", "Dot", "Flatten", "Gather", "Generation", "Given",
     "Gradient", "GradientLoop", "GroupedMatmul", "Hops", "Interval", "Iota", "Kernel", "Leaf", "Lengths", "Let",
     "LibraryCall", "Load", "Loop", "Made", "Map", "Module", "ModuleClass", "Move", "Op", "Operation", "Option",

@@ -20,10 +20,12 @@ from einc.planning.placing.cuts import (
     Cut,
     Knowledge,
     Letter,
+    alike,
     as_numbers,
     equals,
     joined,
     letters,
+    packed,
     placed_at,
 )
 from einc.planning.placing.linear import linear_in
@@ -133,7 +135,7 @@ class _Work:
     def keep(self, equation: Equation, found: Cut) -> None:
         """Notes an equation and how it is cut. A rank reads its own part of what it has whole where it stands."""
         hop = self.before[-1] if self.knowledge.axis.around else None
-        needs = {key: WHOLE if self.state(key) == WHOLE and not (hop is not None and want == hop.state(key)) else want
+        needs = {key: want if self.state(key) != WHOLE or (hop is not None and alike(want, hop.state(key))) else WHOLE
                  for key, want in found.needs.items()}
         self.equations.append(equation)
         self.cuts[equation.target] = replace(found, needs=needs)
@@ -216,7 +218,9 @@ class _Work:
             if index in taken or (axis.around and all(index.name.rstrip("'") != m.letter for m in axis.meetings)):
                 continue
             if index.set == base:
-                yield Letter(index, base)
+                blocks = axis.blocks(base) if not packed(equation, index) else 1
+                if not axis.around or blocks == axis.blocks(base):
+                    yield Letter(index, base, blocks=blocks)
             elif index not in numbers and not axis.around:
                 for n, component in enumerate(self.program.splits.get(index.set, ())):
                     if component == base:
@@ -230,7 +234,8 @@ class _Work:
         over = self.before[-1].cuts[equation.target]
         shares = [key for key, want in over.needs.items() if isinstance(want, Share)]
         linear = bool(shares) and not over.letters and not over.once and isinstance(over.state, Share)
-        return any(x.base == base for x in over.letters) or (
+        blocks = self.knowledge.axis.blocks(base)
+        return any(x.base == base and x.blocks == blocks for x in over.letters) or (
             linear and all(isinstance(self.state(key), Part) for key in shares))
 
     def price(self, equation: Equation, choice: Letter) -> Fraction:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from einc.ir.indices import number, size
 from einc.ir.plan import PLACES, Around, Given, Hops, Made, Module, RankGroup, summed
@@ -27,16 +28,28 @@ class Hopping:
     local: Local
     axis: int
     plan: Plan | None = None
+    count: int = 0  # of blocks of a rank: as many as its part has, unless it is said
 
     @property
     def of(self) -> Placed:
         """The program on the mesh."""
         return self.local.of
 
-    def step(self, program: NormalProgram) -> Hops:
-        """The step that does the program of one hop for all of them."""
+    @property
+    def blocks(self) -> int:
+        """How many blocks a rank has."""
+        return self.count or (1 if self.of.mesh[self.axis].balanced is None else 2)
+
+    @cached_property
+    def inner(self) -> Local:
+        """What is done with one block of the rank and one that comes."""
+        return self.local if self.blocks == 1 else self.local.of_blocks(self.axis, self.blocks)
+
+    def step(self, level: int) -> Hops:
+        """The step that does all hops of a level."""
         assert self.plan is not None
-        body, around = self.plan(program), self.around(self.condition(program))
+        program = self.inner.hops[level, self.axis]
+        body, around = self.plan(program), self.around(self.condition(level))
         given, made = self.given(body), tuple(self.made(program))
         merge = self.merge([(name, one) for name, one in made if one.fold and not one.sent])
         sizes = (body.sizes | (merge.sizes if merge is not None else frozenset())) - {around.own, around.part}
@@ -46,8 +59,9 @@ class Hopping:
                     body=body, merge=merge, given=tuple(one for _, one in given), made=tuple(one for _, one in made),
                     sizes=tuple((name, name) for name in sorted(sizes)))
 
-    def condition(self, program: NormalProgram) -> Term:
+    def condition(self, level: int) -> Term:
         """When blocks meet: always, where what hops make stands side by side."""
+        program = self.inner.hops[level, self.axis]
         return TRUE if any(not one.fold for _, one in self.made(program)) else meets(program)
 
     def around(self, condition: Term) -> Around:
@@ -56,7 +70,7 @@ class Hopping:
         group = RankGroup(size(group_of((ranks.name,))), size(ranks.place), ranks.ranks)
         by = {old: size(new) for old, new in zip((ranks.place, time.place), PLACES, strict=True)}
         meets = transform(condition, lambda x: Size(x.extent.put(by)) if isinstance(x, Size) else x)
-        return Around(group, 1, ranks.place, time.place, meets)
+        return Around(group, self.blocks, ranks.place, time.place, meets)
 
     def given(self, body: Module) -> list[tuple[str, Given]]:
         """What the body is given, by the names of what the rank has."""
@@ -98,7 +112,7 @@ class Hopping:
         for one in dict.fromkeys(one for _, one in made):
             state = self.of.states(of[one.key])[self.axis]
             assert isinstance(state, Share)
-            shares.append((self.local.tensors[one.key], state))
+            shares.append((self.inner.tensors[one.key], state))
         return self.plan(merged(shares, self.of.program, self.local.made))
 
 

@@ -6,7 +6,7 @@ pairs of positions, is made where it is read: nothing of that size waits for a c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from einc.ir.indices import INDEX_CLASSES
@@ -139,25 +139,29 @@ def _made_again(placed: Placed, equation: Equation) -> bool:
 
 
 def placed(program: NormalProgram, mesh: Sequence[Axis], sizes: Mapping[str, int] | None = None,
-           given: Mapping[str, States] | None = None, asked: Mapping[str, States] | None = None) -> Placed:
+           given: Mapping[str, States] | None = None, asked: Mapping[str, States] | None = None,
+           kept: Set[str] = frozenset()) -> Placed:
     """A program on a mesh: `sizes` are those that are known, `given` the states of inputs and `asked` those in which
-    outputs are left, where that is not for this function to say. Raises Refused.
+    outputs are left, where that is not for this function to say. What no caller sees, `kept`, is left as it is, other
+    outputs in order. Raises Refused.
     """
     known = {**program.sizes, **(sizes or {})}
     examine(program, mesh, known)
     refused = frozenset[str]()
     while True:
         try:
-            return _placed(program, mesh, known, given or {}, asked or {}, refused)
-        except Kept as kept:  # a reference is folded at once, and nothing is relative to what a hop has of it
-            (key,) = kept.args
+            found = _placed(program, mesh, known, given or {}, refused)
+            ends = {key: states if key in kept else in_order(states) for key, states in found.ends.items()}
+            return _Schedule(replace(found, ends={**ends, **(asked or {})})).done()
+        except Kept as needed:  # a reference is folded at once, and nothing is relative to what a hop has of it
+            (key,) = needed.args
             assert key not in refused, key
             refused |= {key}
 
 
 def _placed(program: NormalProgram, mesh: Sequence[Axis], known: Mapping[str, int], given: Mapping[str, States],
-            asked: Mapping[str, States], refused: frozenset[str]) -> Placed:
-    """The program where some shares are folded at once. Raises Kept where another one has to be."""
+            refused: frozenset[str]) -> Placed:
+    """The program where some shares are folded at once, before its levels are found."""
     usual = {**usual_sizes(program), **known}
     cuttings: list[Cutting] = []
     while len(cuttings) < len(mesh):
@@ -169,9 +173,13 @@ def _placed(program: NormalProgram, mesh: Sequence[Axis], known: Mapping[str, in
             program, cuttings = found.program, []
     ends = {key: tuple(c.ends[key] for c in cuttings) for _, key in program.outputs}
     for key, states in ends.items():
-        ends[key] = asked.get(key) or _apart(states)
-    work = _Schedule(Placed(program, tuple(mesh), tuple(cuttings), ends, {}, ()))
-    return work.done()
+        ends[key] = _apart(states)
+    return Placed(program, tuple(mesh), tuple(cuttings), ends, {}, ())
+
+
+def in_order(states: States) -> States:
+    """The states without blocks."""
+    return tuple(replace(state, blocks=1) if isinstance(state, Part) else state for state in states)
 
 
 def usual_sizes(program: NormalProgram) -> dict[str, int]:

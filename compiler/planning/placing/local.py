@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Protocol
 
@@ -87,6 +88,16 @@ class Local:
     def own(self, key: str) -> States:
         """The states in which a tensor has its own name."""
         return self.of.ends.get(key) or self.of.states(key)
+
+    def of_blocks(self, axis: int, count: int) -> Local:
+        """What is done with one of so many blocks that each rank has, and one of those that come round."""
+        mesh = tuple(replace(one, ranks=one.ranks * count, balanced=None) if n in (axis - 1, axis) else one
+                     for n, one in enumerate(self.of.mesh))
+        for arrival in self.of.arrivals:
+            self.name(arrival.tensor, arrival.states)
+        tensors = {name: replace(self.tensors[name], slots=cut_slots(self.of.program.tensors[key].slots, states, mesh))
+                   for (key, states), name in self.names.items()}
+        return Local(replace(self.of, mesh=mesh), self.taken, dict(self.names), tensors)
 
     def made(self, key: str) -> str:
         """The name of a tensor as it is given or made."""
@@ -227,6 +238,8 @@ class Rewriting:
         if index not in self.mine:
             return here
         axis, letter = self.mine[index]
+        if letter.blocks > 1 and axis.blocks(letter.base) > 1:
+            return self.in_blocks(here, axis, index)
         if letter.component < 0:
             return added((here, self.ranks.before(axis, index.set.extent)))
         first, *inner = self.of.program.splits[index.set][letter.component:]
@@ -235,6 +248,15 @@ class Rewriting:
         rows = Apply("floor", (Apply("div", (Apply("sub", (here, const(index.set.start))), Size(row))),))
         return added((here, Apply("mul", (rows, others)),
                       self.ranks.before(axis, volume(inner) * first.extent)))
+
+    def in_blocks(self, here: Term, axis: Axis, index: Index) -> Term:
+        """The number of an element of a part in two blocks: those of the second stand as far from the end as those of
+        the first from the start.
+        """
+        block = axis.part(index.set.extent) * number(Fraction(1, 2))
+        second = Apply("floor", (Apply("div", (Apply("sub", (here, const(index.set.start))), Size(block))),))
+        between = Size(block * number(2 * axis.ranks - 2) - axis.rank * block * number(2))
+        return added((here, Size(axis.rank * block), Apply("mul", (second, between))))
 
     def place(self, term: Term, parts: Mapping[int, Axis] | None) -> Term:
         """A letter or several as a place in what the rank has: `parts` are the components that are cut, None for all

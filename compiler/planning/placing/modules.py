@@ -14,7 +14,7 @@ from typing import Literal
 from einc.ir.choices import Choices
 from einc.ir.elements import REAL
 from einc.ir.indices import Extent, Index, IndexSet, number, size
-from einc.ir.plan import Buffer, Gradient, Module, Move, PerRank, RankGroup, Step, makes
+from einc.ir.plan import Along, Buffer, Gradient, Module, Move, PerRank, RankGroup, Step, makes
 from einc.ir.plan.gradients import group_of
 from einc.ir.programs import Equation, NormalProgram, Program, Tensor
 from einc.ir.sums import product
@@ -25,7 +25,7 @@ from einc.planning.analysis.cost import volume
 from einc.planning.analysis.fills import surely_finite
 from einc.planning.analysis.signs import least
 from einc.planning.placing.hops import Hopping
-from einc.planning.placing.levels import Arrival, Placed, placed, references
+from einc.planning.placing.levels import Arrival, Placed, in_order, placed, references
 from einc.planning.placing.local import Local
 from einc.planning.placing.refusals import Refused
 from einc.planning.placing.states import Axis, Owned, Part, Share, State, States, moved
@@ -54,21 +54,22 @@ def per_rank_gradient(program: Program, mesh: tuple[Axis, ...], sizes: Mapping[s
     """The same of a program and of its gradient: what the first saved, and the cotangents of its results, come to the
     second as they lie, and each gradient is left as its input is given. Raises Refused.
     """
-    body, one, two = derived(program, mesh, sizes, choices, lambda normal: placed(normal, mesh, sizes))
+    body, one, two = derived(program, mesh, sizes, choices,
+                             lambda normal, kept: placed(normal, mesh, sizes, kept=kept))
     groups = tuple(dict.fromkeys(group for half in (one, two) if half is not None for group in groups_of(half)))
-    whole = PerRank(body, axes_of(mesh), tuple(cuts_of(one, body.forward.outputs)), groups)
+    whole = PerRank(body, axes_of(mesh), tuple(cuts_of(one, body.shown)), groups)
     verify(whole)
     return whole, one, two
 
 
 def derived(program: Program, mesh: tuple[Axis, ...], sizes: Mapping[str, int], choices: Choices,
-            first_half: Callable[[NormalProgram], Placed]) -> tuple[Gradient, Placed, Placed | None]:
-    """The two halves of a rank, the first of what `first_half` makes of a program; the second is of nothing where no
-    output depends on an input of real numbers. Raises Refused.
+            first_half: Callable[[NormalProgram, Set[str]], Placed]) -> tuple[Gradient, Placed, Placed | None]:
+    """The two halves of a rank, the first of what `first_half` makes of a program and of what of its results is merely
+    saved; the second is of nothing where no output depends on an input of real numbers. Raises Refused.
     """
     found, first = halves.derived(program)
     normal = with_wide(normalise(first))
-    one = first_half(normal)
+    one = first_half(normal, merely_saved(found, normal))
     forward = replace(module_of(one, choices), keys=plan(normal, program.inputs(), choices).keys)
     if not found.gradients:
         return Gradient(forward, replace(forward, inputs=(), outputs=(), buffers={}, steps=(), keys=()), (), (),
@@ -87,6 +88,14 @@ def module_of(found: Placed, choices: Choices, before: Mapping[str, Buffer] | No
               taken: Set[str] = frozenset()) -> Module:
     """The module of one rank. What is new in it has no name of `before`, buffers of other modules, or of `taken`."""
     return _Ranks(found, choices, buffers=dict(before or {}), taken=taken).module()
+
+
+def merely_saved(found: Derived, normal: NormalProgram) -> frozenset[str]:
+    """What the first half of a gradient gives to the second alone."""
+    merely = {key for key, _ in found.saved} - {key for key, _ in found.cotangents}
+    keys = [key for _, key in normal.outputs]
+    shown = max((n for n, key in enumerate(keys) if key not in merely), default=-1)
+    return frozenset(keys[shown + 1:])
 
 
 def between(found: Derived, forward: Placed) -> tuple[dict[str, States], dict[str, States]]:
@@ -111,11 +120,13 @@ def groups_of(found: Placed) -> tuple[tuple[str, ...], ...]:
 
 def cuts_of(found: Placed, outputs: Sequence[tuple[str, str]],
             ) -> Iterator[tuple[str, tuple[tuple[int, Extent] | None, ...]]]:
-    """What a rank has of each input and each output; `outputs` has what these are called in the module."""
+    """What a rank has of each input and of the first outputs, as many as `outputs` calls by their names in the module.
+    """
     program = found.program
     given = [(t.key, t.key, found.states(t.key)) for t in program.inputs()]
-    left = [(name, key, found.ends[key]) for (_, key), (_, name) in zip(program.outputs, outputs, strict=True)]
+    left = [(name, key, found.ends[key]) for (_, key), (_, name) in zip(program.outputs, outputs, strict=False)]
     for name, key, states in (*given, *left):
+        assert in_order(states) == states, key  # a caller has and gets all in order
         atoms = _Atoms(found, key)
         yield name, tuple(None if not isinstance(s, Part) else (s.slot, atoms.before(s, states[:n]))
                          for n, s in enumerate(states) if not found.mesh[n].around)
@@ -192,9 +203,9 @@ class _Ranks:
                     self.arrive(arrival)
             if level in levels:
                 self.planned(levels[level])
-            for (at, axis), hop in self.local.hops.items():
+            for at, axis in self.local.hops:
                 if at == level:
-                    self.hop(axis, hop)
+                    self.hop(level, axis)
         outputs = tuple((name, self.local.name(key, self.of.ends[key])) for name, key in program.outputs)
         for _, key in outputs:
             self.buffers[key] = replace(self.buffers[key], role="output")
@@ -234,9 +245,9 @@ class _Ranks:
         checked = {t.key for t in self.of.program.inputs()}
         return replace(made, steps=tuple(clamped(step, {key for key, _ in made.keys} - checked) for step in made.steps))
 
-    def hop(self, axis: int, program: NormalProgram) -> None:
-        """Adds the step that does a program in hops."""
-        step = Hopping(self.local, axis, self.module_of).step(program)
+    def hop(self, level: int, axis: int) -> None:
+        """Adds the step that does a level in hops."""
+        step = Hopping(self.local, axis, self.module_of).step(level)
         self.steps.append(step)
         self.buffers |= {key: buffer_of(self.local.tensors[key]) for key in step.writes}
         self.parts += [replace(one, sizes=one.sizes - {step.around.part}) for one in (step.body, step.merge)
@@ -272,8 +283,8 @@ class _Ranks:
         source, axis, state = self.scaled(key, move, now), self.of.mesh[move.axes[0]], now[move.axes[0]]
         after, atoms = then[move.axes[0]], _Atoms(self.of, key)
         every = (*now, *then)
-        joined = atoms.axis(state, every) if isinstance(state, Part) else None
-        parted = atoms.axis(after, every) if isinstance(after, Part) else None
+        joined = Along(atoms.axis(state, every), state.blocks) if isinstance(state, Part) else None
+        parted = Along(atoms.axis(after, every), after.blocks) if isinstance(after, Part) else None
         over = tuple(self.of.mesh[n].name for n in move.axes)
         group = RankGroup(size(group_of(over)), size(axis.place), move.ranks)
         fold = state.fold if isinstance(state, Share) else "sum"

@@ -63,7 +63,7 @@ def per_rank_rounds_gradient(program: Program, mesh: tuple[Axis, ...], sizes: Ma
 
     def place(piece: Program, one: Round | None) -> Link:
         """Plans both halves of a piece."""
-        body, first, second = derived(piece, mesh, sizes, choices, lambda normal: chain.place(normal, one))
+        body, first, second = derived(piece, mesh, sizes, choices, lambda normal, _: chain.place(normal, one))
         body = joined(body, asked)
         kept = () if one is None else program.kept[one.repeat]
         pieces.append(body if one is None else derived_loop(one, body, kept))

@@ -23,7 +23,8 @@ Way = Literal["gather", "merge", "ring", "swap"]
 @dataclass(frozen=True, slots=True)
 class Meeting:
     """How an equation is cut that has two letters of one set: `letter` is gathered, or comes part by part in a ring, or
-    is cut itself and its folds merged, or what has both is cut by a letter of the set `by`.
+    is cut itself and its folds merged, or what has both is cut by a letter of the set `by`. Of a ring `by` is the set
+    of the letter.
     """
 
     letter: str
@@ -36,7 +37,8 @@ class Axis:
     """One axis of a mesh: its ranks, and the sets that are cut over it in the order in which they are tried.
 
     An axis `around` another, which stands before it, is one of time: the parts of all ranks of that axis come to each
-    rank in hops, and the place on this axis is the rank whose part is there.
+    rank in hops, and the place on this axis is the rank whose part is there. Of a set that is `balanced` a
+    rank's part is two blocks, one from each end.
     """
 
     name: str
@@ -44,6 +46,11 @@ class Axis:
     sets: tuple[IndexSet, ...]
     meetings: tuple[Meeting, ...] = ()
     around: str = ""
+    balanced: IndexSet | None = None
+
+    def blocks(self, of: IndexSet) -> int:
+        """In how many blocks a rank has its part of a set."""
+        return 2 if of == self.balanced else 1
 
     @property
     def place(self) -> str:
@@ -76,10 +83,13 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Each rank has its part of a slot; of a composite the part of one `component`, -1 for the set itself."""
+    """Each rank has its part of a slot; of a composite the part of one `component`, -1 for the set itself. Where it is
+    in two `blocks`, the second is as far from the end as the first is from the start.
+    """
 
     slot: int
     component: int = -1
+    blocks: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +125,11 @@ def with_rings(mesh: Iterable[Axis]) -> tuple[Axis, ...]:
     out = list[Axis]()
     for axis in mesh:
         out.append(axis)
-        letters = tuple(Meeting(m.letter, "merge") for m in axis.meetings if m.way == "ring")
-        if letters:
-            out.append(Axis(f"{axis.name}.part", axis.ranks, axis.sets, letters, axis.name))
+        rings = [m for m in axis.meetings if m.way == "ring"]
+        if rings:
+            sets = tuple(dict.fromkeys(m.by for m in rings if m.by is not None))
+            letters = tuple(Meeting(m.letter, "merge") for m in rings)
+            out.append(Axis(f"{axis.name}.part", axis.ranks, sets, letters, axis.name, axis.balanced))
     return tuple(out)
 
 

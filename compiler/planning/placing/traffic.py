@@ -51,10 +51,17 @@ def _guesses(placed: Placed, sizes: Mapping[str, int]) -> Iterator[Mapping[str, 
 
 def needs(placed: Placed, local: Local, at: tuple[int, int], sizes: Mapping[str, int]) -> list[list[list[bool]]]:
     """For each rank, and each other, which blocks of that one it needs in the hops of a level on an axis."""
-    axis, time = placed.mesh[at[1] - 1], placed.mesh[at[1]]
-    condition = Hopping(local, at[1]).condition(local.hops[at])
-    found = met(condition, axis.place, time.place, axis.ranks, sizes)
-    return [[[rank == other or found[rank][other]] for other in range(axis.ranks)] for rank in range(axis.ranks)]
+    hops = Hopping(local, at[1])
+    found, ranks = blocks_met(hops, at[0], sizes), placed.mesh[at[1]].ranks
+    own = [[n, 2 * ranks - 1 - n][: hops.blocks] for n in range(ranks)]
+    return [[[rank == other or any(found[i][j] for i in own[rank]) for j in own[other]] for other in range(ranks)]
+            for rank in range(ranks)]
+
+
+def blocks_met(hops: Hopping, level: int, sizes: Mapping[str, int]) -> list[list[bool]]:
+    """For each block of all ranks the blocks that it meets in the hops of a level."""
+    axis, time = hops.of.mesh[hops.axis - 1], hops.of.mesh[hops.axis]
+    return met(hops.condition(level), axis.place, time.place, axis.ranks * hops.blocks, sizes)
 
 
 def counted(found: list[list[list[bool]]]) -> tuple[Fraction, int]:
