@@ -10,11 +10,14 @@ import numpy as np
 from helpers import Array, Arrays
 
 from einc.driver.commands.sizes import names
+from einc.ir.folds import FOLDS
 from einc.ir.programs import NormalProgram
+from einc.ir.terms import Fold
 from einc.meaning.interpret import interpret
 from einc.planning.placing.levels import Arrival, Placed, references
 from einc.planning.placing.local import Local
 from einc.planning.placing.states import Move, Owned, Part, Share, States, moved
+from einc.planning.placing.traffic import needs
 
 Rank = tuple[int, ...]
 FOLDED = {"sum": np.add, "max": np.maximum, "min": np.minimum, "prod": np.multiply, "logaddexp": np.logaddexp}
@@ -46,8 +49,10 @@ class Ranks:
                 self.arrive(arrival)
             if level in programs:
                 self.level(programs[level])
-            for program in (program for (at, _), program in hops.items() if at == level):
-                self.level(program)
+            for (at, axis), program in hops.items():
+                if at == level:
+                    self.level(program)
+                    self.unmet(at, axis, program)
         return {name: self.returned(key) for name, key in self.of.program.outputs}
 
     def level(self, program: NormalProgram) -> None:
@@ -57,6 +62,16 @@ class Ranks:
             asked = {n: known[n] for n in names(program) if n in known}
             mine = {t.key: self.have[rank][t.key] for t in program.inputs()}
             self.have[rank].update(interpret(program, mine, asked))
+
+    def unmet(self, level: int, axis: int, program: NormalProgram) -> None:
+        """Checks that nothing is made of parts of which a rank is said to need no block."""
+        found = needs(self.of, self.local, (level, axis), {**self.of.program.sizes, **self.sizes})
+        folds = {e.target: e.body.op for e in program.equations if isinstance(e.body, Fold)}
+        for rank in self.ranks:
+            if not any(found[rank[axis - 1]][rank[axis]]):
+                for _, key in program.outputs:
+                    start = FOLDS[folds[key]].start
+                    assert (self.have[rank][key] == start).all(), key
 
     def elements(self, key: str, states: States, rank: Rank) -> list[Array]:
         """Which elements of each slot a rank has, in their order."""

@@ -14,7 +14,7 @@ from einc.planning.placing.local import Local
 from einc.planning.placing.states import Axis, with_rings
 from einc.planning.placing.traffic import blocks_met
 
-_EVEN = Fraction(21, 20)  # so much more than the average may the busiest rank have to do
+_EVEN = Fraction(21, 20)  # so much more than with two blocks may the busiest rank have to do with one
 _MOST = 128  # small blocks in all, at least two for each rank
 
 
@@ -27,7 +27,8 @@ def laid(mesh: tuple[Axis, ...], sizes: Mapping[str, int],
         return mesh
     plain = with_rings(replace(axis, balanced=None) for axis in mesh if not axis.around)
     pieces = list(put(plain))
-    uneven = [axis.name for axis in asked if balance(pieces, axis.name, sizes, 1) > _EVEN]
+    uneven = [axis.name for axis in asked
+              if balance(pieces, axis.name, sizes, 1) > _EVEN * balance(pieces, axis.name, sizes, 2)]
     return with_rings(replace(axis, balanced=axis.balanced if axis.name in uneven else None)
                       for axis in mesh if not axis.around)
 
