@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import cache
 
 from einc.ir.folds import FOLDS
 from einc.ir.indices import Index, number
@@ -170,19 +171,29 @@ def met(condition: Term, first: str, second: str, count: int, sizes: Mapping[str
     """For each of so many blocks the blocks that it meets, at these sizes; `first` and `second` are the places, counted
     from 1, of the rank's own block and of the one that comes.
     """
-    return [[bool(_value(condition, {**sizes, first: i + 1, second: j + 1})) for j in range(count)]
-            for i in range(count)]
+    value = _value(condition, first, second, sizes)
+    return [[bool(value(i + 1, j + 1)) for j in range(count)] for i in range(count)]
 
 
-def _value(term: Term, sizes: Mapping[str, int]) -> float | bool:
+Value = Callable[[int, int], float | bool]  # of the places of two blocks
+
+
+def _value(term: Term, first: str, second: str, sizes: Mapping[str, int]) -> Value:
     """A number or a condition in sizes."""
     match term:
         case Const(value) | Truth(value):
-            return value  # type: ignore[return-value]
+            return lambda i, j: float(value)
         case Size(extent):
-            return float(extent.at(sizes))
+            used = tuple(name in extent.sizes for name in (first, second))
+
+            @cache
+            def number_at(i: int, j: int) -> float:
+                return float(extent.at({**sizes, first: i, second: j}))
+
+            return lambda i, j: number_at(i if used[0] else 0, j if used[1] else 0)
         case Apply(op, args):
-            return _VALUES[op](*(_value(x, sizes) for x in args))
+            made, found = _VALUES[op], [_value(x, first, second, sizes) for x in args]
+            return lambda i, j: made(*[x(i, j) for x in found])
     raise AssertionError(term)
 
 
