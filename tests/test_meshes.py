@@ -176,6 +176,8 @@ LINES = [
     ("shard q over tp", "`q` is no letter of this spec"), ("shard h", "the line stops too early"),
     ("mesh tp = 0", "from 1 to"), ("mesh tp = 99999999999", "from 1 to"), ("mesh tp tp", "cannot stand here"),
     ("mesh tp = 2, tp = 4", "has `tp` twice"), ("shard t over tp, pass s by rings", "there is no pass by `rings`"),
+    ("shard t over tp balanced", "`balanced` is for what goes round"),
+    ("shard t over tp balanced, pass s by gather", "`balanced` is for what goes round"),
     ("shard t over tp, pass s by gathr", "there is no pass by `gathr`"),
     ("shard t over tp, pass s by swap", "needs a letter"), ("shard t over tp, pass s by merge h", "takes no letter"),
     ("shard h over tp, pass s by gather", "is of no set that is cut"),

@@ -60,15 +60,18 @@ def meshed(program: Program, plans: Sequence[str]) -> bool:
 
 
 def on_mesh(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int], sizes: Mapping[str, int],
-            grad: bool = False) -> OnMesh:
+            grad: bool = False, ordered: bool = False) -> OnMesh:
     """A program on the mesh that its `plans` of these names say; `ranks` are numbers that the caller gives. Where no
-    plan is named, those are meant that cut something over one of the axes that have such a number.
+    plan is named, those are meant that cut something over one of the axes that have such a number. With `ordered` every
+    part is in order, however it is to be laid.
 
     EincError where there is no such plan, where an axis has no number, or nothing to cut, or what is asked for cannot
     be had.
     """
     with _told():
-        mesh = _balanced(program, _mesh(program, plans, ranks), sizes)
+        mesh = _mesh(program, plans, ranks)
+        mesh = with_rings(replace(axis, balanced=None) for axis in mesh if not axis.around) if ordered else _balanced(
+            program, mesh, sizes)
         program, _ = narrowed(program, chosen(program.plans, _names(program, plans, ranks)))
         return OnMesh(mesh, put(pieces(program, grad), mesh, sizes)[0])
 
@@ -134,7 +137,7 @@ def on_all(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int]
     if program.repeats:
         raise EincError([Problem(f"`{program.name}` has rounds, so what all devices do is no single text", helps=(
             Help("`einc show --stage plan` prints what each does of every piece"),))])
-    found = on_mesh(program, plans, ranks, {}, grad)
+    found = on_mesh(program, plans, ranks, {}, grad, ordered=True)
     one = found.backward or found.forward
     said = ", ".join(f"{axis.name} = {axis.ranks}" for axis in found.mesh if not axis.around) or "one device"
     what = f"The gradient of {program.name}" if grad else program.name

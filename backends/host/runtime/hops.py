@@ -81,7 +81,8 @@ def _gone_back(total: list[dict[int, torch.Tensor]], back: list[dict[int, torch.
     """What there is of the rank's own blocks, after what it made of those of another rank has gone there, and what a
     third has made of its own has come.
     """
-    owner, reader, out = (me - hop) % ranks, (me + hop) % ranks, list[dict[int, torch.Tensor]]()
+    owner, reader = (me - hop) % ranks, (me + hop) % ranks
+    out: list[dict[int, torch.Tensor]] = []
     for (fold, _, _, sent), mine, made_here in zip(made, total, back):
         if sent:
             going = [made_here.get(k, x) for k, x in mine.items()]
