@@ -10,16 +10,20 @@ from random import Random
 
 import numpy as np
 import pytest
-from helpers import typed_of
+from helpers import typed, typed_of
 from placing_cases import BY_NAME, EXACT, axes, doubled, half, letters, programs
 
+from einc.driver import placing
+from einc.ir.choices import PLAIN
+from einc.ir.elements import REAL, WIDE
 from einc.ir.indices import Index, IndexSet, number, size
+from einc.ir.plan import Gradient, Hops
 from einc.ir.terms import Apply, Position, Size, Term, const
 from einc.planning.placing import Placed, placed
 from einc.planning.placing.around import met, possible
 from einc.planning.placing.layouts import balance, laid
 from einc.planning.placing.local import Local
-from einc.planning.placing.traffic import counted, needs
+from einc.planning.placing.traffic import counted, needs, sent
 
 ROUND = (
     "sdpa", "attention", "gqa", "alibi", "sliding_window", "attention_dropout", "forgetting_transformer",
@@ -155,3 +159,25 @@ def holds(term: Term, sizes: Mapping[str, int], by: Mapping[Index, int]) -> floa
             "eq": args[0] == args[-1], "and": all(args), "or": any(args), "not": not args[0],
             "div": args[0] / args[-1] if args[-1] else 0.0}
     return float(told[term.op])
+
+
+def test_what_hops_add_up_keeps_its_digits() -> None:
+    """What is made of one pair of blocks, and what is merged of several, is wide; results have the type of the data."""
+    program = typed(f"{BY_NAME['sdpa'].text}\nplan it:\n    mesh p = 4\n    shard t over p balanced, pass s by ring\n")
+    plan = placing.planned(program, ("it",), {}, True, PLAIN)
+    assert plan is not None and isinstance(plan.body, Gradient)
+    found = [(half, step) for half in (plan.body.forward, plan.body.backward) for step in half.steps
+             if isinstance(step, Hops)]
+    assert [step.around.blocks for _, step in found] == [2, 2]
+    for half, step in found:
+        shares = {step.body.buffers[one.key].element for one in step.made}
+        assert step.merge is not None
+        assert shares | {step.merge.buffers[key].element for _, key in step.merge.outputs} == {WIDE}
+        assert [half.buffers[key].element for key, one in zip(step.writes, step.made, strict=True) if one.sent] == [
+            REAL for one in step.made if one.sent]
+
+
+def test_what_goes_round_twice_is_sent_twice() -> None:
+    """Weights that are normalised first need a second round: keys go round for the maximum, and again with values."""
+    (found, *_) = on("stick_breaking", 4)
+    assert [(one.move.tensor, one.messages) for one in sent(found, {"T": 64})] == [("K", 3), ("K", 3), ("V", 3)]
