@@ -169,11 +169,11 @@ def test_what_hops_add_up_keeps_its_digits() -> None:
     found = [(half, step) for half in (plan.body.forward, plan.body.backward) for step in half.steps
              if isinstance(step, Hops)]
     assert [step.around.blocks for _, step in found] == [2, 2]
-    for half, step in found:
+    for module, step in found:
         shares = {step.body.buffers[one.key].element for one in step.made}
         assert step.merge is not None
         assert shares | {step.merge.buffers[key].element for _, key in step.merge.outputs} == {WIDE}
-        assert [half.buffers[key].element for key, one in zip(step.writes, step.made, strict=True) if one.sent] == [
+        assert [module.buffers[key].element for key, one in zip(step.writes, step.made, strict=True) if one.sent] == [
             REAL for one in step.made if one.sent]
 
 
