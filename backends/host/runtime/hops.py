@@ -29,7 +29,8 @@ def _around(own: list[tuple[torch.Tensor, int | None]], coming: list[tuple[torch
     """
     me, needs = place - 1, _needs(meets, ranks, blocks)
     hops = [n for n in range(ranks) if n == 0 or any(any(needs[r][(r - n) % ranks]) for r in range(ranks))]
-    ours, parts = [_apart(x, axis, blocks) for x, axis in own], [_apart(x, axis, blocks) for x, axis in coming]
+    ours = [_blocks_along(x, axis, blocks) for x, axis in own]
+    parts = [_blocks_along(x, axis, blocks) for x, axis in coming]
     stay: list[list[torch.Tensor]] = [[] for _ in range(blocks)]
     beside: dict[tuple[int, int, int], torch.Tensor] = {}
     total: list[dict[int, torch.Tensor]] = []
@@ -48,7 +49,7 @@ def _around(own: list[tuple[torch.Tensor, int | None]], coming: list[tuple[torch
                     found = compute(i + 1, j + 1, *[x[a] for x in ours], *[x[k] for x in here])
                     _kept(found, made, merge, stay[a], back, beside, (k, a, j))
         total = _gone_back(total, back, made, needs, me, hop, ranks, group) if hop else back
-    return [_whole(made, m, stay, total, beside, ranks * blocks) for m in range(len(made))]
+    return [_of_all_blocks(made, m, stay, total, beside, ranks * blocks) for m in range(len(made))]
 
 
 def _needs(meets: Callable[[int, int], bool], ranks: int, blocks: int) -> list[list[list[bool]]]:
@@ -93,9 +94,9 @@ def _gone_back(total: list[dict[int, torch.Tensor]], back: list[dict[int, torch.
     return out
 
 
-def _whole(made: list[tuple[str, int | None, int | None, bool]], m: int, stay: list[list[torch.Tensor]],
-           total: list[dict[int, torch.Tensor]], beside: dict[tuple[int, int, int], torch.Tensor],
-           count: int) -> torch.Tensor:
+def _of_all_blocks(made: list[tuple[str, int | None, int | None, bool]], m: int, stay: list[list[torch.Tensor]],
+                   total: list[dict[int, torch.Tensor]], beside: dict[tuple[int, int, int], torch.Tensor],
+                   count: int) -> torch.Tensor:
     """One result of all blocks; there are so many of them."""
     fold, axis, part, sent = made[m]
     if sent:
@@ -112,7 +113,7 @@ def _blocks_of(rank: int, ranks: int, blocks: int) -> list[int]:
     return [turn * ranks + (ranks - 1 - rank if turn % 2 else rank) for turn in range(blocks)]
 
 
-def _apart(x: torch.Tensor, axis: int | None, blocks: int) -> list[torch.Tensor]:
+def _blocks_along(x: torch.Tensor, axis: int | None, blocks: int) -> list[torch.Tensor]:
     """The blocks of a tensor along an axis; where it has none, all of it for each."""
     return list(x.chunk(blocks, axis)) if axis is not None and blocks > 1 else [x] * blocks
 

@@ -27,6 +27,7 @@ from einc.ir.terms import (
     children,
     conjuncts,
     free_indices,
+    reads,
     substitute,
     walk,
 )
@@ -270,3 +271,7 @@ def joined(wanted: Iterable[tuple[str, State]]) -> dict[str, State]:
     for key, state in wanted:
         out[key] = state if out.get(key, state) == state else WHOLE
     return out
+
+def shown_place(place: Term) -> str:
+    """The place in a few words: the tensor that says it."""
+    return next((r.tensor for r in reads(place)), "a place")

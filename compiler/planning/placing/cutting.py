@@ -27,6 +27,7 @@ from einc.planning.placing.cuts import (
     letters,
     packed,
     placed_at,
+    shown_place,
 )
 from einc.planning.placing.linear import linear_in
 from einc.planning.placing.owners import owned
@@ -395,8 +396,3 @@ def _no_meeting(target: str, both: list[Letter], meeting: Meeting) -> Refused:
 def _instead(old: Read, new: Read, term: Term) -> Term:
     """The term with another read in place of one."""
     return transform(term, lambda x: new if x == old else x)
-
-
-def shown_place(place: Term) -> str:
-    """The place in a few words: the tensor that says it."""
-    return next((r.tensor for r in reads(place)), "a place")
