@@ -92,9 +92,10 @@ def _state(state: State, key: str, program: Program) -> str:
     match state:
         case Whole():
             return "whole"
-        case Part(slot, component):
+        case Part(slot, component, blocks):
             of = program.tensors[key].slots[slot]
-            return f"by {of.name}" + (f" in {component + 1}" if component >= 0 else "")
+            return f"by {of.name}" + (f" in {component + 1}" if component >= 0 else "") + (
+                f" in {blocks} blocks" if blocks > 1 else "")
         case Share(fold, reference):
             return f"{fold} of shares" + (f" / exp {reference}" if reference else "")
         case Owned(chosen):
