@@ -13,13 +13,13 @@ import pytest
 from helpers import typed, typed_of
 from placing_cases import BY_NAME, EXACT, axes, doubled, half, letters, programs
 
-from einc.driver import placing
+from einc.driver import pipeline, placing
 from einc.ir.choices import PLAIN
 from einc.ir.elements import REAL, WIDE
 from einc.ir.indices import Index, IndexSet, number, size
 from einc.ir.plan import Gradient, Hops
 from einc.ir.terms import Apply, Position, Size, Term, const
-from einc.planning.placing import Placed, placed
+from einc.planning.placing import Axis, Meeting, Placed, Refused, placed, with_rings
 from einc.planning.placing.around import met, possible
 from einc.planning.placing.layouts import balance, laid
 from einc.planning.placing.local import Local
@@ -175,6 +175,26 @@ def test_what_hops_add_up_keeps_its_digits() -> None:
         assert shares | {step.merge.buffers[key].element for _, key in step.merge.outputs} == {WIDE}
         assert [module.buffers[key].element for key, one in zip(step.writes, step.made, strict=True) if one.sent] == [
             REAL for one in step.made if one.sent]
+
+
+PIXELS = """index x, u : time(X)
+index y, v : time(Y)
+index f : feature(D)
+input Q_{x y}^f, K_{u v}^f
+output Y_{x y} = Σ_{u ≤ x} Σ_{v ≤ y} exp(Q_{x y}^f K_{u v f})
+"""
+
+
+def test_one_ring_in_another_is_refused() -> None:
+    by = letters(typed(PIXELS))
+    mesh = with_rings(Axis(name, 2, (by[cut],), (Meeting(meet, "ring", by[meet]),))
+                      for name, cut, meet in (("p", "x", "u"), ("q", "y", "v")))
+    program = pipeline.normal(typed(PIXELS))
+    with pytest.raises(Refused, match="would go round over p and over q at once") as refused:
+        placed(program, mesh)
+    assert "by gather" in refused.value.help
+    gathered = with_rings([mesh[0], Axis("q", 2, (by["y"],), (Meeting("v", "gather"),))])
+    assert {move.kind for _, move in placed(program, gathered).moves} == {"pass", "all_gather"}
 
 
 def test_what_goes_round_twice_is_sent_twice() -> None:

@@ -15,7 +15,7 @@ from einc.ir.terms import Fold
 from einc.planning.analysis.cost import nominal, volume
 from einc.planning.placing.cuts import Cut
 from einc.planning.placing.cutting import Cutting, cut
-from einc.planning.placing.refusals import examine
+from einc.planning.placing.refusals import Refused, examine
 from einc.planning.placing.states import (
     SILENT,
     WHOLE,
@@ -174,7 +174,14 @@ def _placed(program: NormalProgram, mesh: Sequence[Axis], known: Mapping[str, in
     ends = {key: tuple(c.ends[key] for c in cuttings) for _, key in program.outputs}
     for key, states in ends.items():
         ends[key] = _apart(states)
-    return Placed(program, tuple(mesh), tuple(cuttings), ends, {}, ())
+    made = Placed(program, tuple(mesh), tuple(cuttings), ends, {}, ())
+    for e in program.equations:
+        names = [axis.around for axis, found in zip(mesh, made.cuts(e.target), strict=True)
+                 if axis.around and found.letters]
+        if len(names) > 1:
+            raise Refused("meeting", f"`{e.target}` would go round over {' and over '.join(names)} at once: one ring "
+                          "in another is not written yet", f"say `by gather` of what meets over {names[1]}")
+    return made
 
 
 def in_order(states: States) -> States:
