@@ -16,7 +16,7 @@ from einc.backends.host.module import step as write_step
 from einc.backends.host.naming import named
 from einc.backends.host.operators import LIST, Operator, operator, registered
 from einc.backends.host.wanted import Asked
-from einc.backends.writer import folded
+from einc.backends.writer import folded, sized
 from einc.ir.elements import REAL
 from einc.ir.indices import Extent
 from einc.ir.plan import Buffer, Hops, Kernel, Loop, Module, Move, Step, makes, within
@@ -42,8 +42,10 @@ class Levels:
         for one, some in zip(module.steps, bits, strict=True):
             for key in one.writes if isinstance(one, Hops | Move) and asked is not None and some not in (
                     0, asked.every) else ():
-                kind = element(module.buffers[key], PROMOTED)
-                page.body(f"{key} = torch.empty(0, dtype={kind}, device=device)")
+                kind, sets = element(module.buffers[key], PROMOTED), module.buffers[key].sets
+                shape = ", ".join(sized(s.extent) for s in sets)  # levels may read sizes of it
+                page.body(f"{key} = torch.empty((), dtype={kind}, device=device).expand({shape})" if sets else
+                          f"{key} = torch.empty((), dtype={kind}, device=device)")
         for first, some_steps in _grouped(module.steps):
             page.body()
             here = bits[first : first + len(some_steps)]
