@@ -212,6 +212,20 @@ def test_two_processes_make_what_one_makes(two: Team, name: str) -> None:
     check(two, TWO[name], grad=True, plain=False)
 
 
+@pytest.mark.parametrize("name", ["round in blocks", pytest.param("merged", marks=pytest.mark.whole)])
+def test_gradients_of_some_inputs(two: Team, name: str) -> None:
+    """What is for others alone is neither computed nor sent."""
+    cut = TWO[name]
+    program, given = cut.program(), inputs(cut.program(), cut.known, cut.spec)
+    want = alone(typed_of(BY_NAME[cut.spec]), given, cut.known, True)
+    made = built(program, Options("torch", grad=True, plan="it", own=True), mesh=cut.mesh)
+    cotangents = {"d/A": want["d/A"]}
+    for key in ("W_O", "W_V"):
+        found, _ = two.run(made.source, program.name, {**given, **cotangents}, ["A"], grad=True, sizes=cut.known,
+                           some=[key])
+        assert found.keys() == {"A", f"d/{key}"} and distance(found[f"d/{key}"], want[f"d/{key}"], 1e-3) < EXACT
+
+
 @pytest.mark.whole
 @pytest.mark.parametrize("name", TWO)
 def test_two_processes_with_plain_tensors(two: Team, name: str) -> None:

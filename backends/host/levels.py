@@ -42,10 +42,7 @@ class Levels:
         for one, some in zip(module.steps, bits, strict=True):
             for key in one.writes if isinstance(one, Hops | Move) and asked is not None and some not in (
                     0, asked.every) else ():
-                kind, sets = element(module.buffers[key], PROMOTED), module.buffers[key].sets
-                shape = ", ".join(sized(s.extent) for s in sets)  # levels may read sizes of it
-                page.body(f"{key} = torch.empty((), dtype={kind}, device=device).expand({shape})" if sets else
-                          f"{key} = torch.empty((), dtype={kind}, device=device)")
+                page.body(f"{key} = {_nothing(module.buffers[key])}")
         for first, some_steps in _grouped(module.steps):
             page.body()
             here = bits[first : first + len(some_steps)]
@@ -84,6 +81,10 @@ class Levels:
         called = made.called([t.key for t in level.inputs], sizes)
         indent = "    " * page.body.depth
         page.body.lines += folded(f"{indent}{', '.join(inner[key] for key in made.results)} = {called}")
+        shown = {key for _, key in page.module.outputs}
+        for key, some in zip(made.results, made.chosen, strict=False):
+            if some != made.every and (name := inner[key]) not in shown:
+                page.body(f"{name} = {name} if wanted & {some} else {_nothing(page.module.buffers[name])}")
 
     @property
     def functions(self) -> list[str]:
@@ -99,6 +100,13 @@ class Levels:
     def registered(self) -> list[str]:
         """The statements that make operators of the functions."""
         return [line for one in self.made for line in registered(one, one.name, [])]
+
+
+def _nothing(buffer: Buffer) -> str:
+    """What stands for a tensor that is not computed: it has the shape, of which levels may read sizes, and no memory.
+    """
+    shape = ", ".join(sized(s.extent) for s in buffer.sets)
+    return f"torch.empty((), dtype={element(buffer, PROMOTED)}, device=device)" + (f".expand({shape})" if shape else "")
 
 
 def _moves(step: Step) -> bool:
