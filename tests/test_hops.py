@@ -54,6 +54,11 @@ def test_what_goes_round_makes_what_one_device_makes(name: str, ranks: int, layo
     right(name, ranks, layout, grad)
 
 
+def test_places_that_are_data_are_not_of_a_rank_with_two_blocks() -> None:
+    """Such a place is in the part of a rank only where that is one block."""
+    right("sparse_attention", 2, "balanced", False)
+
+
 @pytest.mark.whole
 @pytest.mark.parametrize("name", ROUND)
 def test_every_mask_goes_round(name: str) -> None:

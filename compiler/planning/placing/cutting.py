@@ -338,7 +338,7 @@ class _Work:
 
     def by_data(self, read: Read, state: State) -> bool:
         """Whether the slot that is cut is read at a place that is read itself."""
-        if not isinstance(state, Part) or state.component >= 0:
+        if not isinstance(state, Part) or state.component >= 0 or state.blocks > 1:
             return False
         place = read.subs[state.slot]
         return not isinstance(place, Position | Pack) and any(isinstance(x, Read) for x in walk(place))
