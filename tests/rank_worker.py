@@ -61,8 +61,8 @@ def run(job: dict[str, Any], rank: int, meshes: dict[str, DeviceMesh]) -> dict[s
         return written(job, trained(job, module, given, mesh), rank)
     names = [key for key in given if not key.startswith("d/")]
     inputs = {key: placed(given[key], mesh, where[key], job["plain"]) for key in names} | own
-    for x in inputs.values():
-        x.requires_grad_(job["grad"] and x.is_floating_point())
+    for key, x in inputs.items():
+        x.requires_grad_(job["grad"] and x.is_floating_point() and key in job.get("some", [key]))
     call = getattr(module, job["entry"])
     asked = inspect.signature(call).parameters.keys() - inputs.keys() - {"mesh"}
     extra = {name: job["sizes"][name.removesuffix("_size")] for name in asked}
@@ -83,7 +83,7 @@ def run(job: dict[str, Any], rank: int, meshes: dict[str, DeviceMesh]) -> dict[s
     counts = [] if job["traced"] else [told(forward)]
     if job["grad"]:
         real = [key for key, x in made.items() if x.is_floating_point()]
-        asked = [key for key, x in inputs.items() if x.is_floating_point()]
+        asked = [key for key, x in inputs.items() if x.requires_grad]
         cotangents = [placed(given[f"d/{key}"], mesh, where[key], job["plain"]) for key in real]
         with count() as backward:
             slopes = torch.autograd.grad([made[key] for key in real], [inputs[key] for key in asked], cotangents,

@@ -82,6 +82,19 @@ def test_the_gradient_stands_below(file: Path) -> None:
     assert "by h over tp: dW_Q, dW_K, dW_V, dW_O" in text
 
 
+def test_the_rows_of_what_goes_round(file: Path) -> None:
+    """In order a rank needs what stands before it; in two blocks, one from each end, all have as much to do."""
+    lines = ("shard t over cp, pass s by ring", "shard t over cp balanced, pass s by ring")
+    for line, sent, moves in zip(lines, ("29.4 MB", "44 MB"), (2, 4), strict=True):
+        file.write_text(f'use "attention"\nplan it:\n    mesh cp = 8\n    {line}\n', encoding="utf-8")
+        code, text = shown(file, "--plan", "it", "--sizes", SIZES)
+        assert code == 0 and f"a on cp = 8: {moves} collectives" in text
+        found = [line for line in text.splitlines() if " pass " in line]
+        assert [line.split()[1:4] for line in found] == [["pass", "K_hat", "cp"], ["pass", "V", "cp"]]
+        assert all(f" {sent} " in line and "8.39 MB" in line and "part after part" in line for line in found)
+        assert ("in 2 blocks" in text) == (moves == 4)
+
+
 def test_every_equation_with_its_letter(file: Path) -> None:
     text = shown(file, "--mesh", "cp=4", "--full")[1]
     lines = [line.split() for line in text[text.index("makes"):].splitlines()]
@@ -175,7 +188,9 @@ def test_blocks_that_are_not_chosen_change_nothing() -> None:
 LINES = [
     ("shard q over tp", "`q` is no letter of this spec"), ("shard h", "the line stops too early"),
     ("mesh tp = 0", "from 1 to"), ("mesh tp = 99999999999", "from 1 to"), ("mesh tp tp", "cannot stand here"),
-    ("mesh tp = 2, tp = 4", "has `tp` twice"), ("shard t over tp, pass s by ring", "there is no pass by `ring`"),
+    ("mesh tp = 2, tp = 4", "has `tp` twice"), ("shard t over tp, pass s by rings", "there is no pass by `rings`"),
+    ("shard t over tp balanced", "`balanced` is for what goes round"),
+    ("shard t over tp balanced, pass s by gather", "`balanced` is for what goes round"),
     ("shard t over tp, pass s by gathr", "there is no pass by `gathr`"),
     ("shard t over tp, pass s by swap", "needs a letter"), ("shard t over tp, pass s by merge h", "takes no letter"),
     ("shard h over tp, pass s by gather", "is of no set that is cut"),
@@ -239,8 +254,10 @@ def test_a_gradient_is_given_what_the_program_leaves() -> None:
 
 
 def test_what_all_devices_do_is_a_spec(file: Path, tmp_path: Path) -> None:
-    file.write_text(HEADS + "plan gathered:\n    shard t over g, pass s by gather\n", encoding="utf-8")
-    for words in (("--mesh", "cp=2"), ("--plan", "tp", "--grad"), ("--plan", "tp,gathered", "--mesh", "g=2,tp=2")):
+    file.write_text(HEADS + "plan gathered:\n    shard t over g, pass s by gather\n"
+                    "plan round:\n    shard t over r balanced, pass s by ring\n", encoding="utf-8")
+    for words in (("--mesh", "cp=2"), ("--plan", "tp", "--grad"), ("--plan", "tp,gathered", "--mesh", "g=2,tp=2"),
+                  ("--plan", "round", "--mesh", "r=2"), ("--plan", "round", "--mesh", "r=2", "--grad")):
         done = CliRunner().invoke(main, ["derive", str(file), *words])
         assert done.exit_code == 0 and "index p : rank(" in done.output
         (tmp_path / "b.ein").write_text(done.output, encoding="utf-8")

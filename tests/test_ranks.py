@@ -30,7 +30,7 @@ from einc.driver.options import Options
 from einc.errors.report import EincError
 from einc.ir.choices import PLAIN
 from einc.ir.programs import TypedProgram
-from einc.planning.placing import Axis
+from einc.planning.placing import Axis, traffic
 from einc.planning.placing.modules import per_rank, per_rank_gradient
 
 EXACT = 1e-10
@@ -79,6 +79,8 @@ TWO = {
     "weights in parts": Cut("gpt2_block", "shard n, else f over p", {"p": 2}),
     "gathered": Cut("attention", "shard t over p, pass s by gather", {"p": 2}),
     "merged": Cut("attention", "shard t over p, pass s by merge", {"p": 2}),
+    "round": Cut("attention", "shard t over p, pass s by ring", {"p": 2}),
+    "round in blocks": Cut("attention", "shard t over p balanced, pass s by ring", {"p": 2}),
     "swapped": Cut("gpt2_block", "shard t over p, pass s by swap h", {"p": 2}),
     "words": Cut("linear_cross_entropy", "shard v over p", {"p": 2}),
     "latents": Cut("mla_rope", "shard h over p", {"p": 2}),
@@ -99,11 +101,20 @@ FOUR = {
     "weights and positions": Cut("gpt2_block", "shard n, else f over p; shard h, e, else t over q", {"p": 2, "q": 2}),
     "texts and heads": Cut("gpt2_block", "shard n over p; shard h, e over q", {"p": 2, "q": 2}),
     "words and positions": Cut("linear_cross_entropy", "shard t over p; shard v over q", {"p": 2, "q": 2}),
+    "round, four ranks": Cut("attention", "shard t over p, pass s by ring", {"p": 4}),
+    "round, balanced": Cut("attention", "shard t over p balanced, pass s by ring", {"p": 4}),
+    "round, balanced blocks": Cut("gpt2_block", "shard t over p balanced, pass s by ring; shard h, e over q",
+                                  {"p": 2, "q": 2}),
+    "rounds, round, balanced": Cut("llama_lm", "shard t over p balanced, pass s by ring", {"p": 4}, {"N": 2}),
+    "round, a window": Cut("sliding_window", "shard t over p, pass s by ring", {"p": 4}),
+    "round and heads": Cut("gpt2_block", "shard t over p, pass s by ring; shard h, e over q", {"p": 2, "q": 2}),
+    "rounds, round": Cut("llama_lm", "shard t over p, pass s by ring; shard h, g, e, v over q", {"p": 2, "q": 2},
+                         {"N": 2}),
     "merged and heads": Cut("attention", "shard t over p, pass s by merge; shard h over q", {"p": 2, "q": 2}),
     "rounds and texts": Cut("llama_lm", "shard n over p; shard h, g, e, v over q", {"p": 2, "q": 2}, {"N": 2}),
     "experts and positions": Cut("moe_swiglu", "shard t over p; shard x over q", {"p": 2, "q": 2}),
 }
-ALWAYS = ("heads", "merged", "words", "rounds")
+ALWAYS = ("heads", "merged", "round in blocks", "words", "rounds")
 
 
 def marked(cases: Mapping[str, Cut]) -> list[object]:
@@ -184,8 +195,9 @@ def check(team: Team, cut: Cut, grad: bool, plain: bool, backend: str = "torch")
     for half, sent in zip(halves, counts, strict=True):
         plan = Counter[str]()
         for piece, link in half:
-            for _, one in piece.moves if piece is not None else ():
-                plan[one.kind] += int(link.times.at(cut.known))
+            for one in traffic.sent(piece, cut.known) if piece is not None else ():
+                kind = "all_to_all" if one.move.around else one.move.kind  # what goes round is sent as one of these
+                plan[kind] += one.messages * int(link.times.at(cut.known))
         assert Counter({_kind(kind): n for kind, n in sent.items()}) == plan
 
 
@@ -198,6 +210,20 @@ def _kind(name: str) -> str:
 @pytest.mark.parametrize("name", marked(TWO))
 def test_two_processes_make_what_one_makes(two: Team, name: str) -> None:
     check(two, TWO[name], grad=True, plain=False)
+
+
+@pytest.mark.parametrize("name", ["round in blocks", pytest.param("merged", marks=pytest.mark.whole)])
+def test_gradients_of_some_inputs(two: Team, name: str) -> None:
+    """What is for others alone is neither computed nor sent."""
+    cut = TWO[name]
+    program, given = cut.program(), inputs(cut.program(), cut.known, cut.spec)
+    want = alone(typed_of(BY_NAME[cut.spec]), given, cut.known, True)
+    made = built(program, Options("torch", grad=True, plan="it", own=True), mesh=cut.mesh)
+    cotangents = {"d/A": want["d/A"]}
+    for key in ("W_O", "W_V"):
+        found, _ = two.run(made.source, program.name, {**given, **cotangents}, ["A"], grad=True, sizes=cut.known,
+                           some=[key])
+        assert found.keys() == {"A", f"d/{key}"} and distance(found[f"d/{key}"], want[f"d/{key}"], 1e-3) < EXACT
 
 
 @pytest.mark.whole
@@ -223,7 +249,7 @@ def test_kernels_in_cpp_are_as_those_of_torch(two: Team, name: str) -> None:
 
 @pytest.mark.whole
 @pytest.mark.parametrize("plain", [False, True], ids=["dtensors", "plain"])
-@pytest.mark.parametrize("name", ["merged", "else positions"])
+@pytest.mark.parametrize("name", ["merged", "else positions", "round in blocks"])
 def test_a_compiled_function_has_operators_with_collectives_between(two: Team, name: str, plain: bool) -> None:
     """`torch.compile` takes the whole in one graph each way: levels are operators, between them the collectives of the
     plan, and the numbers are the same. Torch gathers once what both halves gather of one tensor.
@@ -236,10 +262,12 @@ def test_a_compiled_function_has_operators_with_collectives_between(two: Team, n
     graphs = same(two, program, made.source, given, want, cut.known, grad=True, plain=plain, traced=True)
     on_mesh = placing.on_mesh(program, ("it",), cut.mesh, {}, True)
     assert on_mesh.backward is not None
-    halves = [half.moves for half in (on_mesh.forward, on_mesh.backward)]
-    plan = Counter(move.kind for moves in halves for _, move in moves)
+    halves = [[one for one in traffic.sent(half, cut.known) for _ in range(one.messages)]
+              for half in (on_mesh.forward, on_mesh.backward)]
+    plan = Counter("all_to_all" if one.move.around else one.move.kind for moves in halves for one in moves)
     found = Counter({_kind(key): n for key, n in (Counter(graphs[0]) + Counter(graphs[1])).items()})
-    assert all(0 < graph["level"] <= 1 + len(moves) for graph, moves in zip(graphs, halves, strict=True))
+    hops = 16 if name == "round in blocks" else 0  # at most two operators for each pair of blocks
+    assert all(0 < graph["level"] <= 1 + len(moves) + hops for graph, moves in zip(graphs, halves, strict=True))
     assert found["wait_tensor"] == sum(found[kind] for kind in plan) and found <= plan + Counter(
         {"level": found["level"], "wait_tensor": found["wait_tensor"]})
     assert {kind: found[kind] for kind in plan if "reduce" in kind} == {

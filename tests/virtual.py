@@ -10,11 +10,14 @@ import numpy as np
 from helpers import Array, Arrays
 
 from einc.driver.commands.sizes import names
+from einc.ir.folds import FOLDS
 from einc.ir.programs import NormalProgram
+from einc.ir.terms import Fold
 from einc.meaning.interpret import interpret
 from einc.planning.placing.levels import Arrival, Placed, references
 from einc.planning.placing.local import Local
-from einc.planning.placing.states import Move, Owned, Part, Share, States
+from einc.planning.placing.states import Move, Owned, Part, Share, States, moved
+from einc.planning.placing.traffic import needs
 
 Rank = tuple[int, ...]
 FOLDED = {"sum": np.add, "max": np.maximum, "min": np.minimum, "prod": np.multiply, "logaddexp": np.logaddexp}
@@ -40,11 +43,16 @@ class Ranks:
                 place = self.elements(tensor.key, self.of.states(tensor.key), rank)
                 self.have[rank][tensor.key] = given[tensor.key][np.ix_(*place)] if place else given[tensor.key]
         programs, waiting = self.local.programs, list(self.of.arrivals)
-        for level in range(max([*programs, *(a.level for a in waiting)], default=0) + 1):
+        hops = self.local.hops
+        for level in range(max([*self.of.levels.values(), *(a.level for a in waiting)], default=0) + 1):
             for arrival in (a for a in waiting if a.level == level):
                 self.arrive(arrival)
             if level in programs:
                 self.level(programs[level])
+            for (at, axis), program in hops.items():
+                if at == level:
+                    self.level(program)
+                    self.unmet(at, axis, program)
         return {name: self.returned(key) for name, key in self.of.program.outputs}
 
     def level(self, program: NormalProgram) -> None:
@@ -54,6 +62,16 @@ class Ranks:
             asked = {n: known[n] for n in names(program) if n in known}
             mine = {t.key: self.have[rank][t.key] for t in program.inputs()}
             self.have[rank].update(interpret(program, mine, asked))
+
+    def unmet(self, level: int, axis: int, program: NormalProgram) -> None:
+        """Checks that nothing is made of parts of which a rank is said to need no block."""
+        found = needs(self.of, self.local, (level, axis), {**self.of.program.sizes, **self.sizes})
+        folds = {e.target: e.body.op for e in program.equations if isinstance(e.body, Fold)}
+        for rank in self.ranks:
+            if not any(found[rank[axis - 1]][rank[axis]]):
+                for _, key in program.outputs:
+                    start = FOLDS[folds[key]].start
+                    assert (self.have[rank][key] == start).all(), key
 
     def elements(self, key: str, states: States, rank: Rank) -> list[Array]:
         """Which elements of each slot a rank has, in their order."""
@@ -65,7 +83,10 @@ class Ranks:
             found = found.reshape(inner) if parts else found
             for state, at, axis in zip(states, rank, self.of.mesh, strict=True):
                 if isinstance(state, Part) and state.slot == n:
-                    if state.component < 0:
+                    if state.blocks > 1:
+                        some = np.split(found.reshape(-1), 2 * axis.ranks)
+                        found = np.concatenate([some[at], some[-1 - at]])
+                    elif state.component < 0:
                         found = np.split(found.reshape(-1), axis.ranks)[at]
                     else:
                         found = np.split(found, axis.ranks, state.component)[at]
@@ -78,8 +99,7 @@ class Ranks:
         """A tensor in other states on every rank."""
         now = self.of.states(arrival.tensor)
         here = {rank: self.have[rank][self.local.made(arrival.tensor)] for rank in self.ranks}
-        for move in arrival.moves:
-            then = tuple(move.after if n in move.axes else state for n, state in enumerate(now))
+        for move, (_, then) in zip(arrival.moves, moved(now, arrival.states, self.of.mesh), strict=True):
             self.sent.append((move, here[self.ranks[0]].size))
             here = self.move(arrival.tensor, move, now, then, here)
             now = then
@@ -100,10 +120,12 @@ class Ranks:
             match now[move.axes[0]]:
                 case (Share() | Owned()) as state:
                     fold = FOLDED[state.fold if isinstance(state, Share) else "sum"]
-                    total = mine[group[0]]
-                    for other in group[1:]:
-                        total = fold(total, mine[other])
-                    full[np.ix_(*self.elements(key, now, rank))] = total
+                    parts = [n for n in move.axes if isinstance(now[n], Part)]
+                    totals = dict[Rank, Array]()
+                    for other in group:
+                        at = tuple(other[n] for n in parts)
+                        totals[at] = fold(totals[at], mine[other]) if at in totals else mine[other]
+                        full[np.ix_(*self.elements(key, now, other))] = totals[at]
                 case _:
                     for other in group:
                         full[np.ix_(*self.elements(key, now, other))] = mine[other]

@@ -10,15 +10,16 @@ from typing import Any
 
 from einc.backends.host.cache_views import reads
 from einc.backends.host.contractions import PROMOTED, element
+from einc.backends.host.hops import hops
 from einc.backends.host.loops import Dialect, Page, repeat
 from einc.backends.host.module import step as write_step
 from einc.backends.host.naming import named
 from einc.backends.host.operators import LIST, Operator, operator, registered
 from einc.backends.host.wanted import Asked
-from einc.backends.writer import folded
+from einc.backends.writer import folded, sized
 from einc.ir.elements import REAL
 from einc.ir.indices import Extent
-from einc.ir.plan import Buffer, Kernel, Loop, Module, Move, Step, makes, within
+from einc.ir.plan import Buffer, Hops, Kernel, Loop, Module, Move, Step, makes, within
 from einc.ir.programs import Slot, Tensor
 
 
@@ -39,14 +40,14 @@ class Levels:
         module, unchecked = page.module, set() if self.checked else {key for key, _ in page.module.keys}
         bits = asked.bits if asked is not None else (0,) * len(module.steps)
         for one, some in zip(module.steps, bits, strict=True):
-            if asked is not None and isinstance(one, Move) and some not in (0, asked.every):
-                kind = element(module.buffers[one.writes[0]], PROMOTED)
-                page.body(f"{one.writes[0]} = torch.empty(0, dtype={kind}, device=device)")
+            for key in one.writes if isinstance(one, Hops | Move) and asked is not None and some not in (
+                    0, asked.every) else ():
+                page.body(f"{key} = {_nothing(module.buffers[key])}")
         for first, some_steps in _grouped(module.steps):
             page.body()
             here = bits[first : first + len(some_steps)]
             (one, *_) = some_steps
-            if isinstance(one, Move):
+            if isinstance(one, Hops | Move):
                 self.move(one, here[0], page, dialect, asked)
             elif _moves(one):
                 assert isinstance(one, Loop)
@@ -56,12 +57,15 @@ class Levels:
                 unchecked -= {key for key, _ in level.keys}
                 self.call(level, page, dialect, replace(asked, bits=tuple(here)) if asked is not None else None)
 
-    def move(self, one: Move, some: int, page: Page, dialect: Dialect, asked: Asked | None) -> None:
-        """Writes a move, under a condition where not every result is for it."""
+    def move(self, one: Hops | Move, some: int, page: Page, dialect: Dialect, asked: Asked | None) -> None:
+        """Writes a move, or hops, under a condition where not every result is for it."""
         apart = asked is not None and some not in (0, asked.every)
         if asked is not None and apart:
             page.body.open(f"if wanted & {some}:  # {', '.join(asked.of(some))}")
-        write_step(one, page, dialect)
+        if isinstance(one, Hops):
+            hops(one, page, dialect, self.write)
+        else:
+            write_step(one, page, dialect)
         if apart:
             page.body.close()
 
@@ -77,6 +81,10 @@ class Levels:
         called = made.called([t.key for t in level.inputs], sizes)
         indent = "    " * page.body.depth
         page.body.lines += folded(f"{indent}{', '.join(inner[key] for key in made.results)} = {called}")
+        shown = {key for _, key in page.module.outputs}
+        for key, some in zip(made.results, made.chosen, strict=False):
+            if some != made.every and (name := inner[key]) not in shown:
+                page.body(f"{name} = {name} if wanted & {some} else {_nothing(page.module.buffers[name])}")
 
     @property
     def functions(self) -> list[str]:
@@ -94,9 +102,16 @@ class Levels:
         return [line for one in self.made for line in registered(one, one.name, [])]
 
 
+def _nothing(buffer: Buffer) -> str:
+    """What stands for a tensor that is not computed: it has the shape, of which levels may read sizes, and no memory.
+    """
+    shape = ", ".join(sized(s.extent) for s in buffer.sets)
+    return f"torch.empty((), dtype={element(buffer, PROMOTED)}, device=device)" + (f".expand({shape})" if shape else "")
+
+
 def _moves(step: Step) -> bool:
     """Whether a step is a collective, or has one in its rounds."""
-    return isinstance(step, Move) or (isinstance(step, Loop) and any(map(_moves, step.body.steps)))
+    return isinstance(step, Hops | Move) or (isinstance(step, Loop) and any(map(_moves, step.body.steps)))
 
 
 def _grouped(steps: Sequence[Step]) -> Iterator[tuple[int, list[Step]]]:
@@ -162,6 +177,8 @@ def _sizes(value: Any) -> frozenset[str]:
     match value:
         case Extent():
             return frozenset(value.sizes)
+        case Hops():
+            return _sizes(value.around) - {value.around.part} | {name for _, name in value.sizes}
         case Loop():
             return _sizes(value.index) | {name for _, name in value.sizes}
         case Mapping():

@@ -114,7 +114,7 @@ def repeat(step: Loop, page: Page, dialect: Dialect, write: Steps) -> None:
     new = {buffer: page.names.fresh(f"{buffer}_part") for buffer in parts}
     results = ", ".join([*(state for state, _, _ in step.states), *new.values()])
     wanted = [*(key for _, _, key in step.states), *(part for _, part, _ in step.kept)]
-    tensors, sizes = _function(step.body, name, f"One round: {', '.join(step.writes)}.", wanted, page, dialect, write)
+    tensors, sizes = function(step.body, name, f"One round: {', '.join(step.writes)}.", wanted, page, dialect, write)
     given = [f"{mine}={values[key]}" for key, mine in tensors.items()]
     given += [f"{mine}={dict(step.sizes)[key]}" for key, mine in sizes.items()]
     given += ["requests=requests"] * _shared(step.body)
@@ -144,8 +144,8 @@ def each(step: PerRequest, page: Page, dialect: Dialect, write: Steps) -> None:
     body, fresh = page.body, page.names.fresh
     name, made, n, one, first, last = map(fresh, ("_request", "made", "n", "one", "first", "last"))
     ours = ", ".join(step.writes)
-    tensors, sizes = _function(step.body, name, f"Of one request: {ours}.", [key for key, _ in step.made], page,
-                               dialect, write)
+    tensors, sizes = function(step.body, name, f"Of one request: {ours}.", [key for key, _ in step.made], page,
+                              dialect, write)
     values: dict[str, str] = {}
     for key, buffer, share in step.inputs:
         cut = f"{buffer}[{':, ' * (share or 0)}{first}:{last}]" if isinstance(share, int) else ""
@@ -168,8 +168,8 @@ def each(step: PerRequest, page: Page, dialect: Dialect, write: Steps) -> None:
         body(f"{buffer} = {parts}")
 
 
-def _function(plan: Module, name: str, told: str, results: Sequence[str], page: Page,
-              dialect: Dialect, write: Steps) -> tuple[dict[str, str], dict[str, str]]:
+def function(plan: Module, name: str, told: str, results: Sequence[str], page: Page,
+             dialect: Dialect, write: Steps) -> tuple[dict[str, str], dict[str, str]]:
     """Writes a module as a function of its own, beside the entry; its tensors and its
     sizes by what the plan calls them."""
     naming = named(plan, ("requests",) if _shared(plan) else ())

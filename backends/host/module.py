@@ -12,6 +12,7 @@ from einc.backends.host import serving
 from einc.backends.host.cache_views import laid, view
 from einc.backends.host.contractions import contract, stored
 from einc.backends.host.described import describe, parameters, told
+from einc.backends.host.hops import hops
 from einc.backends.host.inputs import read_sizes
 from einc.backends.host.loops import Dialect, Page, each, repeat
 from einc.backends.host.module_class import write_shell
@@ -31,6 +32,7 @@ from einc.ir.plan import (
     Concat,
     Contract,
     GroupedMatmul,
+    Hops,
     Kernel,
     Leaf,
     Loop,
@@ -57,6 +59,7 @@ _FIRST = (
     Source(f"{_RUNTIME}.groups"),
     Source(f"{_RUNTIME}.affine"),
     Source(f"{_RUNTIME}.moves"),
+    Source(f"{_RUNTIME}.hops"),
     Source(f"{_RUNTIME}.ranks"),
 )
 _LAST = (Source(f"{_RUNTIME}.samples"), Source(f"{_RUNTIME}.operators"), Source(f"{_RUNTIME}.underived"))
@@ -130,6 +133,8 @@ def step(one: Step, page: Page, dialect: Dialect) -> None:
     match one:
         case Choose():
             _choose(one, page, dialect)
+        case Hops():
+            hops(one, page, dialect, steps)
         case Loop():
             repeat(one, page, dialect, steps)
         case PerRequest():

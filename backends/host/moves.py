@@ -9,7 +9,7 @@ from einc.backends.host.contractions import element
 from einc.backends.writer import Writer, sized
 from einc.errors.report import EincError, Help, Problem
 from einc.ir.indices import Extent
-from einc.ir.plan import Module, Move
+from einc.ir.plan import Along, Module, Move
 
 FOLDS = {"sum": "sum", "max": "max", "min": "min", "prod": "product"}  # as torch calls them
 
@@ -26,21 +26,31 @@ def move(step: Move, module: Module, body: Writer, helpers: set[str]) -> None:
         raise EincError([Problem(f"the `{step.fold}` of what devices have is no collective", helps=(
             Help(f"cut a letter that `{step.out}` is not folded over"),))])
     fold = FOLDS[step.fold]
+    joined, parted = step.joined or Along(0), step.parted or Along(0)
+    relaid = step.kind == "all_to_all" and joined.axis == parted.axis
+    if parted.blocks > 1 and not relaid:
+        helpers.add("_in_blocks")
+        text = f"_in_blocks({text}, {parted.axis}, {ranks})"
     match step.kind:
         case "slice":
-            helper, given = "_part", f"{step.parted}, {ranks}, {place}"
+            helper, given = "_part", f"{parted.axis}, {ranks}, {place}"
         case "all_gather":
-            helper, given = "_all_gather", f"{step.joined}, {ranks}, {group}"
+            helper, given = "_all_gather", f"{joined.axis}, {ranks}, {group}"
+        case "all_to_all" if relaid:
+            helper, given = "_relaid", f"{joined.axis}, {joined.blocks > 1}, {ranks}, {place}, {group}"
         case "all_to_all":
-            helper, given = "_all_to_all", f"{step.joined}, {step.parted}, {ranks}, {group}"
+            helper, given = "_all_to_all", f"{joined.axis}, {parted.axis}, {ranks}, {group}"
         case "all_reduce":
             helper, given = "_all_reduce", f'"{fold}", {group}'
         case "reduce_scatter":
-            helper, given = "_reduce_scatter", f'"{fold}", {step.parted}, {ranks}, {group}'
+            helper, given = "_reduce_scatter", f'"{fold}", {parted.axis}, {ranks}, {group}'
         case _:
             assert_never(step.kind)
     helpers.add(helper)
     made = f"{helper}({text}, {given})"
+    if joined.blocks > 1 and not relaid:
+        helpers.add("_in_order")
+        made = f"_in_order({made}, {joined.axis}, {ranks})"
     if len(step.shape) != len(after.sets):
         made += f".reshape({_shape(tuple(s.extent for s in after.sets))})"
     if few and not reduces:  # collectives carry bytes where they have no such type

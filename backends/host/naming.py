@@ -19,6 +19,7 @@ from einc.ir.plan import (
     Buffer,
     Call,
     Generation,
+    Hops,
     Kernel,
     Leaf,
     Let,
@@ -178,6 +179,9 @@ def _sized(value: Any, names: Mapping[str, str]) -> Any:
         case Loop():
             # The body is a function with names of its own.
             return replace(value, index=_sized(value.index, names),
+                           sizes=tuple((a, names.get(b, b)) for a, b in value.sizes))
+        case Hops():
+            return replace(value, around=_sized(value.around, names),
                            sizes=tuple((a, names.get(b, b)) for a, b in value.sizes))
         case PerRequest():
             return replace(value, sizes=tuple((a, names.get(b, b)) for a, b in value.sizes))

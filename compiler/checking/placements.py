@@ -65,7 +65,12 @@ def read_shard(line: s.PlanLine, words: list[s.PlanWord], program: Program | Non
             if known is not None and word.text in known and known[word.text] not in sets:
                 report.add(PlanLine(f"`{word.text}` is of no set that is cut over `{axis.text}`", word.span, helps=(
                     Help("name a letter that runs over the set of one that is cut"),)))
-    return Shard((Cut(axis.text, tuple(word.text for word in named), tuple(passes)),))
+    balanced = next((word for word in line.words if word.text == "balanced" and _after(line, word, axis.text)), None)
+    if balanced is not None and all(one.way != "ring" for one in passes):
+        report.add(PlanLine("`balanced` is for what goes round", balanced.span, helps=(
+            Help("say which letter does: `balanced, pass s by ring`, for instance"), Help("or leave it out",
+                                                                                        balanced.span, ""))))
+    return Shard((Cut(axis.text, tuple(word.text for word in named), tuple(passes), balanced is not None),))
 
 
 def _after(line: s.PlanLine, word: s.PlanWord, said: str) -> bool:

@@ -19,9 +19,10 @@ from einc.ir.indices import IndexSet
 from einc.ir.plan import Module, PerRank, Recurrence, StateScan
 from einc.ir.programs import IndexLoop, NormalProgram, Program, TypedProgram
 from einc.ir.requested import WAYS, Cut, Wanted
-from einc.planning.placing import Axis, Meeting, Placed, Refused, Way, placed
+from einc.planning.placing import Axis, Meeting, Placed, Refused, Way, placed, with_rings
 from einc.planning.placing.chains import Chain, Link, apart, linked
-from einc.planning.placing.modules import between, per_rank, per_rank_gradient
+from einc.planning.placing.layouts import laid
+from einc.planning.placing.modules import between, merely_saved, per_rank, per_rank_gradient
 from einc.planning.placing.recurred import Found
 from einc.planning.placing.rounds import per_rank_rounds, per_rank_rounds_gradient
 from einc.planning.placing.together import together
@@ -59,15 +60,18 @@ def meshed(program: Program, plans: Sequence[str]) -> bool:
 
 
 def on_mesh(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int], sizes: Mapping[str, int],
-            grad: bool = False) -> OnMesh:
+            grad: bool = False, ordered: bool = False) -> OnMesh:
     """A program on the mesh that its `plans` of these names say; `ranks` are numbers that the caller gives. Where no
-    plan is named, those are meant that cut something over one of the axes that have such a number.
+    plan is named, those are meant that cut something over one of the axes that have such a number. With `ordered` every
+    part is in order, however it is to be laid.
 
     EincError where there is no such plan, where an axis has no number, or nothing to cut, or what is asked for cannot
     be had.
     """
     with _told():
         mesh = _mesh(program, plans, ranks)
+        mesh = with_rings(replace(axis, balanced=None) for axis in mesh if not axis.around) if ordered else _balanced(
+            program, mesh, sizes)
         program, _ = narrowed(program, chosen(program.plans, _names(program, plans, ranks)))
         return OnMesh(mesh, put(pieces(program, grad), mesh, sizes)[0])
 
@@ -88,6 +92,11 @@ def _mesh(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int])
     return axes(program, chosen(program.plans, _names(program, plans, ranks)), ranks)
 
 
+def _balanced(program: TypedProgram, mesh: tuple[Axis, ...], sizes: Mapping[str, int]) -> tuple[Axis, ...]:
+    """The mesh with parts laid so that all ranks have as much to do, where that is asked for."""
+    return laid(mesh, sizes, lambda plain: (link.forward for link in put(pieces(program, False), plain, sizes)[0]))
+
+
 def _names(program: Program, plans: Sequence[str], ranks: Mapping[str, int]) -> tuple[str, ...]:
     """The plans that are meant: those that are named, else those that cut something over one of the ranks' axes."""
     return tuple(plans) if any(name not in ("", "call") for name in plans) else tuple(_over(program, ranks))
@@ -99,7 +108,7 @@ def planned(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int
     EincError as for `on_mesh`, and where an exact gradient passes a declared slope.
     """
     with _told():
-        mesh = _mesh(program, plans, ranks)
+        mesh = _balanced(program, _mesh(program, plans, ranks), {})
         if not mesh:
             return None
         if not grad and program.repeats:
@@ -128,9 +137,9 @@ def on_all(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int]
     if program.repeats:
         raise EincError([Problem(f"`{program.name}` has rounds, so what all devices do is no single text", helps=(
             Help("`einc show --stage plan` prints what each does of every piece"),))])
-    found = on_mesh(program, plans, ranks, {}, grad)
+    found = on_mesh(program, plans, ranks, {}, grad, ordered=True)
     one = found.backward or found.forward
-    said = ", ".join(f"{axis.name} = {axis.ranks}" for axis in found.mesh) or "one device"
+    said = ", ".join(f"{axis.name} = {axis.ranks}" for axis in found.mesh if not axis.around) or "one device"
     what = f"The gradient of {program.name}" if grad else program.name
     return f"# {what} on {said}: what is each device's own has its number.\n{show(together(one))}"
 
@@ -160,7 +169,7 @@ def axes(program: TypedProgram, wanted: Wanted, ranks: Mapping[str, int]) -> tup
             out.append(_axis(cuts[name][0], number, letters))
     if not mesh:
         raise Problem("nothing says what the mesh is", helps=(Help("say `--mesh tp=2`, or `mesh tp = 2` in a plan"),))
-    return tuple(out)
+    return with_rings(out)
 
 
 def _every(program: Program) -> list[str]:
@@ -170,11 +179,13 @@ def _every(program: Program) -> list[str]:
 
 def _axis(cut: Cut, ranks: int, letters: Mapping[str, IndexSet]) -> Axis:
     """One axis as the rules of placing know it."""
-    ways: dict[str, Way] = {"gather": "gather", "merge": "merge", "swap": "swap"}
+    ways: dict[str, Way] = {"gather": "gather", "merge": "merge", "ring": "ring", "swap": "swap"}
     assert ways.keys() == WAYS.keys()
     sets = tuple(dict.fromkeys(letters[name] for name in cut.letters))
-    return Axis(cut.axis, ranks, sets, tuple(Meeting(x.letter, ways[x.way], letters[x.by] if x.by else None)
-                                             for x in cut.passes))
+    meetings = tuple(Meeting(x.letter, ways[x.way], letters[x.letter] if x.way == "ring" else letters[x.by] if x.by
+                             else None) for x in cut.passes)
+    round_ = next((m.by for m in meetings if m.way == "ring"), None)
+    return Axis(cut.axis, ranks, sets, meetings, balanced=round_ if cut.balanced else None)
 
 
 @dataclass(frozen=True)
@@ -234,7 +245,9 @@ def put(some: Pieces, mesh: tuple[Axis, ...],
             assert chain is not None
             steps.append(chain.recur(piece).step(some.program))
             continue
-        forward = placed(piece.forward, mesh, sizes) if chain is None else chain.place(piece.forward, piece.round)
+        kept = frozenset() if piece.derived is None else merely_saved(piece.derived, piece.forward)
+        forward = (placed(piece.forward, mesh, sizes, kept=kept) if chain is None
+                   else chain.place(piece.forward, piece.round))
         backward = None
         if piece.backward is not None and piece.derived is not None:
             backward = placed(piece.backward, mesh, sizes, *between(piece.derived, forward))

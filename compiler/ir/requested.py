@@ -59,16 +59,20 @@ class Pass:
     by: str = ""
 
 
-WAYS = {"gather": False, "merge": False, "swap": True}  # the ways of a pass, and whether each takes a letter
+# The ways of a pass, and whether each takes a letter.
+WAYS = {"gather": False, "merge": False, "ring": False, "swap": True}
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What is cut over one axis of a mesh: letters in the order in which they are tried, and passes."""
+    """What is cut over one axis of a mesh: letters in the order in which they are tried, and passes. Where it is
+    `balanced`, what goes round is laid so that all ranks have as much to do.
+    """
 
     axis: str
     letters: tuple[str, ...]
     passes: tuple[Pass, ...] = ()
+    balanced: bool = False
 
 
 @dataclass(frozen=True, slots=True)

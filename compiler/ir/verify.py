@@ -200,7 +200,7 @@ def _move(step: Move, buffers: Mapping[str, Buffer]) -> None:
     joins, parts = step.kind in ("all_gather", "all_to_all"), step.kind in ("slice", "all_to_all", "reduce_scatter")
     _require((step.joined is not None) == joins and (step.parted is not None) == parts,
              f"a move by {step.kind} joins or parts another axis")
-    _require(all(n is None or 0 <= n < len(step.shape) for n in (step.joined, step.parted)),
+    _require(all(x is None or 0 <= x.axis < len(step.shape) for x in (step.joined, step.parted)),
              "a move along an axis that is none")
     held = {reduce(mul, (s.extent for s in buffers[step.operand].sets), number(1)),
             reduce(mul, step.shape, number(1))}

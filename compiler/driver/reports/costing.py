@@ -13,6 +13,7 @@ from einc.ir.plan import (
     Cost,
     Gradient,
     GradientLoop,
+    Hops,
     Loop,
     Module,
     PerRequest,
@@ -136,8 +137,9 @@ def _parts(module: Module, name: str, step: Step, count: Extent, alive: Extent, 
     match step:
         case Choose():
             raise AssertionError("one way is taken")
-        case Loop() | PerRequest():
-            times = step.index.set.extent if isinstance(step, Loop) else number(1)
+        case Hops() | Loop() | PerRequest():
+            times = step.index.set.extent if isinstance(step, Loop) else number(
+                step.around.group.ranks if isinstance(step, Hops) else 1)
             for n, inner in enumerate(first_way(step.body.steps), 1):
                 yield from _parts(step.body, f"{name}.{n}", inner, count * times, alive, known, real)
         case _:

@@ -70,7 +70,7 @@ def _row(one: Candidate, names: Mapping[IndexSet, str], best: float, sizes: Mapp
 
 def _lines(one: Candidate, names: Mapping[IndexSet, str]) -> list[str]:
     """The lines of a plan."""
-    mesh = ", ".join(f"{axis.name} = {axis.ranks}" for axis in one.mesh)
+    mesh = ", ".join(f"{axis.name} = {axis.ranks}" for axis in one.mesh if not axis.around)
     return [f"mesh {mesh}", *(f"shard {_letters(axis.sets, names)} over {axis.name}" for axis in one.mesh)]
 
 

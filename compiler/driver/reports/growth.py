@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from einc.ir.indices import INDEX_CLASSES, Extent, Monomial
-from einc.ir.plan import Choose, Loop, Module, PerRequest, Step, makes
+from einc.ir.plan import Choose, Hops, Loop, Module, PerRequest, Step, makes
 from einc.planning.analysis.cost import size_of
 
 _SQUARE, _LINE = 2, 1  # the powers of the number of positions that time and memory may have without a line
@@ -45,7 +45,7 @@ class _Told:
                     yield (f"step {name} takes {step.index.set.extent} positions one after the other: not each of its "
                            f"states is affine in itself alone")
                 yield from self._inside(name, step.body, rounds + over)
-            case PerRequest():
+            case Hops() | PerRequest():
                 yield from self._inside(name, step.body, rounds)
             case _:
                 yield from self._of_leaf(name, step, module, rounds)

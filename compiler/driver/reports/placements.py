@@ -15,7 +15,8 @@ from einc.errors.report import width
 from einc.ir.indices import Extent, number
 from einc.ir.programs import Program
 from einc.planning.placing import Placed
-from einc.planning.placing.states import Move, Owned, Part, Share, State, States, Whole
+from einc.planning.placing.states import Owned, Part, Share, State, States, Whole
+from einc.planning.placing.traffic import Sent, sent
 from einc.transforms.slicing.repeats import Round
 
 _HEADS = ("level", "step", "tensor", "over", "before", "after", "held", "sent", "why")
@@ -24,7 +25,7 @@ _WIDTH, _GAP = 120, "  "
 
 def as_text(found: OnMesh, sizes: Mapping[str, int], full: bool = False) -> str:
     """The program, and the gradient where it is there. With `full` every equation with the letter that is cut."""
-    mesh = ", ".join(f"{axis.name} = {axis.ranks}" for axis in found.mesh) or "one device"
+    mesh = ", ".join(f"{axis.name} = {axis.ranks}" for axis in found.mesh if not axis.around) or "one device"
     halves = [(f"{_piece(found, n)} on {mesh}", link.forward, link) for n, link in enumerate(found.links)]
     halves += [(f"{'its gradient' if len(found.links) == 1 else f'the gradient of {_piece(found, n)}'} on {mesh}",
                 link.backward, link)
@@ -52,7 +53,7 @@ def _half(title: str, placed: Placed, sizes: Mapping[str, int], full: bool, one:
     program, known = placed.program, {**placed.program.sizes, **sizes}
     rows = list(_rows(placed, known))
     counts = len(placed.moves)
-    total = sum((move.wire * number(move.bytes) for _, move in placed.moves), number(0))
+    total = sum((one.wire * number(one.move.bytes) for one in sent(placed, sizes)), number(0))
     lines = [f"{title}: {counts} collective{'s' * (counts != 1)}", ""]
     lines += _grouped("given", [(t.key, placed.states(t.key)) for t in program.inputs()], placed)
     lines += _grouped("returned", [(name, placed.ends[key]) for name, key in program.outputs], placed)
@@ -66,21 +67,24 @@ def _half(title: str, placed: Placed, sizes: Mapping[str, int], full: bool, one:
 
 def _rows(placed: Placed, known: Mapping[str, int]) -> Iterable[tuple[str, ...]]:
     """The rows in order: the collectives before each level, and what is made in it."""
+    moves = list(sent(placed, known))
     for level in range(max([*placed.levels.values(), *(a.level for a in placed.arrivals)], default=0) + 1):
-        for arrival in placed.arrivals:
-            for move in arrival.moves if arrival.level == level else ():
-                yield _row(str(level), move, placed, known)
+        for one in moves:
+            if one.level == level:
+                yield _row(one, placed, known)
         made = [key for key, at in placed.levels.items() if at == level]
         if made:
             yield (str(level), "make", ", ".join(made))
 
 
-def _row(level: str, move: Move, placed: Placed, known: Mapping[str, int]) -> tuple[str, ...]:
+def _row(one: Sent, placed: Placed, known: Mapping[str, int]) -> tuple[str, ...]:
     """A collective in words and figures."""
-    over = ", ".join(placed.mesh[n].name for n in move.axes)
-    held, sent = (_figure(x * number(move.bytes), known) for x in (move.held, move.wire))
+    move = one.move
+    over = ", ".join(placed.mesh[n].name for n in move.axes if not placed.mesh[n].around)
+    held, wire = (_figure(x * number(move.bytes), known) for x in (move.held, one.wire))
     before, after = (_state(x, move.tensor, placed.program) for x in (move.before, move.after))
-    return level, move.kind, move.tensor, over, before, after, held, sent, move.reason
+    after = "part after part" if move.kind == "pass" else after
+    return str(one.level), move.kind, move.tensor, over, before, after, held, wire, move.reason
 
 
 def _state(state: State, key: str, program: Program) -> str:
@@ -88,9 +92,10 @@ def _state(state: State, key: str, program: Program) -> str:
     match state:
         case Whole():
             return "whole"
-        case Part(slot, component):
+        case Part(slot, component, blocks):
             of = program.tensors[key].slots[slot]
-            return f"by {of.name}" + (f" in {component + 1}" if component >= 0 else "")
+            return f"by {of.name}" + (f" in {component + 1}" if component >= 0 else "") + (
+                f" in {blocks} blocks" if blocks > 1 else "")
         case Share(fold, reference):
             return f"{fold} of shares" + (f" / exp {reference}" if reference else "")
         case Owned(chosen):
@@ -101,7 +106,7 @@ def _state(state: State, key: str, program: Program) -> str:
 def _states(states: States, key: str, placed: Placed) -> str:
     """The states on all axes: of those on which a tensor is whole nothing is said."""
     said = [f"{_state(state, key, placed.program)} over {axis.name}"
-            for state, axis in zip(states, placed.mesh, strict=True) if not isinstance(state, Whole)]
+            for state, axis in zip(states, placed.mesh, strict=True) if not (isinstance(state, Whole) or axis.around)]
     return ", ".join(said) or "whole"
 
 

@@ -20,6 +20,7 @@ from einc.ir.indices import Extent, Monomial, number, size
 from einc.ir.plan import (
     Choose,
     Cost,
+    Hops,
     Leaf,
     Loop,
     Module,
@@ -112,8 +113,8 @@ def _rows(module: Module, known: Mapping[str, int]) -> list[Row]:
         if isinstance(step, Loop):
             rows += _rounds(str(n), step, known)
             continue
-        if isinstance(step, PerRequest):
-            rows += _requests(str(n), step, known)
+        if isinstance(step, Hops | PerRequest):
+            rows += _bodies(str(n), step, known)
             continue
         if not isinstance(step, Choose):
             rows.append(row_of(str(n), step))
@@ -138,9 +139,10 @@ def _rounds(name: str, step: Loop, known: Mapping[str, int]) -> list[Row]:
     return [head, *inner]
 
 
-def _requests(name: str, step: PerRequest, known: Mapping[str, int]) -> list[Row]:
-    """What one request costs, and the steps of it."""
-    head = Row((name, "each", f"{listed(step.writes)} of one request"), _sum(some_way((step,), known)))
+def _bodies(name: str, step: Hops | PerRequest, known: Mapping[str, int]) -> list[Row]:
+    """What one request costs, or all hops, and the steps of one."""
+    one = "one request" if isinstance(step, PerRequest) else f"{step.around.group.ranks} hops"
+    head = Row((name, step.does, f"{listed(step.writes)} of {one}"), _sum(some_way((step,), known)))
     return [head, *(replace(row, texts=(f"{name}.{row.texts[0]}", *row.texts[1:])) for row in _rows(step.body, known))]
 
 
@@ -155,7 +157,7 @@ def _total(module: Module, known: Mapping[str, int]) -> Row:
     for n, step in enumerate(module.steps, 1):
         if isinstance(step, Loop):
             costs.append(all_rounds(step, known))
-        elif isinstance(step, PerRequest):
+        elif isinstance(step, Hops | PerRequest):
             costs += [s.cost for s in some_way((step,), known)]
         elif not isinstance(step, Choose):
             costs.append(step.cost)

@@ -14,6 +14,7 @@ from einc.ir.plan import (
     Call,
     Choose,
     Cost,
+    Hops,
     Kernel,
     Leaf,
     Loop,
@@ -94,6 +95,9 @@ def _block(step: Step, known: Mapping[str, int], few: bool) -> list[str]:
         return _choice(step, known, few)
     if isinstance(step, Loop):
         return _rounds(step, known, few)
+    if isinstance(step, Hops):
+        inner = (f"   {line}".rstrip() for s in step.body.steps for line in _block(s, known, few))
+        return [f"in {step.around.group.ranks} hops: {', '.join(step.writes)}", "", *inner]
     if isinstance(step, PerRequest):
         made = ", ".join(step.writes)
         inner = (f"   {line}".rstrip() for s in step.body.steps for line in _block(s, known, few))
@@ -148,6 +152,8 @@ def some_way(steps: tuple[Step, ...], known: Mapping[str, int]) -> list[Leaf]:
                 out += step.bodies[taken_way(step, known) or 0]
             case Loop():
                 pass  # rounds stand in no rounds
+            case Hops():
+                out += some_way(step.body.steps, known) * step.around.group.ranks
             case PerRequest():
                 out += some_way(step.body.steps, known)
             case _:

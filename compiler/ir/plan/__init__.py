@@ -32,8 +32,25 @@ from einc.ir.plan.lets import (
     axes_of,
     end,
 )
-from einc.ir.plan.modules import Buffer, Choose, Generation, Lengths, Loop, Module, Option, PerRequest, Share, Step
+from einc.ir.plan.modules import (
+    PLACES,
+    Around,
+    Buffer,
+    Choose,
+    Generation,
+    Given,
+    Hops,
+    Lengths,
+    Loop,
+    Made,
+    Module,
+    Option,
+    PerRequest,
+    Share,
+    Step,
+)
 from einc.ir.plan.operations import (
+    Along,
     Append,
     BroadcastView,
     Call,
@@ -55,11 +72,12 @@ from einc.ir.plan.operations import (
 from einc.ir.plan.walks import leaves, makes, renamed, replaced, takes, takes_all, within
 
 __all__ = [
-    "FREE", "Append", "Axis", "AxisRef", "Bound", "BroadcastView", "Buffer", "Call", "Carry", "Choose", "Concat",
-    "Contract", "Cost", "Dot", "Flatten", "Gather", "Generation", "Gradient", "GradientLoop", "GroupedMatmul",
-    "Interval", "Iota", "Kernel", "Leaf", "Lengths", "Let", "LibraryCall", "Load", "Loop", "Map", "Module",
-    "ModuleClass", "Move", "Op", "Operation", "Option", "PerRank", "PerRequest", "PreviousCarry", "RankGroup",
-    "Recurrence", "Reduce", "Role", "Scalar", "Scan", "ScatterAdd", "SegmentSum", "SegmentedModule", "Select",
-    "Share", "Slice", "StateScan", "Step", "Store", "Subscript", "TopK", "Vectors", "Weight", "axes_of", "end",
-    "last_kernel", "leaves", "makes", "renamed", "replaced", "summed", "takes", "takes_all", "within",
+    "FREE", "PLACES", "Along", "Append", "Around", "Axis", "AxisRef", "Bound", "BroadcastView", "Buffer", "Call",
+    "Carry", "Choose", "Concat", "Contract", "Cost", "Dot", "Flatten", "Gather", "Generation", "Given",
+    "Gradient", "GradientLoop", "GroupedMatmul", "Hops", "Interval", "Iota", "Kernel", "Leaf", "Lengths", "Let",
+    "LibraryCall", "Load", "Loop", "Made", "Map", "Module", "ModuleClass", "Move", "Op", "Operation", "Option",
+    "PerRank", "PerRequest", "PreviousCarry", "RankGroup", "Recurrence", "Reduce", "Role", "Scalar", "Scan",
+    "ScatterAdd", "SegmentSum", "SegmentedModule", "Select", "Share", "Slice", "StateScan", "Step", "Store",
+    "Subscript", "TopK", "Vectors", "Weight", "axes_of", "end", "last_kernel", "leaves", "makes", "renamed",
+    "replaced", "summed", "takes", "takes_all", "within",
 ]

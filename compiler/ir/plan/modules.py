@@ -8,8 +8,9 @@ from typing import ClassVar, Literal
 
 from einc.ir.elements import Element
 from einc.ir.indices import Extent, Index, IndexSet
-from einc.ir.plan.operations import Leaf, Operation
+from einc.ir.plan.operations import Leaf, Operation, RankGroup
 from einc.ir.programs import Tensor
+from einc.ir.terms import Term
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +114,68 @@ class PerRequest(Operation):
         return tuple((buffer, key, share) for (key, share), buffer in zip(self.made, self.writes, strict=True))
 
 
+@dataclass(frozen=True, slots=True)
+class Around:
+    """Whose blocks go round: the ranks of a group, each with so many `blocks`; the sizes of a body that are the places
+    of the rank's `own` block and of the `part` that comes, counted from 1; and the condition that they meet, in sizes
+    of which these two have the names of `PLACES`.
+    """
+
+    group: RankGroup
+    blocks: int
+    own: str
+    part: str
+    meets: Term
+
+
+PLACES = ("own.place", "part.place")
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a body is given in hops: the rank's own tensor, or one that goes `round`. Of either it takes one block along
+    `axis`; all of it where that is None.
+    """
+
+    key: str
+    axis: int | None
+    round: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a body makes in hops: a share, that is put together by a fold with what other hops made, or, where there is
+    no fold, what stands beside it. `own` and `part` are the axes along which it stands as the rank's own block and the
+    one that came do, None for none. What is `sent` goes to the rank whose block came.
+    """
+
+    key: str
+    fold: str
+    own: int | None
+    part: int | None
+    sent: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hops(Operation):
+    """The body once for each pair of a block of the rank and one of all ranks, where the two meet: the blocks of what
+    goes round come from their ranks one hop after the other.
+
+    It reads what the body is `given` and writes what is `made` of all that it made. `merge` makes one of two shares of
+    those that stay here: it is given those before and those of this hop. `sizes` are handed on to both.
+    """
+
+    does: ClassVar[str] = "hops"
+    around: Around
+    body: Module
+    merge: Module | None
+    given: tuple[Given, ...]
+    made: tuple[Made, ...]
+    sizes: tuple[tuple[str, str], ...]
+
+
 Share = int | Literal["own"] | None
-Step = Leaf | Choose | Loop | PerRequest
+Step = Leaf | Choose | Hops | Loop | PerRequest
 
 
 @dataclass(frozen=True, slots=True)

@@ -302,6 +302,14 @@ class RankGroup:
     ranks: int
 
 
+@dataclass(frozen=True, slots=True)
+class Along:
+    """An axis of which each rank has a part, in one block, or in two, one from each end."""
+
+    axis: int
+    blocks: int = 1
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move(Operation):
     """A tensor that the ranks of a mesh have in one state, in another one: one collective, or a `slice`, which is none.
@@ -315,8 +323,8 @@ class Move(Operation):
     kind: Literal["slice", "all_gather", "all_to_all", "all_reduce", "reduce_scatter"]
     group: RankGroup
     shape: tuple[Extent, ...]
-    joined: int | None = None
-    parted: int | None = None
+    joined: Along | None = None
+    parted: Along | None = None
     fold: str = "sum"
     wide: bool = False
 

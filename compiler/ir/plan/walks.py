@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import cast
 
 from einc.ir.plan.kernels import Kernel
-from einc.ir.plan.modules import Choose, Loop, PerRequest, Step
+from einc.ir.plan.modules import Choose, Hops, Loop, PerRequest, Step
 from einc.ir.plan.operations import Leaf
 
 
@@ -27,7 +27,7 @@ def leaves(steps: Iterable[Step]) -> Iterator[Leaf]:
         match step:
             case Choose():
                 yield from (s for body in step.bodies for s in body)
-            case Loop() | PerRequest():
+            case Hops() | Loop() | PerRequest():
                 pass
             case _:
                 yield step

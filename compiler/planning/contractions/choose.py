@@ -10,6 +10,7 @@ from einc.ir.indices import Atom, Extent, IndexSet, number
 from einc.ir.plan import (
     Buffer,
     Choose,
+    Hops,
     Kernel,
     Leaf,
     Loop,
@@ -131,6 +132,8 @@ def taken(module: Module, sizes: Mapping[str, int]) -> tuple[Leaf, ...]:
             out += way
         elif isinstance(step, Loop):
             out += taken(step.body, known) * int(step.index.set.extent.at(known))
+        elif isinstance(step, Hops):
+            out += taken(step.body, known) * step.around.group.ranks
         elif isinstance(step, PerRequest):
             out += taken(step.body, known)
         else:

@@ -6,6 +6,6 @@ programs, so they go the same way.
 
 from einc.planning.placing.levels import Placed, placed
 from einc.planning.placing.refusals import Refused
-from einc.planning.placing.states import Axis, Meeting, Move, Way
+from einc.planning.placing.states import Axis, Meeting, Move, Way, with_rings
 
-__all__ = ["Axis", "Meeting", "Move", "Placed", "Refused", "Way", "placed"]
+__all__ = ["Axis", "Meeting", "Move", "Placed", "Refused", "Way", "placed", "with_rings"]

@@ -76,7 +76,7 @@ class Chain:
         """
         out: list[State] = []
         for axis in self.mesh:
-            out.append(first_part(tensor.slots, self.program.splits, axis.sets, out))
+            out.append(first_part(tensor.slots, self.program.splits, axis.given, out))
         return tuple(out)
 
     def here(self, key: str, one: Round | None) -> States:
@@ -94,7 +94,8 @@ class Chain:
         given = {t.key: self.here(t.key, one) for t in piece.inputs() if one is None or t.key != one.counter}
         asked = {key: self.wanted[name] for name, key in piece.outputs if name in self.wanted and one is None}
         asked |= {key: self.states[starts[name]] for name, key in piece.outputs if name in starts}
-        found = placed(piece, self.mesh, self.sizes, given, asked)
+        found = placed(piece, self.mesh, self.sizes, given, asked,
+                       {key for name, key in piece.outputs if name not in self.shown})
         for name, key in found.program.outputs:
             if one is None:
                 self.states[name] = found.ends[key]
@@ -103,6 +104,13 @@ class Chain:
                 self.states[name] = tuple(replace(s, slot=s.slot + (s.slot >= at)) if isinstance(s, Part) else s
                                           for s in found.ends[key])
         return found
+
+    @property
+    def shown(self) -> frozenset[str]:
+        """What a caller sees, and what the states that it sees begin with."""
+        seen = {key for _, key in self.program.outputs}
+        return frozenset(seen | {first for one in self.program.repeats for state, first, _ in one.states
+                                 if state in seen})
 
     def recur(self, loop: IndexLoop) -> Recurred:
         """A recurrence on the mesh, after what it reads. Raises Refused."""

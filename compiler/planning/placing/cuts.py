@@ -27,6 +27,7 @@ from einc.ir.terms import (
     children,
     conjuncts,
     free_indices,
+    reads,
     substitute,
     walk,
 )
@@ -35,11 +36,14 @@ from einc.planning.placing.states import WHOLE, Axis, Part, State
 
 @dataclass(frozen=True)
 class Letter:
-    """A letter of an equation that is cut: by its set, or by one component of it where that is a composite."""
+    """A letter of an equation that is cut: by its set, or by one component of it where that is a composite; the part of
+    a rank is in so many blocks.
+    """
 
     index: Index
     base: IndexSet
     component: int = -1
+    blocks: int = 1
 
 
 @dataclass(frozen=True)
@@ -126,9 +130,21 @@ def placed_at(terms: Iterable[Term], sets: Iterable[IndexSet], letter: Letter) -
     """The first slot at which a letter stands plainly."""
     for n, (term, into) in enumerate(zip(terms, sets, strict=True)):
         component = plainly(term, into, letter)
-        if component is not None:
-            return Part(n, component)
+        if component is not None and (component < 0 or letter.blocks == 1):
+            return Part(n, component, letter.blocks)
     return None
+
+
+def packed(equation: Equation, index: Index) -> bool:
+    """Whether a letter stands in a composite somewhere in an equation."""
+    terms = (*equation.axes, equation.domain, equation.body)
+    return any(isinstance(x, Pack) and index in free_indices(x) for term in terms for x in walk(term))
+
+
+def alike(one: State, other: State) -> bool:
+    """Whether two states cut the same slot, in blocks or not."""
+    return isinstance(one, Part) and isinstance(other, Part) and (one.slot, one.component) == (
+        other.slot, other.component)
 
 
 class Needs(Protocol):
@@ -154,7 +170,8 @@ class Knowledge:
         """Whether a place that is computed from a cut letter is in the same rank's part of `into` as the letter is of
         its own set: groups of heads, for instance.
         """
-        if letter.component >= 0 or isinstance(place, Position | Pack) or free_indices(place) != {letter.index}:
+        whole = letter.component < 0 and letter.blocks == 1
+        if not whole or isinstance(place, Position | Pack) or free_indices(place) != {letter.index}:
             return False
         if into not in self.axis.sets or any(isinstance(x, Read | Fold) for x in walk(place)):
             return False
@@ -254,3 +271,7 @@ def joined(wanted: Iterable[tuple[str, State]]) -> dict[str, State]:
     for key, state in wanted:
         out[key] = state if out.get(key, state) == state else WHOLE
     return out
+
+def shown_place(place: Term) -> str:
+    """The place in a few words: the tensor that says it."""
+    return next((r.tensor for r in reads(place)), "a place")

@@ -20,11 +20,14 @@ from einc.planning.placing.cuts import (
     Cut,
     Knowledge,
     Letter,
+    alike,
     as_numbers,
     equals,
     joined,
     letters,
+    packed,
     placed_at,
+    shown_place,
 )
 from einc.planning.placing.linear import linear_in
 from einc.planning.placing.owners import owned
@@ -50,11 +53,11 @@ class Cutting:
 
 
 def cut(program: NormalProgram, axis: Axis, before: Iterable[Cutting], usual: Mapping[str, int],
-        sizes: Mapping[str, int], given: Mapping[str, State]) -> Cutting:
+        sizes: Mapping[str, int], given: Mapping[str, State], refused: frozenset[str] = frozenset()) -> Cutting:
     """Cuts a program over one axis. `before` are the cuttings over the axes before it: what they cut is not cut again.
-    `given` are states of inputs that are known, on this axis. Raises Refused.
+    `given` are states of inputs that are known, on this axis; `refused` are shares that are folded at once. Raises
+    Refused.
     """
-    refused: frozenset[str] = frozenset()
     earlier = tuple(before)
     while True:
         work = _Work(program, Knowledge(axis, usual, sizes), earlier, refused)
@@ -118,7 +121,7 @@ class _Work:
         """The part of a tensor by the first set that it has and that no axis before has cut; whole where there is none.
         """
         taken = [cutting.state(key) for cutting in self.before]
-        return first_part(self.program.tensors[key].slots, self.program.splits, self.knowledge.axis.sets, taken)
+        return first_part(self.program.tensors[key].slots, self.program.splits, self.knowledge.axis.given, taken)
 
     def add(self, equation: Equation) -> None:
         """Cuts an equation, after those that it needs for places that are read of data."""
@@ -132,7 +135,9 @@ class _Work:
 
     def keep(self, equation: Equation, found: Cut) -> None:
         """Notes an equation and how it is cut. A rank reads its own part of what it has whole where it stands."""
-        needs = {key: WHOLE if self.state(key) == WHOLE else want for key, want in found.needs.items()}
+        hop = self.before[-1] if self.knowledge.axis.around else None
+        needs = {key: want if self.state(key) != WHOLE or (hop is not None and alike(want, hop.state(key))) else WHOLE
+                 for key, want in found.needs.items()}
         self.equations.append(equation)
         self.cuts[equation.target] = replace(found, needs=needs)
 
@@ -206,17 +211,33 @@ class _Work:
     def of_set(self, equation: Equation, base: IndexSet) -> Iterator[Letter]:
         """The letters of an equation that a set cuts, those that an axis before cuts left out."""
         taken = {x.index for c in self.before if equation.target in c.cuts for x in c.cuts[equation.target].letters}
+        axis = self.knowledge.axis
+        if axis.around and not self.in_hops(equation, base):
+            return
         numbers = as_numbers(equation, self.program)
         for index in letters(equation):
-            if index in taken:
+            if index in taken or (axis.around and all(index.name.rstrip("'") != m.letter for m in axis.meetings)):
                 continue
             if index.set == base:
-                yield Letter(index, base)
-            elif index not in numbers:
+                blocks = axis.blocks(base) if not packed(equation, index) else 1
+                if not axis.around or blocks == axis.blocks(base):
+                    yield Letter(index, base, blocks=blocks)
+            elif index not in numbers and not axis.around:
                 for n, component in enumerate(self.program.splits.get(index.set, ())):
                     if component == base:
                         yield Letter(index, base, n)
                         break
+
+    def in_hops(self, equation: Equation, base: IndexSet) -> bool:
+        """Whether an equation is done in hops: what the axis that they go around cuts, and what is linear in shares of
+        such equations, so that the share is sent once.
+        """
+        over = self.before[-1].cuts[equation.target]
+        shares = [key for key, want in over.needs.items() if isinstance(want, Share)]
+        linear = bool(shares) and not over.letters and not over.once and isinstance(over.state, Share)
+        blocks = self.knowledge.axis.blocks(base)
+        return any(x.base == base and x.blocks == blocks for x in over.letters) or (
+            linear and all(isinstance(self.state(key), Part) for key in shares))
 
     def price(self, equation: Equation, choice: Letter) -> Fraction:
         """How many elements are sent for what the equation reads, and for its result where that is a share."""
@@ -253,7 +274,7 @@ class _Work:
         """A share that is made of shares, where that leaves fewer elements to be folded."""
         shared = {key for key in equation.reads if self.state(key) == Share("sum")}
         found = linear_in(equation, shared)
-        if found is None or 1 not in found or shared & self.refused:
+        if found is None or 1 not in found or shared & self.refused or self.knowledge.axis.around:
             return None
         if self.count(equation.target) >= sum(self.count(key) for key in shared):
             return None
@@ -283,6 +304,8 @@ class _Work:
 
     def shared(self, found: Cut) -> Cut:
         """An equation reads its part of what comes whole to the rank anyway: there is one collective then."""
+        if self.knowledge.axis.around:
+            return found
         wholes = {key for made in self.cuts.values() for key, want in made.needs.items() if want == WHOLE}
         wholes |= {made.state.reference for made in self.cuts.values() if isinstance(made.state, Share)}
         needs = {key: WHOLE if isinstance(want, Part) and want != self.state(key) and key in wholes else want
@@ -295,7 +318,7 @@ class _Work:
         """Reads at such places of slots that are cut, each as an equation of its own; the equation itself where that
         is all of it.
         """
-        if isinstance(equation.body, Fold):
+        if isinstance(equation.body, Fold) or self.knowledge.axis.around:
             return
         for read in dict.fromkeys(equation.elements):
             state = self.state(read.tensor)
@@ -315,7 +338,7 @@ class _Work:
 
     def by_data(self, read: Read, state: State) -> bool:
         """Whether the slot that is cut is read at a place that is read itself."""
-        if not isinstance(state, Part) or state.component >= 0:
+        if not isinstance(state, Part) or state.component >= 0 or state.blocks > 1:
             return False
         place = read.subs[state.slot]
         return not isinstance(place, Position | Pack) and any(isinstance(x, Read) for x in walk(place))
@@ -341,7 +364,8 @@ class _Work:
     def done(self) -> Cutting:
         """The cutting."""
         ends = {key: self.state(key) for _, key in self.program.outputs}
-        ends = {key: self.first_part(key) if isinstance(state, Share | Owned) else state for key, state in ends.items()}
+        ends = {key: self.first_part(key) if isinstance(state, Share | Owned) or self.knowledge.axis.around else state
+                for key, state in ends.items()}
         cuts = {target: self.shared(found) for target, found in self.cuts.items()}
         return Cutting(self.program.but(equations=self.equations), self.given, cuts, ends)
 
@@ -372,8 +396,3 @@ def _no_meeting(target: str, both: list[Letter], meeting: Meeting) -> Refused:
 def _instead(old: Read, new: Read, term: Term) -> Term:
     """The term with another read in place of one."""
     return transform(term, lambda x: new if x == old else x)
-
-
-def shown_place(place: Term) -> str:
-    """The place in a few words: the tensor that says it."""
-    return next((r.tensor for r in reads(place)), "a place")

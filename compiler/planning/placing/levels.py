@@ -6,7 +6,7 @@ pairs of positions, is made where it is read: nothing of that size waits for a c
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from einc.ir.indices import INDEX_CLASSES
@@ -15,8 +15,9 @@ from einc.ir.terms import Fold
 from einc.planning.analysis.cost import nominal, volume
 from einc.planning.placing.cuts import Cut
 from einc.planning.placing.cutting import Cutting, cut
-from einc.planning.placing.refusals import examine
+from einc.planning.placing.refusals import Refused, examine
 from einc.planning.placing.states import (
+    SILENT,
     WHOLE,
     Axis,
     Move,
@@ -32,6 +33,10 @@ from einc.planning.placing.states import (
 )
 
 _REAL = 4  # bytes of an element of the data
+
+
+class Kept(Exception):  # noqa: N818 - what has to be cut in another way
+    """A share that each hop has of a tensor would have to be kept for hops of a later level."""
 
 
 @dataclass(frozen=True)
@@ -77,31 +82,111 @@ class Placed:
 
     @property
     def moves(self) -> tuple[tuple[int, Move], ...]:
-        """Every collective with its level; slices send nothing and are not among them."""
-        return tuple((a.level, m) for a in self.arrivals for m in a.moves if m.kind != "slice")
+        """Every collective with its level; what sends nothing is not among them. What goes round does so for each level
+        whose hops read it.
+        """
+        out = list[tuple[int, Move]]()
+        for a in self.arrivals:
+            *others, last = a.moves
+            levels = [level for (level, _), targets in self.hopped.items() if last.kind == "pass" and any(
+                a.tensor in self.reads(self.program.by_target[key]) and self.needs(key, a.tensor) == a.states
+                for key in targets)]
+            out += [(a.level, m) for m in (*others, *([] if levels else [last])) if m.kind not in SILENT]
+            out += [(level, last) for level in levels]
+        return tuple(sorted(out, key=lambda pair: pair[0]))
+
+    @property
+    def hopped(self) -> Mapping[tuple[int, int], frozenset[str]]:
+        """What is made in hops, by the level and the axis, with what is made again there."""
+        found: dict[tuple[int, int], set[str]] = {}
+        for key, level in self.levels.items():
+            if (axis := self.hops(key)) is not None:
+                found.setdefault((level, axis), set()).add(key)
+        return {at: frozenset(targets | self.copied(targets)) for at, targets in sorted(found.items())}
+
+    def hops(self, target: str) -> int | None:
+        """The axis in whose hops an equation is done; None where it is done once."""
+        found = (n for n, (axis, cut) in enumerate(zip(self.mesh, self.cuts(target), strict=True))
+                 if axis.around and cut.letters)
+        return next(found, None)
+
+    def copied(self, targets: Iterable[str]) -> set[str]:
+        """What equations of one level that are done in hops make again, as it stands at pairs of positions: what every
+        rank makes itself, and what hops of an earlier level made. Raises Kept where a share would have to be kept.
+        """
+        out, by = set[str](), self.program.by_target
+        waiting = [key for key in targets if self.hops(key) is not None]
+        level = max((self.levels[key] for key in waiting), default=0)
+        arrived = {(a.tensor, a.states) for a in self.arrivals}
+        while waiting:
+            reader = waiting.pop()
+            for key in self.reads(by[reader]):
+                if key not in by or key in out or (key, self.needs(reader, key)) in arrived:
+                    continue
+                hops = self.hops(key)
+                if hops is not None and self.levels[key] < level and isinstance(self.states(key)[hops], Share):
+                    raise Kept(key)
+                if _made_again(self, by[key]) if hops is None else self.levels[key] < level:
+                    out.add(key)
+                    waiting.append(key)
+        return out
+
+
+def _made_again(placed: Placed, equation: Equation) -> bool:
+    """Whether a value at pairs of positions is made by every rank itself, point by point."""
+    return _pairs(equation) and not isinstance(equation.body, Fold) and all(
+        state == WHOLE for state in placed.states(equation.target))
 
 
 def placed(program: NormalProgram, mesh: Sequence[Axis], sizes: Mapping[str, int] | None = None,
-           given: Mapping[str, States] | None = None, asked: Mapping[str, States] | None = None) -> Placed:
+           given: Mapping[str, States] | None = None, asked: Mapping[str, States] | None = None,
+           kept: Set[str] = frozenset()) -> Placed:
     """A program on a mesh: `sizes` are those that are known, `given` the states of inputs and `asked` those in which
-    outputs are left, where that is not for this function to say. Raises Refused.
+    outputs are left, where that is not for this function to say. What no caller sees, `kept`, is left as it is, other
+    outputs in order. Raises Refused.
     """
     known = {**program.sizes, **(sizes or {})}
     examine(program, mesh, known)
+    refused = frozenset[str]()
+    while True:
+        try:
+            found = _placed(program, mesh, known, given or {}, refused)
+            ends = {key: states if key in kept else in_order(states) for key, states in found.ends.items()}
+            return _Schedule(replace(found, ends={**ends, **(asked or {})})).done()
+        except Kept as needed:  # a reference is folded at once, and nothing is relative to what a hop has of it
+            (key,) = needed.args
+            assert key not in refused, key
+            refused |= {key}
+
+
+def _placed(program: NormalProgram, mesh: Sequence[Axis], known: Mapping[str, int], given: Mapping[str, States],
+            refused: frozenset[str]) -> Placed:
+    """The program where some shares are folded at once, before its levels are found."""
     usual = {**usual_sizes(program), **known}
     cuttings: list[Cutting] = []
     while len(cuttings) < len(mesh):
         n = len(cuttings)
-        on_axis = {key: states[n] for key, states in (given or {}).items()}
-        found = cut(program, mesh[n], cuttings, usual, known, on_axis)
+        on_axis = {key: states[n] for key, states in given.items()}
+        found = cut(program, mesh[n], cuttings, usual, known, on_axis, refused if mesh[n].around else frozenset())
         cuttings.append(found)
         if found.program.equations != program.equations:  # the axes before have to know of what is new
             program, cuttings = found.program, []
     ends = {key: tuple(c.ends[key] for c in cuttings) for _, key in program.outputs}
     for key, states in ends.items():
-        ends[key] = (asked or {}).get(key) or _apart(states)
-    work = _Schedule(Placed(program, tuple(mesh), tuple(cuttings), ends, {}, ()))
-    return work.done()
+        ends[key] = _apart(states)
+    made = Placed(program, tuple(mesh), tuple(cuttings), ends, {}, ())
+    for e in program.equations:
+        names = [axis.around for axis, found in zip(mesh, made.cuts(e.target), strict=True)
+                 if axis.around and found.letters]
+        if len(names) > 1:
+            raise Refused("meeting", f"`{e.target}` would go round over {' and over '.join(names)} at once: one ring "
+                          "in another is not written yet", f"say `by gather` of what meets over {names[1]}")
+    return made
+
+
+def in_order(states: States) -> States:
+    """The states without blocks."""
+    return tuple(replace(state, blocks=1) if isinstance(state, Part) else state for state in states)
 
 
 def usual_sizes(program: NormalProgram) -> dict[str, int]:
@@ -141,7 +226,10 @@ class _Schedule:
             self.arrive(key, states, "returned")
         self.sink()
         arrivals = tuple(sorted(self.found.values(), key=lambda a: a.level))
-        return replace(self.of, levels=self.level, arrivals=arrivals)
+        made = replace(self.of, levels=self.level, arrivals=arrivals)
+        for level in {*self.level.values()}:
+            made.copied(key for key, at in self.level.items() if at == level)
+        return made
 
     def arrive(self, key: str, want: States, why: str) -> int:
         """The level from which a tensor is there in some states."""
@@ -150,7 +238,7 @@ class _Schedule:
             return max(made, 0)
         if (key, want) not in self.found:
             at, now, moves = made + 1, have, []
-            for axes, then in moved(have, want):
+            for axes, then in moved(have, want, self.of.mesh):
                 for n in axes:
                     for needed in references(now, n):
                         at = max(at, self.arrive(*needed, f"{key} is relative to it,"))
@@ -167,8 +255,10 @@ class _Schedule:
         cause = f"{cuts[key].reason}; " if key in cuts and isinstance(now[first], Share | Owned) else ""
         after = then[first]
         how = f" by {tensor.slots[after.slot].name}" if isinstance(after, Part) else " whole"
-        return Move(key, axes, ranks_of(mesh, axes), now[first], after, held, tensor.element.size(_REAL),
-                    cause + why + how)
+        around = any(mesh[n].around for n in axes)
+        how = " part after part" if around and isinstance(now[first], Part) and len(axes) > 1 else how
+        ranks = mesh[first].ranks if around else ranks_of(mesh, axes)
+        return Move(key, axes, ranks, now[first], after, held, tensor.element.size(_REAL), cause + why + how, around)
 
     def sink(self) -> None:
         """What is made point by point or at pairs of positions goes to the level of the first that reads it; what reads
@@ -188,16 +278,17 @@ class _Schedule:
             return self.level[key] if key in pinned else min(later, default=max(self.level.values()))
 
         for e in reversed(self.of.program.equations):
-            if self.pairs(e):
+            if _pairs(e):
                 last = max((self.level[other] for other in readers.get(e.target, ())), default=0)
                 for other in readers.get(e.target, ()):
                     self.level[other] = last if latest(other) >= last else self.level[other]
-            if readers.get(e.target) and (self.pairs(e) or not isinstance(e.body, Fold)):
+            if readers.get(e.target) and (_pairs(e) or not isinstance(e.body, Fold)):
                 self.level[e.target] = max(self.level[e.target], latest(e.target))
 
-    def pairs(self, equation: Equation) -> bool:
-        """Whether a value stands at pairs of positions."""
-        return sum(INDEX_CLASSES[i.set.cls].sequence for i in equation.indices) > 1
+
+def _pairs(equation: Equation) -> bool:
+    """Whether a value stands at pairs of positions."""
+    return sum(INDEX_CLASSES[i.set.cls].sequence for i in equation.indices) > 1
 
 
 def references(states: States, n: int) -> list[tuple[str, States]]:

@@ -7,8 +7,9 @@ size that is new is the rank itself, on each axis of the mesh.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Protocol
 
@@ -39,7 +40,7 @@ from einc.planning.analysis.cost import volume
 from einc.planning.placing.cuts import Cut, Letter
 from einc.planning.placing.levels import Placed
 from einc.planning.placing.linear import once
-from einc.planning.placing.states import Axis, Part, Share, States, cut_slots
+from einc.planning.placing.states import WHOLE, Axis, Part, Share, States, cut_slots
 
 
 class Ranks(Protocol):
@@ -88,12 +89,23 @@ class Local:
         """The states in which a tensor has its own name."""
         return self.of.ends.get(key) or self.of.states(key)
 
+    def of_blocks(self, axis: int, count: int) -> Local:
+        """What is done with one of so many blocks that each rank has, and one of those that come round."""
+        mesh = tuple(replace(one, ranks=one.ranks * count, balanced=None) if n in (axis - 1, axis) else one
+                     for n, one in enumerate(self.of.mesh))
+        for arrival in self.of.arrivals:
+            self.name(arrival.tensor, arrival.states)
+        tensors = {name: replace(self.tensors[name], slots=cut_slots(self.of.program.tensors[key].slots, states, mesh))
+                   for (key, states), name in self.names.items()}
+        return Local(replace(self.of, mesh=mesh), self.taken, dict(self.names), tensors)
+
     def made(self, key: str) -> str:
         """The name of a tensor as it is given or made."""
         return self.name(key, self.of.states(key))
 
     def name(self, key: str, states: States) -> str:
-        """The name of a tensor in some states. A sum that is relative to a maximum keeps its digits until it is scaled.
+        """The name of a tensor in some states. A sum that is relative to a maximum keeps its digits until it is scaled,
+        and so does what is summed over hops.
         """
         if (key, states) not in self.names:
             tensor, own = self.of.program.tensors[key], states == self.own(key)
@@ -101,12 +113,20 @@ class Local:
             name = key if own else unused(f"{key}_{'share' if shared else 'moved'}",
                                           {*self.of.program.tensors, *self.tensors, *self.taken})
             self.names[key, states] = name
-            relative = any(isinstance(s, Share) and s.reference for s in states)
-            element = WIDE if tensor.element == REAL and relative else tensor.element
+            element = WIDE if tensor.element == REAL and self.wide(key, states) else tensor.element
             self.tensors[name] = replace(tensor, key=name, text=tensor.text if own else name, element=element,
                                          slots=cut_slots(tensor.slots, states, self.of.mesh),
                                          role=tensor.role if own else "local")
         return self.names[key, states]
+
+    def wide(self, key: str, states: States) -> bool:
+        """Whether a tensor in some states keeps its digits: a share that is relative to a maximum, and one of hops."""
+        if any(isinstance(s, Share) and s.reference for s in states):
+            return True
+        shared = any(isinstance(s, Share) for s in states)
+        hops = [pair for axis, *pair in zip(self.of.mesh, states, self.of.states(key), strict=True) if axis.around]
+        return states != self.of.ends.get(key) and any(
+            (shared and now != WHOLE) or isinstance(made, Share) for now, made in hops)
 
     def lead(self, states: States) -> tuple[Term, ...]:
         """None: each rank has a tensor of its own."""
@@ -126,24 +146,48 @@ class Local:
 
     @cached_property
     def programs(self) -> Mapping[int, NormalProgram]:
-        """The program of each level. What is made in another level or comes from other ranks is its input."""
-        program = self.of.program
+        """The program of each level, without what is done in hops. What is made elsewhere is its input."""
+        return {level: program for (level, hops), program in self._parts.items() if hops is None}
+
+    @cached_property
+    def hops(self) -> Mapping[tuple[int, int], NormalProgram]:
+        """What is done in each hop of a level, after its program, by the level and the axis of the hops."""
+        return {(level, hops): program for (level, hops), program in self._parts.items() if hops is not None}
+
+    @cached_property
+    def _parts(self) -> Mapping[tuple[int, int | None], NormalProgram]:
+        """The programs of all levels. What stands at pairs of positions and every rank makes itself is made in each
+        that reads it.
+        """
         for arrival in self.of.arrivals:
             self.name(arrival.tensor, arrival.states)
-        made = {e.target: Rewriting(self, e).equation() for e in program.equations}
-        out: dict[int, NormalProgram] = {}
-        for level in sorted({*self.of.levels.values()}):
-            here = [made[e.target] for e in program.equations if self.of.levels[e.target] == level]
-            targets = {e.target for e in here}
-            later = {key for e in made.values() if e.target not in targets for key in e.reads}
-            moved = {key for a in self.of.arrivals for key in (a.tensor, *_beside(self.of, a.tensor))}
-            later |= {self.made(key) for key in moved | {key for _, key in program.outputs}}
-            tensors = {key: replace(t, role="input") if t.role == "local" and key not in targets else t
-                       for key, t in self.tensors.items()}
-            kept = [(e.target, e.target) for e in here if e.target in later]
-            out[level] = replace(program.but(equations=here, tensors=tensors, outputs=kept, loops=()), plans=(),
-                                 idle=frozenset())
-        return out
+        made = {e.target: Rewriting(self, e).equation() for e in self.of.program.equations}
+        where = {key: (level, self.of.hops(key)) for key, level in self.of.levels.items()}
+        here: dict[tuple[int, int | None], Set[str]] = {
+            at: {key for key in where if where[key] == at} for at in {*where.values()}}
+        for at, targets in self.of.hopped.items():
+            here[at] = targets
+        needed = {at: {key for e in targets for key in made[e].reads} - {made[e].target for e in targets}
+                  for at, targets in here.items()}
+        moved = {key for a in self.of.arrivals for key in (a.tensor, *_beside(self.of, a.tensor))}
+        shown = {self.made(key) for key in moved | {key for _, key in self.of.program.outputs}}
+        return {at: self.program([made[key] for key in made if key in here[at]], shown.union(
+            *(keys for other, keys in needed.items() if other != at)))
+                for at in sorted(here, key=lambda at: (at[0], -1 if at[1] is None else at[1]))}
+
+    def program(self, here: Sequence[Equation], later: Set[str]) -> NormalProgram:
+        """Some equations as a program, which gives those that are read later. What nothing reads is left out."""
+        left, needed = list[Equation](), set(later)
+        for e in reversed(here):
+            if e.target in needed:
+                left.insert(0, e)
+                needed |= e.reads
+        targets = {e.target for e in left}
+        tensors = {key: replace(t, role="input") if t.role == "local" and key not in targets else t
+                   for key, t in self.tensors.items()}
+        kept = [(e.target, e.target) for e in left if e.target in later]
+        return replace(self.of.program.but(equations=left, tensors=tensors, outputs=kept, loops=()), plans=(),
+                       idle=frozenset())
 
 
 def _beside(of: Placed, key: str) -> Iterator[str]:
@@ -194,6 +238,8 @@ class Rewriting:
         if index not in self.mine:
             return here
         axis, letter = self.mine[index]
+        if letter.blocks > 1 and axis.blocks(letter.base) > 1:
+            return self.in_blocks(here, axis, index)
         if letter.component < 0:
             return added((here, self.ranks.before(axis, index.set.extent)))
         first, *inner = self.of.program.splits[index.set][letter.component:]
@@ -202,6 +248,15 @@ class Rewriting:
         rows = Apply("floor", (Apply("div", (Apply("sub", (here, const(index.set.start))), Size(row))),))
         return added((here, Apply("mul", (rows, others)),
                       self.ranks.before(axis, volume(inner) * first.extent)))
+
+    def in_blocks(self, here: Term, axis: Axis, index: Index) -> Term:
+        """The number of an element of a part in two blocks: those of the second stand as far from the end as those of
+        the first from the start.
+        """
+        block = axis.part(index.set.extent) * number(Fraction(1, 2))
+        second = Apply("floor", (Apply("div", (Apply("sub", (here, const(index.set.start))), Size(block))),))
+        between = Size(block * number(2 * axis.ranks - 2) - axis.rank * block * number(2))
+        return added((here, Size(axis.rank * block), Apply("mul", (second, between))))
 
     def place(self, term: Term, parts: Mapping[int, Axis] | None) -> Term:
         """A letter or several as a place in what the rank has: `parts` are the components that are cut, None for all

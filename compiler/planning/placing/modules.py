@@ -14,7 +14,7 @@ from typing import Literal
 from einc.ir.choices import Choices
 from einc.ir.elements import REAL
 from einc.ir.indices import Extent, Index, IndexSet, number, size
-from einc.ir.plan import Buffer, Gradient, Module, Move, PerRank, RankGroup, Step, makes
+from einc.ir.plan import Along, Buffer, Gradient, Module, Move, PerRank, RankGroup, Step, makes
 from einc.ir.plan.gradients import group_of
 from einc.ir.programs import Equation, NormalProgram, Program, Tensor
 from einc.ir.sums import product
@@ -24,10 +24,11 @@ from einc.planning import halves
 from einc.planning.analysis.cost import volume
 from einc.planning.analysis.fills import surely_finite
 from einc.planning.analysis.signs import least
-from einc.planning.placing.levels import Arrival, Placed, placed, references
+from einc.planning.placing.hops import Hopping
+from einc.planning.placing.levels import Arrival, Placed, in_order, placed, references
 from einc.planning.placing.local import Local
 from einc.planning.placing.refusals import Refused
-from einc.planning.placing.states import Axis, Owned, Part, Share, State, States
+from einc.planning.placing.states import Axis, Owned, Part, Share, State, States, moved
 from einc.planning.placing.states import Move as Moved
 from einc.planning.planner import plan
 from einc.planning.repeated import clamped, trusting, with_wide
@@ -53,21 +54,22 @@ def per_rank_gradient(program: Program, mesh: tuple[Axis, ...], sizes: Mapping[s
     """The same of a program and of its gradient: what the first saved, and the cotangents of its results, come to the
     second as they lie, and each gradient is left as its input is given. Raises Refused.
     """
-    body, one, two = derived(program, mesh, sizes, choices, lambda normal: placed(normal, mesh, sizes))
+    body, one, two = derived(program, mesh, sizes, choices,
+                             lambda normal, kept: placed(normal, mesh, sizes, kept=kept))
     groups = tuple(dict.fromkeys(group for half in (one, two) if half is not None for group in groups_of(half)))
-    whole = PerRank(body, axes_of(mesh), tuple(cuts_of(one, body.forward.outputs)), groups)
+    whole = PerRank(body, axes_of(mesh), tuple(cuts_of(one, body.shown)), groups)
     verify(whole)
     return whole, one, two
 
 
 def derived(program: Program, mesh: tuple[Axis, ...], sizes: Mapping[str, int], choices: Choices,
-            first_half: Callable[[NormalProgram], Placed]) -> tuple[Gradient, Placed, Placed | None]:
-    """The two halves of a rank, the first of what `first_half` makes of a program; the second is of nothing where no
-    output depends on an input of real numbers. Raises Refused.
+            first_half: Callable[[NormalProgram, Set[str]], Placed]) -> tuple[Gradient, Placed, Placed | None]:
+    """The two halves of a rank, the first of what `first_half` makes of a program and of what of its results is merely
+    saved; the second is of nothing where no output depends on an input of real numbers. Raises Refused.
     """
     found, first = halves.derived(program)
     normal = with_wide(normalise(first))
-    one = first_half(normal)
+    one = first_half(normal, merely_saved(found, normal))
     forward = replace(module_of(one, choices), keys=plan(normal, program.inputs(), choices).keys)
     if not found.gradients:
         return Gradient(forward, replace(forward, inputs=(), outputs=(), buffers={}, steps=(), keys=()), (), (),
@@ -88,6 +90,14 @@ def module_of(found: Placed, choices: Choices, before: Mapping[str, Buffer] | No
     return _Ranks(found, choices, buffers=dict(before or {}), taken=taken).module()
 
 
+def merely_saved(found: Derived, normal: NormalProgram) -> frozenset[str]:
+    """What the first half of a gradient gives to the second alone."""
+    merely = {key for key, _ in found.saved} - {key for key, _ in found.cotangents}
+    keys = [key for _, key in normal.outputs]
+    shown = max((n for n, key in enumerate(keys) if key not in merely), default=-1)
+    return frozenset(keys[shown + 1:])
+
+
 def between(found: Derived, forward: Placed) -> tuple[dict[str, States], dict[str, States]]:
     """The states in which the program of a gradient is given its inputs, and in which gradients are left."""
     given = {key: forward.ends[made] for made, key in found.saved}
@@ -99,24 +109,27 @@ def between(found: Derived, forward: Placed) -> tuple[dict[str, States], dict[st
 
 def axes_of(mesh: tuple[Axis, ...]) -> tuple[tuple[str, int], ...]:
     """The axes of a mesh with their ranks."""
-    return tuple((axis.name, axis.ranks) for axis in mesh)
+    return tuple((axis.name, axis.ranks) for axis in mesh if not axis.around)
 
 
 def groups_of(found: Placed) -> tuple[tuple[str, ...], ...]:
     """The sets of axes over which something is sent."""
-    return tuple(dict.fromkeys(tuple(found.mesh[n].name for n in move.axes) for _, move in found.moves))
+    sent = [tuple(found.mesh[n].name for n in move.axes if not found.mesh[n].around) for _, move in found.moves]
+    return tuple(dict.fromkeys((*sent, *((found.mesh[axis - 1].name,) for _, axis in found.hopped))))
 
 
 def cuts_of(found: Placed, outputs: Sequence[tuple[str, str]],
             ) -> Iterator[tuple[str, tuple[tuple[int, Extent] | None, ...]]]:
-    """What a rank has of each input and each output; `outputs` has what these are called in the module."""
+    """What a rank has of each input and of the first outputs, as many as `outputs` calls by their names in the module.
+    """
     program = found.program
     given = [(t.key, t.key, found.states(t.key)) for t in program.inputs()]
-    left = [(name, key, found.ends[key]) for (_, key), (_, name) in zip(program.outputs, outputs, strict=True)]
+    left = [(name, key, found.ends[key]) for (_, key), (_, name) in zip(program.outputs, outputs, strict=False)]
     for name, key, states in (*given, *left):
+        assert in_order(states) == states, key  # a caller has and gets all in order
         atoms = _Atoms(found, key)
         yield name, tuple(None if not isinstance(s, Part) else (s.slot, atoms.before(s, states[:n]))
-                         for n, s in enumerate(states))
+                         for n, s in enumerate(states) if not found.mesh[n].around)
 
 
 @dataclass(frozen=True)
@@ -183,18 +196,23 @@ class _Ranks:
                       if key in program.by_target}
         asked = tuple(self.local.tensors[t.key] for t in program.inputs())
         self.buffers |= {t.key: buffer_of(t) for t in asked}
-        for level in range(max([*levels, *(a.level for a in self.of.arrivals)], default=0) + 1):
+        last = max([*self.of.levels.values(), *(a.level for a in self.of.arrivals)], default=0)
+        for level in range(last + 1):
             for arrival in self.of.arrivals:
                 if arrival.level == level:
                     self.arrive(arrival)
             if level in levels:
                 self.planned(levels[level])
+            for at, axis in self.local.hops:
+                if at == level:
+                    self.hop(level, axis)
         outputs = tuple((name, self.local.name(key, self.of.ends[key])) for name, key in program.outputs)
         for _, key in outputs:
             self.buffers[key] = replace(self.buffers[key], role="output")
         sizes = {n for t in asked for s in t.slots for n in s.set.extent.sizes}
         sizes |= {n for part in self.parts for n in part.sizes} - program.sizes.keys()
-        sizes |= {axis.place for axis in self.of.mesh} | {group_of(axes) for axes in groups_of(self.of)}
+        sizes |= {axis.place for axis in self.of.mesh if not axis.around}
+        sizes |= {group_of(axes) for axes in groups_of(self.of)}
         sets = dict.fromkeys([*(s.set for t in asked for s in t.slots), *(s for p in self.parts for s in p.sets)])
         return Module(program.name, program.source or program.name, asked, outputs, self.buffers, tuple(self.steps),
                       dict(program.sizes), frozenset(sizes), tuple(sets), ())
@@ -209,18 +227,31 @@ class _Ranks:
 
     def planned(self, program: NormalProgram) -> None:
         """Adds the steps of a program. What other levels made has names that its own values do not take."""
-        others = {key: Tensor(key, key, (), "local") for key in self.buffers if key not in program.tensors}
-        made_here, tensors = program.by_target, dict(program.tensors)
-        for key, (sign, infinite) in self.facts.items():
-            if key not in made_here:
-                tensors[key] = replace(tensors[key], least=sign, infinite=infinite)
-        made = plan(program.but(tensors={**others, **tensors}), program.inputs(), self.choices)
-        checked = {t.key for t in self.of.program.inputs()}
-        self.steps += [clamped(step, {key for key, _ in made.keys} - checked) for step in made.steps]
+        made = self.module_of(program)
+        self.steps += made.steps
         for key in sorted({key for step in made.steps for key in makes(step)}):
             assert key not in self.buffers, key
             self.buffers[key] = replace(made.buffers[key], role="local")
         self.parts.append(made)
+
+    def module_of(self, program: NormalProgram) -> Module:
+        """The module of a part of the program. What other parts made has names that its own values do not take."""
+        others = {key: Tensor(key, key, (), "local") for key in self.buffers if key not in program.tensors}
+        made_here, tensors = program.by_target, dict(program.tensors)
+        for key, (sign, infinite) in self.facts.items():
+            if key not in made_here and key in tensors:
+                tensors[key] = replace(tensors[key], least=sign, infinite=infinite)
+        made = plan(program.but(tensors={**others, **tensors}), program.inputs(), self.choices)
+        checked = {t.key for t in self.of.program.inputs()}
+        return replace(made, steps=tuple(clamped(step, {key for key, _ in made.keys} - checked) for step in made.steps))
+
+    def hop(self, level: int, axis: int) -> None:
+        """Adds the step that does a level in hops."""
+        step = Hopping(self.local, axis, self.module_of).step(level)
+        self.steps.append(step)
+        self.buffers |= {key: buffer_of(self.local.tensors[key]) for key in step.writes}
+        self.parts += [replace(one, sizes=one.sizes - {step.around.part}) for one in (step.body, step.merge)
+                       if one is not None]
 
     def one(self, target: Tensor, body: Term, subs: tuple[Term, ...]) -> None:
         """Adds the steps of one equation."""
@@ -237,27 +268,29 @@ class _Ranks:
     def arrive(self, arrival: Arrival) -> None:
         """Adds the steps by which a tensor comes into other states."""
         now = self.of.states(arrival.tensor)
-        for move in arrival.moves:
-            then = tuple(move.after if n in move.axes else state for n, state in enumerate(now))
+        for move, (_, then) in zip(arrival.moves, moved(now, arrival.states, self.of.mesh), strict=True):
             self.move(arrival.tensor, move, now, then)
             now = then
 
     def move(self, key: str, move: Moved, now: States, then: States) -> None:
         """Adds the steps of one move."""
         made = self.local.name(key, then)
-        if made in self.buffers:
+        kind = move.kind
+        if made in self.buffers or kind == "pass":  # merged where it was made, or given to the hops
             return
+        if kind == "merge" or kind == "return":  # noqa: PLR1714 - so that the kind is known to be another
+            raise AssertionError(key)
         source, axis, state = self.scaled(key, move, now), self.of.mesh[move.axes[0]], now[move.axes[0]]
         after, atoms = then[move.axes[0]], _Atoms(self.of, key)
         every = (*now, *then)
-        joined = atoms.axis(state, every) if isinstance(state, Part) else None
-        parted = atoms.axis(after, every) if isinstance(after, Part) else None
+        joined = Along(atoms.axis(state, every), state.blocks) if isinstance(state, Part) else None
+        parted = Along(atoms.axis(after, every), after.blocks) if isinstance(after, Part) else None
         over = tuple(self.of.mesh[n].name for n in move.axes)
         group = RankGroup(size(group_of(over)), size(axis.place), move.ranks)
         fold = state.fold if isinstance(state, Share) else "sum"
         self.buffers[made] = buffer_of(self.local.tensors[made])
         text = f"{key}: {move.kind} over {', '.join(over)}; {move.reason}"
-        self.steps.append(Move(reads=(source,), writes=(made,), texts=(text,), kind=move.kind, group=group,
+        self.steps.append(Move(reads=(source,), writes=(made,), texts=(text,), kind=kind, group=group,
                                shape=atoms.held(now, every), joined=joined, parted=parted, fold=fold,
                                wide=self.rounds(source, state, fold)))
 

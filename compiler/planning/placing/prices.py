@@ -16,6 +16,7 @@ from einc.ir.plan import Recurrence, StateScan
 from einc.ir.programs import Equation
 from einc.ir.terms import Fold
 from einc.planning.analysis.cost import volume
+from einc.planning.placing import traffic
 from einc.planning.placing.chains import Link
 from einc.planning.placing.levels import Placed
 from einc.planning.placing.refusals import Refused
@@ -68,9 +69,10 @@ def priced(mesh: tuple[Axis, ...], links: Sequence[Link], steps: Iterable[Recurr
             if half is None:
                 continue
             operations += times * sum((_operations(half, e, sizes) for e in half.program.equations), Fraction(0))
-            for _, move in half.moves:
-                cost = times * move.wire.at(sizes) * (move.bytes if move.bytes != 4 else real)
-                sent, messages = sent + cost, messages + int(times)
+            for found in traffic.sent(half, sizes):
+                move = found.move
+                cost = times * found.wire.at(sizes) * (move.bytes if move.bytes != 4 else real)
+                sent, messages = sent + cost, messages + found.messages * int(times)
                 moves.append((cost, move))
             held += times * sum((_bytes(half, key, half.ends[key], sizes, real) for _, key in half.program.outputs),
                                 Fraction(0))

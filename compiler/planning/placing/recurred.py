@@ -43,7 +43,7 @@ def recurred(program: Program, loop: IndexLoop, found: Affine | Scanned, mesh: t
         everywhere = [i for i in everywhere if i in found.batch]
     cut: dict[Index, Axis] = {}
     for axis in mesh:
-        free = (i for base in axis.sets for i in everywhere if i.set == base and i not in cut)
+        free = (i for base in axis.given for i in everywhere if i.set == base and i not in cut)
         if (letter := next(free, None)) is not None:
             cut[letter] = axis
     needs = {one.tensor: _states(one.letters, cut, mesh) for one in operands}

@@ -38,7 +38,8 @@ def relative(equation: Equation, choice: Letter, cuts: Mapping[str, Cut], refuse
         return None
     wanted = needs(equation, choice)
     if Position(choice.index) in equation.axes:
-        return Cut(Part(equation.axes.index(Position(choice.index)), choice.component), (choice,), wanted, tag=tag)
+        part = Part(equation.axes.index(Position(choice.index)), choice.component, choice.blocks)
+        return Cut(part, (choice,), wanted, tag=tag)
     if not isinstance(body, Fold) or choice.index in equation.indices:
         return None
     share = Share(body.op, tag.reference, tag.places, tag.power)
@@ -62,7 +63,7 @@ def _first(equation: Equation, choice: Letter, cuts: Mapping[str, Cut], refused:
     if slot is None:
         return None
     wanted = needs(equation, choice, {m: cuts[m].state})
-    return Cut(Part(slot, choice.component), (choice,), wanted, tag=Tag(m, places))
+    return Cut(Part(slot, choice.component, choice.blocks), (choice,), wanted, tag=Tag(m, places))
 
 
 def _places(read: Read, equation: Equation) -> tuple[int, ...] | None:

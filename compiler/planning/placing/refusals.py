@@ -39,19 +39,22 @@ def examine(program: Program, mesh: Sequence[Axis], sizes: Mapping[str, int]) ->
     for axis in mesh:
         for one in (*axis.sets, *(m.by for m in axis.meetings if m.by is not None)):
             if one in sets or any(one in parts for parts in program.splits.values()):
-                multiple(one, axis, sizes)
+                multiple(one, axis, sizes, axis.blocks(one))
 
 
-def multiple(of: IndexSet, axis: Axis, sizes: Mapping[str, int]) -> None:
-    """Raises Refused where the ranks of an axis do not divide the extent of a set that is cut over it."""
+def multiple(of: IndexSet, axis: Axis, sizes: Mapping[str, int], blocks: int = 1) -> None:
+    """Raises Refused where the ranks of an axis, each with so many blocks, do not divide the extent of a set that is
+    cut over it.
+    """
     if not of.extent.sizes <= sizes.keys():
         return
-    extent, ranks = of.extent.at(sizes), axis.ranks
+    extent, ranks = of.extent.at(sizes), axis.ranks * blocks
     if extent.denominator == 1 and extent % ranks == 0:
         return
     below = int(extent // ranks) * ranks
     first, second = [n for n in (below, below + ranks, below + 2 * ranks) if n][:2]
     said = f"{of.extent} = {extent}" if of.extent.sizes else f"an extent of {extent}"
+    over = f"{axis.name} = {axis.ranks}" + (f" with {blocks} blocks each" if blocks > 1 else "")
     name = of.extent if of.extent.sizes else "it"
-    raise Refused("multiple", f"{said} is no multiple of {axis.name} = {ranks}, so it cannot be cut over {axis.name}",
+    raise Refused("multiple", f"{said} is no multiple of {over}, so it cannot be cut over {axis.name}",
                   f"{name} = {first} would do, or {second}; or give {axis.name} other ranks")

@@ -63,7 +63,7 @@ def per_rank_rounds_gradient(program: Program, mesh: tuple[Axis, ...], sizes: Ma
 
     def place(piece: Program, one: Round | None) -> Link:
         """Plans both halves of a piece."""
-        body, first, second = derived(piece, mesh, sizes, choices, lambda normal: chain.place(normal, one))
+        body, first, second = derived(piece, mesh, sizes, choices, lambda normal, _: chain.place(normal, one))
         body = joined(body, asked)
         kept = () if one is None else program.kept[one.repeat]
         pieces.append(body if one is None else derived_loop(one, body, kept))
@@ -108,7 +108,7 @@ def _whole(chain: Chain, links: Iterable[Link], asked: tuple[Tensor, ...], buffe
     extents: list[Extent] = [*(s.set.extent for t in asked for s in t.slots),
                              *(repeat.index.set.extent for repeat in program.repeats)]
     sizes = {name for extent in extents for name in extent.sizes} | {name for part in parts for name in part.sizes}
-    sizes |= {axis.place for axis in chain.mesh} | {group_of(axes) for axes in _groups(links)}
+    sizes |= {axis.place for axis in chain.mesh if not axis.around} | {group_of(axes) for axes in _groups(links)}
     sets = dict.fromkeys([*(s.set for t in asked for s in t.slots), *(s for part in parts for s in part.sets),
                           *(repeat.index.set for repeat in program.repeats)])
     return Module(program.name, program.source or program.name, asked, program.outputs, known, (), dict(program.sizes),

@@ -7,7 +7,7 @@ knows which without the data.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal, assert_never
@@ -17,13 +17,14 @@ from einc.ir.plan.gradients import place_of
 from einc.ir.programs import Slot
 from einc.ir.terms import Size
 
-Way = Literal["gather", "merge", "swap"]
+Way = Literal["gather", "merge", "ring", "swap"]
 
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """How an equation is cut that has two letters of one set: `letter` is gathered, or cut itself and its folds merged,
-    or what has both is cut by a letter of the set `by`.
+    """How an equation is cut that has two letters of one set: `letter` is gathered, or comes part by part in a ring, or
+    is cut itself and its folds merged, or what has both is cut by a letter of the set `by`. Of a ring `by` is the set
+    of the letter.
     """
 
     letter: str
@@ -33,17 +34,33 @@ class Meeting:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One axis of a mesh: its ranks, and the sets that are cut over it in the order in which they are tried."""
+    """One axis of a mesh: its ranks, and the sets that are cut over it in the order in which they are tried.
+
+    An axis `around` another, which stands before it, is one of time: the parts of all ranks of that axis come to each
+    rank in hops, and the place on this axis is the rank whose part is there. Of a set that is `balanced` a
+    rank's part is two blocks, one from each end.
+    """
 
     name: str
     ranks: int
     sets: tuple[IndexSet, ...]
     meetings: tuple[Meeting, ...] = ()
+    around: str = ""
+    balanced: IndexSet | None = None
+
+    def blocks(self, of: IndexSet) -> int:
+        """In how many blocks a rank has its part of a set."""
+        return 2 if of == self.balanced else 1
 
     @property
     def place(self) -> str:
         """The size that numbers the ranks of this axis from 1, as every size is at least 1."""
         return place_of(self.name)
+
+    @property
+    def given(self) -> tuple[IndexSet, ...]:
+        """The sets by which what is given and returned is cut: in time nothing is."""
+        return () if self.around else self.sets
 
     @property
     def rank(self) -> Extent:
@@ -66,10 +83,13 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Each rank has its part of a slot; of a composite the part of one `component`, -1 for the set itself."""
+    """Each rank has its part of a slot; of a composite the part of one `component`, -1 for the set itself. Where it is
+    in two `blocks`, the second is as far from the end as the first is from the start.
+    """
 
     slot: int
     component: int = -1
+    blocks: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +120,19 @@ States = tuple[State, ...]  # one for each axis of the mesh
 WHOLE = Whole()
 
 
+def with_rings(mesh: Iterable[Axis]) -> tuple[Axis, ...]:
+    """The axes of a mesh, each over which parts go round with the axis of time around it."""
+    out = list[Axis]()
+    for axis in mesh:
+        out.append(axis)
+        rings = [m for m in axis.meetings if m.way == "ring"]
+        if rings:
+            sets = tuple(dict.fromkeys(m.by for m in rings if m.by is not None))
+            letters = tuple(Meeting(m.letter, "merge") for m in rings)
+            out.append(Axis(f"{axis.name}.part", axis.ranks, sets, letters, axis.name, axis.balanced))
+    return tuple(out)
+
+
 def cut_slots(slots: Sequence[Slot], states: States, mesh: Sequence[Axis]) -> tuple[Slot, ...]:
     """The slots of what one rank has."""
     out = list(slots)
@@ -110,14 +143,17 @@ def cut_slots(slots: Sequence[Slot], states: States, mesh: Sequence[Axis]) -> tu
     return tuple(out)
 
 
-Kind = Literal["slice", "all_gather", "all_to_all", "all_reduce", "reduce_scatter"]
+Kind = Literal["slice", "all_gather", "all_to_all", "all_reduce", "reduce_scatter", "pass", "return", "merge"]
+SILENT = ("slice", "merge")  # what sends nothing
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
     """A tensor from one state to another on some axes of the mesh at once, which have so many `ranks` together.
 
-    `held` is the number of elements that a rank has before, `bytes` those of one. `reason` says why in words.
+    `held` is the number of elements that a rank has before, `bytes` those of one. `reason` says why in words. On an
+    axis `around` another what hops made is merged; on both the ranks' parts come in hops, or shares of them go to the
+    ranks.
     """
 
     tensor: str
@@ -128,10 +164,13 @@ class Move:
     held: Extent
     bytes: int
     reason: str = ""
+    around: bool = False
 
     @property
     def kind(self) -> Kind:
         """The collective that does it; a slice needs none."""
+        if self.around:
+            return "merge" if len(self.axes) == 1 else "pass" if isinstance(self.before, Part) else "return"
         match self.before, self.after:
             case Whole(), _:
                 return "slice"
@@ -155,9 +194,9 @@ def sent(kind: Kind, ranks: int) -> Extent:
     """How much of what a rank holds it sends."""
     some = (number(ranks - 1).over(number(ranks))) or number(0)
     match kind:
-        case "slice":
+        case "slice" | "merge":
             return number(0)
-        case "all_gather":
+        case "all_gather" | "pass" | "return":
             return number(ranks - 1)
         case "all_to_all" | "reduce_scatter":
             return some
@@ -166,10 +205,34 @@ def sent(kind: Kind, ranks: int) -> Extent:
     assert_never(kind)
 
 
-def moved(before: States, after: States) -> Iterator[tuple[tuple[int, ...], States]]:
+def moved(before: States, after: States, mesh: Sequence[Axis]) -> Iterator[tuple[tuple[int, ...], States]]:
     """The axes on which a tensor changes its state, in an order that can be done one after the other, and the states
-    then. What makes a rank's part comes first, for less is sent then; a slot is cut on one axis at a time. Shares that
-    are folded the same way on several axes are folded at once.
+    then: what hops made leaves them first, and what comes in hops does so in the end.
+    """
+    now, target = list(before), list(after)
+    hops = [m for m, axis in enumerate(mesh) if axis.around]
+    for m in hops if before != after else ():
+        if now[m] == WHOLE:
+            continue
+        returned = isinstance(now[m], Part) and isinstance(now[m - 1], Share) and now[m - 1] != target[m - 1]
+        if returned:
+            now[m - 1] = now[m]
+        now[m] = WHOLE
+        yield (m - 1, m) if returned else (m,), tuple(now)
+    coming = [m for m in hops if target[m] != now[m]]
+    for m in coming:
+        target[m - 1], target[m] = target[m], WHOLE
+    for at, then in _moved(now, target):
+        now = list(then)
+        yield at, then
+    for m in coming:
+        now[m - 1], now[m] = after[m - 1], after[m]
+        yield (m - 1, m), tuple(now)
+
+
+def _moved(before: Sequence[State], after: Sequence[State]) -> Iterator[tuple[tuple[int, ...], States]]:
+    """The same where nothing goes round. What makes a rank's part comes first, for less is sent then; a slot is cut on
+    one axis at a time. Shares that are folded the same way on several axes are folded at once.
     """
     now = list(before)
     left = [n for n, (a, b) in enumerate(zip(before, after, strict=True)) if a != b]

@@ -141,7 +141,7 @@ class _Together:
     def moves(self, key: str, have: States, want: States, source: str = "") -> None:
         """A tensor from some states to others, an equation for each step, the first one of `source`."""
         now = have
-        for axes, then in moved(have, want):
+        for axes, then in moved(have, want, self.of.mesh):
             self.move(key, axes, now, then, source or self.name(key, now))
             now, source = then, ""
 
@@ -214,6 +214,9 @@ class _Place:
         axis = self.all.of.mesh[at]
         own = Index(letter.name, replace(letter.set, extent=axis.part(letter.set.extent)))
         if was == becomes:
+            return Position(own), Position(own)
+        if was is not None and becomes is not None and self.all.of.mesh[max(was, becomes)].around:
+            self.ranks[was] = Position(self.all.letters[becomes])  # a part on one axis, the same on the other
             return Position(own), Position(own)
         if becomes is not None:
             rank = self.all.letters[at]

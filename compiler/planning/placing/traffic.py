@@ -1,0 +1,72 @@
+"""What goes over the wires: of collectives what their formulas say, of blocks that go round those that are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from einc.ir.indices import Extent, number
+from einc.planning.placing.around import met
+from einc.planning.placing.hops import Hopping
+from einc.planning.placing.levels import Placed, usual_sizes
+from einc.planning.placing.local import Local
+from einc.planning.placing.states import Move
+
+
+@dataclass(frozen=True)
+class Sent:
+    """One move with its level, the number of messages that a rank takes part in, and how many elements it sends: of
+    blocks that go round as the ranks do on average.
+    """
+
+    level: int
+    move: Move
+    messages: int
+    wire: Extent
+
+
+def sent(placed: Placed, sizes: Mapping[str, int]) -> Iterator[Sent]:
+    """All that is sent, in its order. Where sizes that say which blocks meet are not known, all of them are counted,
+    unless it is the same for some that are usual.
+    """
+    local = Local(placed)
+    for level, move in placed.moves:
+        if not move.around:
+            yield Sent(level, move, 1, move.wire)
+            continue
+        at = level if move.kind == "pass" else placed.levels[move.tensor]
+        found = [needs(placed, local, (at, move.axes[1]), known) for known in _guesses(placed, sizes)]
+        share, hops = counted(found[0]) if all(one == found[0] for one in found) else (Fraction(1), move.ranks - 1)
+        yield Sent(level, move, hops, move.wire * number(share))
+
+
+def _guesses(placed: Placed, sizes: Mapping[str, int]) -> Iterator[Mapping[str, int]]:
+    """Sizes by which it is decided which blocks meet."""
+    known, usual = {**placed.program.sizes, **sizes}, usual_sizes(placed.program)
+    yield {**usual, **known}
+    for name in usual.keys() - known.keys():
+        yield {**usual, **known, name: 16 * usual[name]}
+
+
+def needs(placed: Placed, local: Local, at: tuple[int, int], sizes: Mapping[str, int]) -> list[list[list[bool]]]:
+    """For each rank, and each other, which blocks of that one it needs in the hops of a level on an axis."""
+    hops = Hopping(local, at[1])
+    found, ranks = blocks_met(hops, at[0], sizes), placed.mesh[at[1]].ranks
+    own = [[n, 2 * ranks - 1 - n][: hops.blocks] for n in range(ranks)]
+    return [[[rank == other or any(found[i][j] for i in own[rank]) for j in own[other]] for other in range(ranks)]
+            for rank in range(ranks)]
+
+
+def blocks_met(hops: Hopping, level: int, sizes: Mapping[str, int]) -> list[list[bool]]:
+    """For each block of all ranks the blocks that it meets in the hops of a level."""
+    axis, time = hops.of.mesh[hops.axis - 1], hops.of.mesh[hops.axis]
+    return met(hops.condition(level), axis.place, time.place, axis.ranks * hops.blocks, sizes)
+
+
+def counted(found: list[list[list[bool]]]) -> tuple[Fraction, int]:
+    """Which share of the blocks of others is sent, and in how many hops something is."""
+    ranks = len(found)
+    others = [one for rank, row in enumerate(found) for other, some in enumerate(row) if rank != other for one in some]
+    hops = sum(any(any(found[rank][(rank - hop) % ranks]) for rank in range(ranks)) for hop in range(1, ranks))
+    return Fraction(sum(others), len(others)), hops
