@@ -17,7 +17,7 @@ from bench import decode, record
 from bench.cli import main
 from einc.driver.timing import clock
 
-TINY = {**dict.fromkeys(("grouped", "codes"), {"B": 2, "H": 4, "G": 2, "S": 9, "D": 8}),
+TINY = {**{name: {"B": 2, "H": 4, "G": 2, "S": 9, "D": 8} for name in ("grouped", "codes")},
         "latents": {"S": 9, "H": 3, "d_model": 16, "r": 8, "r_Q": 12, "d_h": 6, "d_k": 4}}
 
 
