@@ -66,3 +66,9 @@ def test_what_nothing_reads_reaches_no_gradient(number: int) -> None:
     case = Case(f"guarded{number}", text(*TEXTS[number]), {"T": 5, "W": 2}, {"doc": ("1", "3")})
     kernels_agree(case, [None, (2, 1)])
     gradients_agree(case)
+
+
+@pytest.mark.parametrize("made", ["greatest", "logarithm of a sum", "of a row"])
+def test_a_maximum_over_nothing_is_none_of_what_moves_it(made: str) -> None:
+    """What is taken off all that a maximum is of may be no number where that is over nothing: it is not taken off."""
+    kernels_agree(Case("guarded0", text(made, "two", "greatest", 2), {"T": 5, "W": 2}), [None, (2, 1)])

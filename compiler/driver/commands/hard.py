@@ -67,7 +67,7 @@ def tried(program: Program, base: Mapping[str, data.Array], sizes: Mapping[str, 
     usual = {k: _scale(x) for k, x in interpret(program, {k: data.exact(x) for k, x in base.items()}, sizes).items()}
     every = _draws(program, seed)
     few = np.linspace(0, len(every) - 1, min(most or len(every), len(every)), dtype=int)
-    for number, kinds in ((int(n), every[n]) for n in few):
+    for number, kinds in ((n, every[n]) for n in map(int, few)):
         step()
         rng = np.random.default_rng((seed, number))
         inputs = {key: _of(x, *kinds[key], rng) if key in kinds else x for key, x in base.items()}
