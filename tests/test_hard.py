@@ -20,8 +20,8 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
-from helpers import Array
-from programs import SPECS
+from helpers import Array, meaning, typed
+from programs import SPEC_TEXTS, SPECS
 from triton_modes import interpreted
 
 from einc.backends.triton.load import load
@@ -245,6 +245,26 @@ def test_run_hard_passes_what_is_stable() -> None:
     said = run(str(SPECS / "gallery" / "gated.ein"), "--hard", "--sizes", "T=6,H=1,d_k=2,d_v=2", status=0)
     assert "hard         Y: error" in said
     assert "ok (16 times that of eager float32 allowed)" in said
+
+
+NO_RUN = ("claims/", "paper", "transformer_with_pytorch", "lemma_collapse")
+
+
+@pytest.mark.drawn(60, 7)
+@pytest.mark.parametrize("name", [name for name in SPEC_TEXTS if not name.startswith(NO_RUN)])
+def test_every_spec_is_as_exact_as_eager_on_many_magnitudes(name: str) -> None:
+    said = run(str(SPECS / f"{name}.ein"), "--hard", "--draws", "24", "--backend", "torch", status=0)
+    assert "hard   " in said
+    assert "draws        24 of" in said
+
+
+@pytest.mark.parametrize("op", ["+", "-"])
+@pytest.mark.parametrize("small", [1e-309, 5e-324, 1e-300, 1.0])
+def test_what_is_added_to_less_than_any_float_stays(small: float, op: str) -> None:
+    """In the definition itself: the scale of what is smallest is no float."""
+    text = f"{LETTERS}input x_t, z_t\noutput y_t = x_t {op} exp(z_t)"
+    got = meaning(typed(text), {"x": np.array([small, -small, 0]), "z": np.array([-3900.0, -800, -800])}, {"T": 3})["y"]
+    np.testing.assert_allclose(got, [small, -small, 0], rtol=1e-12)
 
 
 @pytest.mark.usefixtures("few")

@@ -1,13 +1,16 @@
-"""Points that a fold surely has."""
+"""Points that a fold surely has, and what it is where it has none: the one place that tells whether a fold may be one
+over nothing."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from itertools import islice, product
 
 from einc.ir.domains import proves
+from einc.ir.folds import FOLDS
 from einc.ir.indices import Index
-from einc.ir.terms import TRUE, Apply, Position, Size, Term, free_indices, substitute
+from einc.ir.terms import TRUE, Apply, Fold, Position, Size, Term, free_indices, substitute
 
 _WITNESSES = 4  # points that are tried before a fold is taken to have none
 
@@ -24,6 +27,11 @@ def witnessed(domain: Term, bound: Iterable[Index], rows: Iterable[Index], given
             return False
         options += [found] if found else []
     return any(proves(given, substitute(domain, dict(points))) for points in islice(product(*options), _WITNESSES))
+
+
+def infinite_over_nothing(fold: Fold, rows: Iterable[Index], given: Term = TRUE) -> bool:
+    """Whether a fold that is infinite over no points, as a maximum is, may be one where `given` holds."""
+    return math.isinf(FOLDS[fold.op].start) and not witnessed(fold.domain, fold.bound, rows, given)
 
 
 def _beside(bound: Index, row: Index) -> Term | None:

@@ -72,8 +72,9 @@ def _finite(scale: Array) -> Array:
 
 
 def _at(v: Array, m: Array, scale: Array) -> Array:
-    """v e^m as a multiple of e^scale."""
-    return np.where(v == 0, 0.0, v * np.exp(m - scale))
+    """v e^m as a multiple of e^scale: in two steps, since e^(m - scale) alone may be out of the range of a small v."""
+    half = np.exp((m - scale) / 2)
+    return np.where(v == 0, 0.0, v * half * half)
 
 
 def _kept(indices: tuple[Index, ...], v: Array, m: Array) -> Block:

@@ -10,11 +10,11 @@ from itertools import product
 
 from einc.ir.choices import Choices
 from einc.ir.elements import EXACT, WIDE
+from einc.ir.finite import surely_finite
 from einc.ir.plan import Call, Gradient, Module, SegmentedModule, leaves
 from einc.ir.programs import Equation, Program
 from einc.ir.sums import factors
 from einc.ir.terms import Apply, Read, walk
-from einc.planning.analysis.fills import surely_finite
 from einc.planning.analysis.signs import least
 from einc.planning.analysis.storage import kept_wide
 from einc.planning.planner import plan

@@ -7,6 +7,9 @@ A result may be FUDGE times as far off. NaN and ∞ have to stand exactly where 
 
 What fails is held against the formula that is compiled, by its laws, in the type with its range and without: where its
 range alone takes the value away, since a step overflows or vanishes, no order of work could have it, and that is said.
+In products of matrices and in tiles of rounds an ∞ or NaN at one position reaches others, as 0 · ∞ (grammar/README.md,
+§5.2 and §9.2): where the range takes away one element of an output, it may take the others of that draw. Where data are
+infinite the formula may be NaN by itself: relative to what is infinite a number is none. That is said, too.
 """
 
 from __future__ import annotations
@@ -56,14 +59,15 @@ class Worst:
 
 @np.errstate(all="ignore")
 def tried(program: Program, base: Mapping[str, data.Array], sizes: Mapping[str, int], dtype: str, seed: int,
-          module: Module, step: Callable[[], None]) -> dict[str, Worst]:
-    """The worst of each output over all draws; `base` has the inputs that keep their values,
-    and the shapes of the others.
+          module: Module, step: Callable[[], None], most: int | None = None) -> dict[str, Worst]:
+    """The worst of each output over all draws, or `most` of them, spread evenly; `base` has the inputs that keep their
+    values, and the shapes of the others.
     """
     found, formula = {name: Worst() for name, _ in program.outputs}, pipeline.normal(program)
     usual = {k: _scale(x) for k, x in interpret(program, {k: data.exact(x) for k, x in base.items()}, sizes).items()}
-    drawn = [t.key for t in program.inputs() if not t.integer and t.slots and not _bounded(program, t.key)]
-    for number, kinds in enumerate(kinds for _ in range(SEEDS) for kinds in _kinds(drawn, np.random.default_rng(seed))):
+    every = _draws(program, seed)
+    few = np.linspace(0, len(every) - 1, min(most or len(every), len(every)), dtype=int)
+    for number, kinds in ((n, every[n]) for n in map(int, few)):
         step()
         rng = np.random.default_rng((seed, number))
         inputs = {key: _of(x, *kinds[key], rng) if key in kinds else x for key, x in base.items()}
@@ -82,9 +86,9 @@ def tried(program: Program, base: Mapping[str, data.Array], sizes: Mapping[str, 
             held = _Held(truth[name], [e[name] for e in eager], dtype, usual[name])
             ratio, what = held.ratio(data.exact(tensor))
             if ratio > FUDGE:
-                bounded = bounded or [interpret(formula, exact, sizes, rounded=_Rounded(BITS[dtype], rng, most))
-                                      for most in (_largest(dtype), np.inf)]
-                beyond = held.far(bounded[0][name]) & ~held.far(bounded[1][name])
+                bounded = bounded or [interpret(formula, exact, sizes, rounded=_Rounded(BITS[dtype], rng, largest))
+                                      for largest in (_largest(dtype), np.inf)]
+                beyond = held.beyond(bounded[0][name], bounded[1][name], infinite)
                 left, rest = held.ratio(np.where(beyond, truth[name], data.exact(tensor)))
                 if left < ratio:
                     found[name] = replace(found[name], beyond=found[name].beyond or f"{what} ({where}; draw {number})")
@@ -108,7 +112,13 @@ def lines(found: Mapping[str, Worst], dtype: str) -> Iterator[str]:
         allowed = f"{FUDGE:g} times that of eager {dtype} allowed"
         yield f"hard         {name}: {worst.told or 'no error'}; {verdict} ({allowed})"
         if worst.beyond:
-            yield f"beyond       {name}: {worst.beyond}; a step of this formula leaves the range of {dtype} there"
+            yield f"beyond       {name}: {worst.beyond}; a step of this formula leaves the numbers of {dtype} there"
+
+
+def _draws(program: Program, seed: int) -> list[Kinds]:
+    """What is drawn of each input, draw by draw."""
+    keys = [t.key for t in program.inputs() if not t.integer and t.slots and not _bounded(program, t.key)]
+    return [kinds for _ in range(SEEDS) for kinds in _kinds(keys, np.random.default_rng(seed))]
 
 
 def _bounded(program: Program, key: str) -> bool:
@@ -220,6 +230,14 @@ class _Held:
         off = np.nan_to_num(np.abs(result - self.truth), nan=0.0, posinf=0.0)
         return np.asarray(~self._same(result) | (self._sound & (off > FUDGE * self.allowed)))
 
+    def beyond(self, ranged: Numbers, free: Numbers, infinite: bool) -> Numbers:
+        """Where the range of the type takes the value away, by evaluations of one formula with that range and without,
+        or, of `infinite` data, the formula has none without: all of the output, where that is so of one element."""
+        taken = (self.far(ranged) & ~self.far(free)) | (~np.isfinite(ranged) & np.isfinite(free)) | (
+            infinite & np.isnan(free) & ~np.isnan(self.truth))
+        over = taken.any() or (np.isfinite(self.truth) & ~np.isfinite(self.there)).any()
+        return np.full_like(taken, over)
+
     def ratio(self, result: Numbers) -> tuple[float, str]:
         """How many times as far off as eager, and that in words; ∞ where NaN or ∞ stand elsewhere."""
         if not result.size:
@@ -233,10 +251,9 @@ class _Held:
         return float(error / self.allowed), f"error {error:.1e}, {error / self.allowed:.1f} times that of eager"
 
 
-def count(program: Program) -> int:
+def count(program: Program, seed: int) -> int:
     """How many draws there are."""
-    drawn = [t.key for t in program.inputs() if not t.integer and t.slots and not _bounded(program, t.key)]
-    return SEEDS * sum(1 for _ in _kinds(drawn, np.random.default_rng(0)))
+    return len(_draws(program, seed))
 
 
 def small(sizes: Mapping[str, int], given: Mapping[str, int]) -> dict[str, int]:

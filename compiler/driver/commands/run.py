@@ -51,6 +51,8 @@ HARD = click.option(
     help="Verify on inputs of many magnitudes, from 0 to 1e4 and ∞, too: an error may be 16 times that of an eager "
     "evaluation in the same type, and NaN and ∞ have to stand where float64 has them. Sizes not given are at most 16 "
     "there.")
+DRAWS = click.option("--draws", type=click.IntRange(min=1), metavar="N",
+                     help="With --hard: at most N of its draws of inputs, spread evenly; all without it.")
 OUTPUT = click.option("-o", "--output", type=click.Path(), metavar="FILE",
                       help="Save what comes out, as .npz or .safetensors.")
 REPEAT = click.option("--repeat", default=3, show_default=True, type=click.IntRange(min=1),
@@ -67,6 +69,7 @@ REPEAT = click.option("--repeat", default=3, show_default=True, type=click.IntRa
 @SEED
 @VERIFY
 @HARD
+@DRAWS
 @OUTPUT
 @WHERE
 @REPEAT
@@ -75,8 +78,8 @@ REPEAT = click.option("--repeat", default=3, show_default=True, type=click.IntRa
 @OWN
 @click.pass_context
 def command(ctx: click.Context, *, file: Chosen, sizes: dict[str, int], data_file: str | None, map_name: str | None,
-            prefix: str, dtype: str | None, seed: int, verify: bool, hard: bool, output: str | None, backend: str,
-            repeat: int, plan: str, narrow: bool, own: bool) -> None:
+            prefix: str, dtype: str | None, seed: int, verify: bool, hard: bool, draws: int | None, output: str | None,
+            backend: str, repeat: int, plan: str, narrow: bool, own: bool) -> None:
     """Run the spec FILE; show shapes, time and memory, and with --verify or --hard the error: with a plan in few bits
     that against the spec without it, too."""
     if output is not None:
@@ -125,7 +128,8 @@ def command(ctx: click.Context, *, file: Chosen, sizes: dict[str, int], data_fil
             reference = interpret(program, {key: data.exact(tensor) for key, tensor in inputs.items()}, numbers)
         good, lines = compare(outputs, reference, lambda kind: magnitudes.rounded(program, inputs, numbers, kind, seed))
         if hard:
-            fine, more = _hard(program, sizes, (data_file, dtype, seed, map_name, prefix), module, place, console)
+            chosen = (data_file, dtype, seed, map_name, prefix)
+            fine, more = _hard(program, sizes, chosen, draws, module, place, console)
             good, lines = good and fine, [*lines, *more]
         if wanted.narrows:
             without = compiling.built(plain, replace(options, plan=""))
@@ -183,8 +187,8 @@ def _finite(program: Program, ran: Callable[[dict[str, int]], _Run], sizes: dict
 
 
 def _hard(program: Program, sizes: Mapping[str, int], chosen: tuple[str | None, str | None, int, str | None, str],
-          module: Callable[..., Any], place: Any, console: Console) -> tuple[bool, list[str]]:
-    """Whether every output passes on inputs of many magnitudes, and a line on each."""
+          draws: int | None, module: Callable[..., Any], place: Any, console: Console) -> tuple[bool, list[str]]:
+    """Whether every output passes on inputs of many magnitudes, and a line on each; `draws` of these, or all."""
     data_file, dtype, seed, *_ = chosen
     few = sizes if data_file else magnitudes.small(default(program, sizes), sizes)
     base, numbers = gather(program, few, *chosen)
@@ -196,9 +200,12 @@ def _hard(program: Program, sizes: Mapping[str, int], chosen: tuple[str | None, 
         return {name: each for (name, _), each in zip(program.outputs, values, strict=True)}
 
     with _progress(console) as progress:
-        task = progress.add_task("drawing", total=magnitudes.count(program))
-        found = magnitudes.tried(program, base, numbers, kind, seed, call, lambda: progress.advance(task))
-    return all(worst.good for worst in found.values()), list(magnitudes.lines(found, kind))
+        every = magnitudes.count(program, seed)
+        done = min(draws or every, every)
+        task = progress.add_task("drawing", total=done)
+        found = magnitudes.tried(program, base, numbers, kind, seed, call, lambda: progress.advance(task), done)
+    told = [f"draws        {done} of {every}"] if done < every else []
+    return all(worst.good for worst in found.values()), [*magnitudes.lines(found, kind), *told]
 
 
 def by_map(program: Program, sizes: Mapping[str, int], data_file: str, dtype: str | None, seed: int, name: str,

@@ -16,7 +16,6 @@ from einc.ir.extents import direction
 from einc.ir.indices import Extent, Index, number
 from einc.ir.plan import Bound, Interval, end
 from einc.ir.terms import TRUE, Apply, Fold, Position, Read, Term, Truth, const, free_indices, walk
-from einc.ir.witnesses import witnessed
 from einc.planning.analysis.ends import (
     NEAR,
     Tile,
@@ -279,8 +278,3 @@ def _near(lows: tuple[Term, ...], highs: tuple[Term, ...], tile: Tile) -> bool:
     rows = TRUE if tile.grid is None else Apply("le", (end(tile.grid, "first"), end(tile.grid, "last")))
     pairs = [(low, high) for low in lows for high in highs]
     return all(proves(rows, Apply("le", (low, Apply("add", (high, const(NEAR)))))) for low, high in pairs)
-
-
-def nonempty(domain: Term, bound: tuple[Index, ...], free: tuple[Index, ...]) -> bool:
-    """Whether every row surely has a point."""
-    return witnessed(domain, bound, free)

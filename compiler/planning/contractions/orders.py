@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
+from einc.ir.finite import surely_finite
 from einc.ir.indices import OPEN, Index
 from einc.ir.letters import TIMES
 from einc.ir.programs import Equation
 from einc.ir.terms import TRUE, Apply, Fold, Position, Read, Term, conjuncts, free_indices
-from einc.planning.analysis.fills import surely_finite
-from einc.planning.analysis.ranges import nonempty
+from einc.ir.witnesses import witnessed
 from einc.planning.contractions.networks import Network, Scale, indices_of
 from einc.transforms.normal.delta_elimination import axis_order
 
@@ -90,7 +90,7 @@ def _along(net: Network, inner: tuple[Read, ...], gone: Index, known: Mapping[st
 def _has_rows(net: Network, gone: Index, made: Order) -> bool:
     """Whether the sum over `gone` has a point in each row: its 0 over none may not meet what is infinite."""
     summed = next(e for e in made if isinstance(e.body, Fold) and gone in e.body.bound)
-    return nonempty(net.domain, (gone,), summed.indices)
+    return witnessed(net.domain, (gone,), summed.indices)
 
 
 def _streamed(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from einc.ir.domains import negation, proves
 from einc.ir.draft import unused
 from einc.ir.elements import Kind
+from einc.ir.finite import surely_above, surely_finite
 from einc.ir.folds import FOLDS
 from einc.ir.indices import IndexSet, number
 from einc.ir.plan import (
@@ -57,9 +58,10 @@ from einc.ir.terms import (
     substitute,
     walk,
 )
-from einc.planning.analysis.fills import FINITE, Fill, fill_of, fill_of_let, surely_above, surely_finite
+from einc.ir.witnesses import witnessed
+from einc.planning.analysis.fills import FINITE, Fill, fill_of, fill_of_let
 from einc.planning.analysis.indicators import indicator
-from einc.planning.analysis.ranges import cut, nonempty
+from einc.planning.analysis.ranges import cut
 from einc.planning.analysis.wholes import beyond_python, keeps_whole, nonzero, packed_number
 from einc.planning.fusing.given import LoweringInput, Passing
 from einc.planning.fusing.reached import about, of_data, speaks_of
@@ -304,7 +306,7 @@ class Lowering:
         axes = frozenset(a for x in args for a in self.lets[x].axes) - set(over)
         if FOLDS[fold.op].linear:
             return self.let(Dot(over), tuple(args), axes, self._joined(tuple(args), "dot"))
-        full = self.passing.resumed not in fold.bound and nonempty(fold.domain, fold.bound, equation.indices)
+        full = self.passing.resumed not in fold.bound and witnessed(fold.domain, fold.bound, equation.indices)
         made = self.let(Reduce(fold.op, over, full), tuple(args), axes, self._joined(tuple(args), fold.op))
         self.fills |= {(made, TRUE): FINITE} if full else {}
         return made

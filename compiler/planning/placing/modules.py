@@ -13,6 +13,7 @@ from typing import Literal
 
 from einc.ir.choices import Choices
 from einc.ir.elements import REAL
+from einc.ir.finite import surely_finite
 from einc.ir.indices import Extent, Index, IndexSet, number, size
 from einc.ir.plan import Along, Buffer, Gradient, Module, Move, PerRank, RankGroup, Step, makes
 from einc.ir.plan.gradients import group_of
@@ -22,7 +23,6 @@ from einc.ir.terms import TRUE, Apply, Position, Read, Size, Term, Where, both, 
 from einc.ir.verify import verify
 from einc.planning import halves
 from einc.planning.analysis.cost import volume
-from einc.planning.analysis.fills import surely_finite
 from einc.planning.analysis.signs import least
 from einc.planning.placing.hops import Hopping
 from einc.planning.placing.levels import Arrival, Placed, in_order, placed, references

@@ -17,6 +17,7 @@ from operator import and_
 
 from einc.ir.domains import linear
 from einc.ir.draft import unused
+from einc.ir.finite import surely_finite
 from einc.ir.folds import FOLDS
 from einc.ir.indices import Extent, Index, distinct
 from einc.ir.letters import letter, words
@@ -44,19 +45,18 @@ from einc.ir.terms import (
     walk,
 )
 from einc.planning.analysis.cost import nominal
-from einc.planning.analysis.fills import surely_finite
 from einc.planning.analysis.prefix import Prefix, prefix
 from einc.planning.streaming.moments import exponent
 from einc.planning.streaming.passes import CarriedFold, Chunks, Streamed
 from einc.planning.streaming.separate import Entangled, Pair, separate
 from einc.planning.streaming.stream import spelled
 from einc.transforms.laws import ALL
+from einc.transforms.laws.empty_folds import either
 from einc.transforms.laws.simplify import simplify
 
 LENGTH = 128  # points of a tile, unless its largest value would then be too large
 _LARGEST = 1 << 22
-# the least that a base of a power is taken for, so that its logarithm is a number
-_TINY = Apply("pow", (const(10), const(-300)))
+_TINY = Apply("pow", (const(10), const(-300)))  # the least base of a power, so that its logarithm is a number
 _COPIES = 4  # the highest power that is multiplied out
 
 Product = tuple[tuple[Index, ...], tuple[Term, ...]]  # what it is summed over, and its factors
@@ -225,7 +225,10 @@ class _Chunks:
                             Fold(fold.op, own, rest, added(inner)))
         self.far += _volume({*free, *self.carried[state].indices} - {self.found.along})
         before = self._before(state)
-        return self._folded(equation, fold.op, shared, Apply("add", (*outer, before))) if outer else before
+        # Over nothing so far the fold is infinite, and may not meet what may be no number.
+        whole, start = Apply("add", (*outer, before)) if outer else before, Const(FOLDS[fold.op].start)
+        some = Apply("ne", (before, start)) if any(map(self._infinite, outer)) else TRUE
+        return self._folded(equation, fold.op, shared, whole, some) if shared else either(some, whole, start)
 
     # carried values
 

@@ -37,7 +37,7 @@ from einc.ir.terms import (
     substitute,
     transform,
 )
-from einc.planning.analysis.ranges import nonempty
+from einc.ir.witnesses import witnessed
 from einc.planning.streaming.carried_folds import Basis, key_of
 from einc.planning.streaming.passes import CarriedFold
 from einc.planning.streaming.separate import Entangled, separate
@@ -225,7 +225,7 @@ class Moving(Basis):
             terms = [moments.get(found.power, ZERO)]
         else:
             terms = translated(moments, Apply("sub", (mean, found.center)), found.power)
-            if not nonempty(fold.domain, fold.bound, equation.indices):  # over nothing the centre may be no number
+            if not witnessed(fold.domain, fold.bound, equation.indices):  # over nothing the centre may be no number
                 some = Apply("ne", (self._sum(equation, fold, own), ZERO))
                 terms = [Where(some, t) for t in terms]
         self._finish(equation, product((*found.outer, added(terms))))

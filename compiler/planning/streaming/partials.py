@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 
 from einc.ir.dependence import behind
 from einc.ir.draft import Draft, unused
+from einc.ir.finite import surely_finite
 from einc.ir.folds import FOLDS
 from einc.ir.indices import PLACES, WIDTHS, Index
 from einc.ir.programs import Equation, NormalProgram, Tensor
 from einc.ir.sums import factors, product
 from einc.ir.terms import Fold, Position, Read, Term, both, conjuncts, free_indices, reads
+from einc.ir.witnesses import witnessed
 from einc.planning.analysis.cost import nominal
-from einc.planning.analysis.fills import surely_finite
-from einc.planning.analysis.ranges import nonempty
 from einc.planning.analysis.scatters import named_by, scattered
 from einc.planning.contractions.materialise import unstored
 from einc.planning.contractions.nested import split_fold, with_batches
@@ -138,7 +138,7 @@ def _by_rows(equation: Equation, fold: Fold, grid: Index, name: str,
     apart = [c for c in conjuncts(fold.domain) if _of_rows(c, equation, fold, grid)]
     outer = [f for f in factors(fold.body)
              if FOLDS[fold.op].linear and grid in free_indices(f) and not free_indices(f) & set(over)]
-    outer = [f for f in outer if nonempty(fold.domain, over, (*equation.indices, grid)) or surely_finite(f, known)]
+    outer = [f for f in outer if witnessed(fold.domain, over, (*equation.indices, grid)) or surely_finite(f, known)]
     inner = product(tuple(f for f in factors(fold.body) if f not in outer)) if outer else fold.body
     domain = both(*(c for c in conjuncts(fold.domain) if c not in apart))
     used = free_indices(inner) | free_indices(domain)

@@ -19,13 +19,13 @@ from einc.ir.primitives import UNKNOWN
 from einc.ir.programs import Equation
 from einc.ir.signs import sign
 from einc.ir.sums import added, product
-from einc.ir.terms import ZERO, Apply, Const, Fold, Read, Term, Where, const, free_indices, reads, substitute, transform
-from einc.planning.analysis.ranges import nonempty
+from einc.ir.terms import ZERO, Apply, Const, Fold, Read, Term, const, free_indices, reads, substitute, transform
+from einc.ir.witnesses import witnessed
 from einc.planning.streaming.moments import Moving, exponent, moment, offset
 from einc.planning.streaming.passes import CarriedFold, Streamed
 from einc.planning.streaming.separate import Entangled, separate
 from einc.transforms.laws import ALL, exponentials
-from einc.transforms.laws.empty_folds import over_nothing
+from einc.transforms.laws.empty_folds import either, over_nothing
 from einc.transforms.laws.simplify import simplify
 
 
@@ -244,7 +244,7 @@ class _Pass(Moving):
         folds = [self.out[c.target] for c in carries]
         domains = {e.body.domain for e in folds if isinstance(e.body, Fold)}
         references = [c.reference for c in carries if c.reference]
-        if all(nonempty(e.body.domain, e.body.bound, e.indices) for e in folds if isinstance(e.body, Fold)):
+        if all(witnessed(e.body.domain, e.body.bound, e.indices) for e in folds if isinstance(e.body, Fold)):
             return
         if not references:
             # An infinite result over nothing, out of the fold that it stood in, would meet the 0 or ∞ of another.
@@ -261,10 +261,7 @@ class _Pass(Moving):
                 if not own:
                     raise Entangled(equation.body)  # what tells of an empty row has letters that this has not
                 some = Apply("lt", (Const(-math.inf), self._result(own[0])))
-                body: Term = Where(some, equation.body)
-                if nothing is not None and nothing != ZERO:
-                    body = Apply("add", (body, Where(Apply("not", (some,)), nothing)))
-                self.out[target] = replace(equation, body=body)
+                self.out[target] = replace(equation, body=either(some, equation.body, nothing or ZERO))
 
     def _over_nothing(self) -> dict[str, Term]:
         """Each result of the source where no point exists."""

@@ -43,6 +43,7 @@ class Share:
     term: Term
     condition: Term
     letters: tuple[Index, ...]
+    seldom: bool = False  # the value that it is a share of has points that no output may depend on
 
 
 def letters_of(tensor: Tensor) -> tuple[Index, ...]:
@@ -98,7 +99,7 @@ def _apart_from(share: Share, letters: tuple[Index, ...]) -> Share:
     own = distinct(share.letters, {i.name for i in letters})
     by: dict[Index, Term] = dict(zip(share.letters, map(Position, own), strict=True))
     subs = tuple(substitute(s, by) for s in share.subs)
-    return Share(subs, substitute(share.term, by), substitute(share.condition, by), own)
+    return Share(subs, substitute(share.term, by), substitute(share.condition, by), own, share.seldom)
 
 
 def _solved(sub: Term, letter: Index, open_: set[Index]) -> tuple[Index, Term, Term] | None:

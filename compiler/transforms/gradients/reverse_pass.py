@@ -12,13 +12,14 @@ from typing import Literal, assert_never
 
 from einc.ir.domains import empty, proves
 from einc.ir.draft import unused
+from einc.ir.finite import surely_finite
 from einc.ir.folds import FOLDS
 from einc.ir.indices import INDEX_CLASSES, PLACES, Index, number
 from einc.ir.letters import letter, words
 from einc.ir.primitives import POSITIVE, REST, filled
 from einc.ir.programs import Equation, NormalProgram, Slot, Tensor
 from einc.ir.signs import sign
-from einc.ir.sums import added
+from einc.ir.sums import added, factors
 from einc.ir.terms import (
     ONE,
     TRUE,
@@ -63,6 +64,14 @@ from einc.transforms.laws.simplify import simplify
 _FLIPPED: dict[str, Literal["lower", "upper", "label"]] = {"lower": "upper", "upper": "lower", "label": "label"}
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Where an output depends on a value: at points of `domain`, and `seldom` tells that at some of these none may."""
+
+    domain: Term = TRUE
+    seldom: bool = False
+
+
 @dataclass
 class Sweep:
     """`made` are the cotangents' equations in the order of the sweep; `of` names the
@@ -80,14 +89,14 @@ class Sweep:
 
     def run(self) -> None:
         """Makes every cotangent, from the outputs to the inputs."""
-        self._moving, self._where = _moving(self.program, self.still), dict[str, Term]()
+        self._moving, self._asked = _moving(self.program, self.still), dict[str, _Asked]()
         self._letters = letters_by_set(self.program)
         for _, key in self.program.outputs:
             if key in self._moving and key not in self.given:
                 self.given[key] = self._cotangent(key, "input")
         for equation in reversed(self.program.equations):
             if equation.target in self._moving and self._settled(equation.target, equation):
-                inside = replace(equation, domain=both(equation.domain, self._where.get(equation.target, TRUE)))
+                inside = replace(equation, domain=both(equation.domain, self._asked[equation.target].domain))
                 for tensor, share in self._adjoint(inside):
                     self.shares.setdefault(tensor, []).append(share)
         for given in self.program.inputs():
@@ -112,7 +121,7 @@ class Sweep:
         """Makes the cotangent of a value from all its shares; False where no output depends on it."""
         shares = self.shares.pop(key, [])
         if key in self.given and not shares:
-            self.of[key] = self.given[key]
+            self.of[key], self._asked[key] = self.given[key], _Asked()
             return True
         if not shares and key not in self.given:
             return False
@@ -131,8 +140,9 @@ class Sweep:
         body = simplify(added(terms), algebra.RULES)
         body = body if sum(i.set.cls in PLACES for i in letters) > 1 else gathered(body)
         domain = both(domain, inside)
-        if equation is not None and equation.has_letters:
-            self._where[key] = substitute(inside, dict(zip(letters, map(Position, equation.indices), strict=True)))
+        own = (substitute(inside, dict(zip(letters, map(Position, equation.indices), strict=True)))
+               if equation is not None and equation.has_letters else TRUE)
+        self._asked[key] = _Asked(own, key not in self.given and not self._everywhere(shares, letters, domain))
         if body == ZERO:
             return False
         name = self._cotangent(key)
@@ -157,6 +167,21 @@ class Sweep:
                                      span=None)
         self.made.append(replace(equation, body=simplify(equation.body, algebra.RULES)))
         return read_of(equation, letters_of(self.tensors[key])), TRUE
+
+    def _everywhere(self, shares: list[Share], letters: tuple[Index, ...], given: Term) -> bool:
+        """Whether an output depends on a value wherever `given` holds: not through gates alone that may be shut, nor
+        sums that may be over nothing. A sum over all of a set counts, as if no extent were 0."""
+        sure = [share for share in shares if not share.seldom]
+        free = [share for share in sure if packed(share) and share.condition == TRUE]
+        for at in {part_read(share) for share in free}:
+            read = {sub.of for share in free if at is not None and isinstance(sub := share.subs[at], Part)}
+            if at is None or {i.set for i in self.program.sums[letters[at].set]} <= read:
+                return True
+        for term, condition in (routed(share, letters, given) for share in sure if not packed(share)):
+            if condition == TRUE and (not isinstance(term, Fold) or term.domain == TRUE or witnessed(
+                    term.domain, term.bound, letters, given)):
+                return True
+        return False
 
     # adjoints
 
@@ -189,15 +214,21 @@ class Sweep:
                 by = {"x": fold.body, "value": Read(equation.target, equation.axes)}
                 by |= {"rest": self._others(fold)} if REST in reads(adjoint) else {}
                 given = both(equation.domain, fold.domain)
-                yield from self._shares(equation, fold.body, product(change, filled(adjoint, by)), given, fold.bound)
+                yield from self._shares(equation, fold.body, change, given, fold.bound, by=filled(adjoint, by))
 
     def _shares(self, equation: Equation, body: Term, change: Term, given: Term, bound: tuple[Index, ...],
-                value: Term | None = None) -> Iterator[tuple[str, Share]]:
-        for slope in slopes(body, change, self._moving.__contains__, value, self._vanishes):
+                value: Term | None = None, by: Term = ONE) -> Iterator[tuple[str, Share]]:
+        """The shares of what a body reads, whose slopes `by` goes with; `change` is the cotangent of the body else."""
+        known, seldom = self.program.by_target, self._asked[equation.target].seldom
+        for slope in slopes(body, product(change, by), self._moving.__contains__, value, self._vanishes):
             if slope.condition != TRUE and empty(both(given, slope.condition)):
                 continue  # in max(abs(x), max(x, y)) the second x is nowhere the one that is taken
-            yield slope.read.tensor, Share(slope.read.subs, slope.term, both(given, slope.condition),
-                                           (*equation.indices, *bound))
+            condition = both(given, slope.condition)
+            steep = (f for f in factors(slope.term) if f not in factors(change) and not _is_flat(f, known))
+            if seldom and any(True for _ in steep):
+                # Where nothing reads the value its cotangent is 0, and what that meets may be infinite there.
+                condition = both(condition, Apply("ne", (Read(self.of[equation.target], equation.axes), ZERO)))
+            yield slope.read.tensor, Share(slope.read.subs, slope.term, condition, (*equation.indices, *bound), seldom)
 
     def _parts(self, equation: Equation, index: Index,
                parts: tuple[tuple[Index, Term], ...]) -> Iterator[tuple[str, Share]]:
@@ -209,7 +240,7 @@ class Sweep:
             letters = tuple(own if i == index else i for i in equation.indices)
             for slope in slopes(body, change, self._moving.__contains__, vanishes=self._vanishes):
                 yield slope.read.tensor, Share(slope.read.subs, slope.term, both(equation.domain, slope.condition),
-                                               letters)
+                                               letters, self._asked[equation.target].seldom)
             before = before + own.set.extent
 
     def _vanishes(self, below: Term) -> bool:
@@ -271,6 +302,16 @@ def _values_of(body: Term) -> Iterator[Read]:
                 yield from read_values(part)
         case _:
             yield from read_values(body)
+
+
+def _is_flat(slope: Term, known: Mapping[str, Equation]) -> bool:
+    """Whether a slope times 0 is 0, wherever the value is that it is a slope of. 0 / 0 and 0 / ∞ are 0, too."""
+    match slope:
+        case Apply("mul" | "neg", args):
+            return all(_is_flat(a, known) for a in args)
+        case Apply("div", (above, below)):
+            return _is_flat(above, known) and surely_finite(below, known)
+    return surely_finite(slope, known, "unread")
 
 
 def _domain_at(equation: Equation, letters: tuple[Index, ...]) -> Term:

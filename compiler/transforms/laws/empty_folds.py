@@ -5,14 +5,24 @@ from __future__ import annotations
 import math
 
 from einc.ir.terms import (
+    TRUE,
     ZERO,
     Apply,
     Const,
     Term,
+    Where,
     transform,
 )
 from einc.transforms.laws import ALL
 from einc.transforms.laws.simplify import simplify
+
+
+def either(some: Term, whole: Term, nothing: Term) -> Term:
+    """A value where a fold has points, and what the source gives for it over nothing."""
+    if some == TRUE:
+        return whole
+    there = Where(some, whole)
+    return there if nothing == ZERO else Apply("add", (there, Where(Apply("not", (some,)), nothing)))
 
 
 def over_nothing(term: Term) -> Term:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import product
 
-from einc.ir.folds import FOLDS
 from einc.ir.indices import Index
 from einc.ir.primitives import NONNEGATIVE, POSITIVE, PRIMITIVES, REALS, UNKNOWN, Interval, sign_of
 from einc.ir.programs import Equation
@@ -38,7 +37,7 @@ from einc.ir.terms import (
     rebuild,
     walk,
 )
-from einc.ir.witnesses import witnessed
+from einc.ir.witnesses import infinite_over_nothing
 
 LARGE, SMALL = "large", "small"
 Reach = frozenset[str]
@@ -219,8 +218,7 @@ class Reaches:
         """Whether a value may be infinite because a fold in it has no point, where `given` holds."""
         for part in walk(term):
             match part:
-                case Fold(op, bound, domain) if math.isinf(FOLDS[op].start) and not witnessed(
-                        domain, bound, free_indices(part), given):
+                case Fold() if infinite_over_nothing(part, free_indices(part), given):
                     return True
                 case Const(value) if value == -math.inf:
                     return True
