@@ -218,9 +218,11 @@ def test_the_way_out_of_a_power_is_one_that_compiles(head: str) -> None:
     assert entries(text.replace("x_i^2", "(x_i)^2"))[-1].status == "compiled"
 
 
-def test_a_norm_is_refused_with_the_sum_that_it_is() -> None:
-    text = "Let $q \\in \\mathbb{R}^d$.\n\n$$y = \\|q\\|$$"
+def test_a_norm_in_index_notation_is_refused_with_the_sum_that_it_is() -> None:
+    text = "For $i \\in \\{1, \\dots, d\\}$ (feature) let\n\n$$y = \\|q^i\\|$$\n"
     assert "`\\sqrt{\\sum_{i=1}^d (q_i)^2}`" in entries(text)[-1].reason
+    text = "Let $q \\in \\mathbb{R}^d$.\n\n$$y = \\|q\\|$$"
+    assert entries(text)[-1].explicit == r"y = \sqrt{\sum_{e} (q^{e})^{2}}"
     assert entries(text.replace("\\|q\\|", "\\sqrt{\\sum_{i=1}^d (q_i)^2}"))[-1].status == "compiled"
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
+from functools import partial
 
-from einc.checking.declarations.names import size_name
+from einc.checking.declarations.names import literal, size_name
 from einc.checking.matrices import typed as y
 from einc.checking.matrices.along import shown
 from einc.checking.matrices.factors import product
@@ -15,6 +16,7 @@ from einc.checking.matrices.shapes import ONE, Dimension, Shape
 from einc.errors.problems import NoShape, OpenReading, ShapesDiffer
 from einc.errors.report import Help, Span
 from einc.syntax import tree as s
+from einc.syntax.brackets import NORM, NORMS
 
 IDENTITY = "identity@"  # a name that no text can write
 
@@ -25,12 +27,44 @@ def folded(fold: str, laid: Laid, given: s.Group, span: Span) -> y.Typed:
     return y.Folded(fold, inner, Shape(inner.shape.rows, ONE), span)
 
 
-def triangle(laid: Laid, given: s.Group, span: Span) -> y.Typed:
-    """`tril(A)` of a square matrix."""
-    inner = laid.one(_only(given, span))
+def triangle(upper: bool, laid: Laid, given: s.Group, span: Span) -> y.Typed:
+    """`tril(A)`, `triu(A)` of a square matrix, and `triu(A, 1)`, whose diagonal is one place to the right."""
+    first, *more = given.items or (_only(given, span),)
+    by = literal(more[0]) if len(more) == 1 else None if more else 0
+    inner = laid.one(first)
+    if by is None or by.denominator != 1:
+        raise NoShape("behind a matrix the triangle takes how many places its diagonal lies to the right", span, helps=(
+            Help("write a whole number: `tril(A, -1)`"),))
     if inner.shape.rows != inner.shape.columns or len(inner.shape.rows) != 1:
         raise ShapesDiffer(f"the triangle of {shown(inner)}, which is not square", span)
-    return y.Triangle(inner, inner.shape, span)
+    return y.Triangle(inner, inner.shape, span, by=int(by), upper=upper)
+
+
+def trace(laid: Laid, given: s.Group, span: Span) -> y.Typed:
+    """`tr(A)` of a square matrix."""
+    inner = laid.one(_only(given, span))
+    if inner.shape.rows != inner.shape.columns:
+        raise ShapesDiffer(f"the trace of {shown(inner)}, which is not square", span)
+    return y.Traced(inner, Shape(), span)
+
+
+def norm(label: str, laid: Laid, given: s.Group, span: Span) -> y.Typed:
+    """`‖v‖`, the length of a vector, and other norms by what stands below the bars: of all entries their sum without
+    signs by 1, the largest by ∞, and by F the root of the sum of squares, also of a matrix.
+    """
+    inner = laid.one(_only(given, span))
+    matrix = ONE not in (inner.shape.rows, inner.shape.columns)
+    if matrix and label != "F":
+        raise OpenReading(f"which norm of the matrix {shown(inner)} is this?", span, helps=(
+            Help("with `_F` it is the root of the sum of the squares of all entries"),))
+    folded_ = "max" if label == "∞" else "sum"
+    size = y.Entries("call", (inner,), ("abs",), inner.shape, span)
+    squared = label in ("", "2", "F") and not inner.shape.number
+    each: y.Typed = y.Raised(inner, s.Number("2", span), inner.shape, span) if squared else size
+    for columns in (each.shape.columns, each.shape.rows):
+        each = y.Turned(y.Folded(folded_, each, Shape(each.shape.rows), span), Shape(ONE, each.shape.rows), span) if (
+            columns != ONE) else y.Turned(each, each.shape.turned, span)
+    return y.Entries("call", (each,), ("sqrt",), each.shape, span) if squared else each
 
 
 def diagonal(laid: Laid, given: s.Group, span: Span) -> y.Typed:
@@ -79,7 +113,12 @@ def identity(laid: Laid, given: s.Group, span: Span) -> y.Typed:
 MATRIX: dict[str, Callable[[Laid, s.Group, Span], y.Typed]] = {
     "rowsum": lambda laid, given, span: folded("sum", laid, given, span),
     "rowmax": lambda laid, given, span: folded("max", laid, given, span),
-    "tril": triangle,
+    "tril": partial(triangle, False),
+    "triu": partial(triangle, True),
+    "tr": trace,
+    "Tr": trace,
+    "trace": trace,
+    **{NORM + x: partial(norm, x) for x in NORMS},
     "diag": diagonal,
     PIECE: piece,
     EACH: each,

@@ -9,7 +9,7 @@ from functools import cached_property
 from einc.checking.arrays.elaborate import positional
 from einc.checking.declarations.names import Name, left_of
 from einc.checking.matrices.added import GUESSED, open_entries, told_shapes
-from einc.checking.matrices.entries import hidden, part
+from einc.checking.matrices.entries import hidden, part, whole
 from einc.checking.matrices.factors import apart, binds, bound
 from einc.checking.matrices.foreign import in_indices, no_name
 from einc.checking.matrices.functions import Function, chosen, defined, names_in
@@ -174,7 +174,7 @@ class _Work:
             return False
         known = [x for x in self.table.symbols.values() if x.key.name == found.name and any(x.sides)]
         full = any(len(found.places) == x.key.letters + len(x.sides) for x in known)
-        return found.turned or found.key in self.table.named or (bool(known) and not full)
+        return found.turned or any(map(whole, found.places)) or found.key in self.table.named or (bool(known) and not full)
 
     def read(self, equations: list[s.Statement]) -> None:
         """Reads the equations, each after those that define what it reads; what waits for itself has no shape."""

@@ -14,18 +14,19 @@ from einc.checking.matrices.uses import Use, fitting
 from einc.errors.problems import NoShape, OpenReading
 from einc.errors.report import Help, Span
 from einc.syntax import tree as s
+from einc.syntax.slices import WHOLE
 
 _CENTRED = re.compile(r"\\(?:cdots|dotsm|dotsb)(?![A-Za-z])|⋯")  # the dots of a product
 
 
 def at_sides(known: Known, symbol: Symbol, given: tuple[s.Expression, ...]) -> tuple[s.Expression | None, ...] | None:
-    """The place of each side of a symbol, None for a side that is open; None as a whole where the sizes that the
+    """The place of each side of a symbol, None for a side that is open, as `:` says; None as a whole where the sizes that the
     letters count do not tell of which sides the places are.
     """
     sides = [known.whole(x) for x in symbol.sides]
     if len(given) == len(sides):
         fits = [_fits(known, x, side) or within(known, x, side) for x, side in zip(given, sides, strict=True)]
-        return given if all(fits) else None
+        return tuple(None if whole(x) else x for x in given) if all(fits) else None
     if len(given) != 1 or len(sides) != 2:
         return None
     said = known.lines.get(symbol.key.name.python, frozenset())
@@ -54,6 +55,8 @@ def stacked(known: Known, symbol: Symbol, given: tuple[s.Expression, ...]) -> tu
 
 def _may(place: s.Expression, size: str | None, known: Known) -> bool:
     """Whether a place may be one of a letter that counts a size: its own letter counts that, or nobody knows what."""
+    if whole(place):
+        return False
     return not isinstance(place, s.Word) or size is None or known.letters.get(place.text, size) == size
 
 
@@ -92,9 +95,14 @@ def hidden(use: Use, symbols: Mapping[Key, Symbol]) -> Symbol | None:
     return symbol if len(label) == len(symbol.sides) else None
 
 
+def whole(place: s.Expression) -> bool:
+    """Whether a place is the whole of a side, `:`."""
+    return isinstance(place, s.Word) and place.text == WHOLE
+
+
 def _fits(known: Known, place: s.Expression, side: Dimension) -> bool:
     """Whether a place may be one of a side: a letter that counts it, a sum of such letters, or what is computed."""
-    if not isinstance(place, s.Word | s.Sum):
+    if not isinstance(place, s.Word | s.Sum) or whole(place):
         return True
     letters = [w.text for w in words((place,)) if w.text in known.letters]
     return all(known.whole((known.letters[x],)) == side for x in letters)

@@ -237,7 +237,7 @@ def _there(letter: str, span: Span) -> s.Expression:
 def _rows_apart(node: y.Typed) -> bool:
     """Whether it is the outer product of rows of two matrices, `Q_i^⊤ K_j`."""
     match node:
-        case y.Times(y.Turned(y.Leaf(at=one)), y.Leaf(at=other)):
+        case y.Times(y.Turned(y.Leaf(at=one)), y.Leaf(at=other)) if not node.shape.number:
             return any(x is not None for x in one) and any(x is not None for x in other)
     return False
 

@@ -138,13 +138,26 @@ class Folded:
 
 
 @dataclass(frozen=True)
+class Traced:
+    """The sum of the entries on the diagonal."""
+
+    inner: Typed
+    shape: Shape
+    span: Span
+
+
+@dataclass(frozen=True)
 class Triangle:
-    """The entries at and below the diagonal, and one number `above` it, 0 where none is written."""
+    """The entries at and below the diagonal, and one number `above` it, 0 where none is written. With 0 the diagonal
+    may be that `by` so many columns to the right, and `upper` are the entries at and above it.
+    """
 
     inner: Typed
     shape: Shape
     span: Span
     above: s.Expression | None = None
+    by: int = 0
+    upper: bool = False
 
 
 @dataclass(frozen=True)
@@ -236,7 +249,7 @@ def letters(node: Typed, free: bool = False) -> Iterator[str]:
             yield from (*letters(inner, free), *(w.text for w in words((place,))))
         case Ones():
             yield from ()
-        case Turned(inner) | Lines(inner=inner) | Folded(inner=inner) | Triangle(inner) | Diagonal(inner):
+        case Turned(inner) | Lines(inner=inner) | Folded(inner=inner) | Traced(inner) | Triangle(inner) | Diagonal(inner):
             yield from letters(inner, free)
         case _:
             assert_never(node)
@@ -268,5 +281,5 @@ def _substituted(node: Any, change: Mapping[str, str]) -> Any:
                             if f.name not in ("function", "named")})
 
 
-Typed = (Leaf | Plain | Ones | Raised | Turned | Times | Entries | Lines | Summed | Listed | Folded | Triangle
-         | Diagonal | Stacked | Joined | Banded | Piece)
+Typed = (Leaf | Plain | Ones | Raised | Turned | Times | Entries | Lines | Summed | Listed | Folded | Traced
+         | Triangle | Diagonal | Stacked | Joined | Banded | Piece)

@@ -11,6 +11,7 @@ from einc.checking.matrices.shapes import TRANSPOSE, Key, Symbol, dimensions, wo
 from einc.errors.problems import BadDeclaration
 from einc.errors.report import Help
 from einc.syntax import tree as s
+from einc.syntax.slices import WHOLE
 
 ROW = "row"  # the mark of a script that stands for a row
 
@@ -69,9 +70,12 @@ def split(node: s.Expression, letters: Container[str]) -> Use | None:
     for script in scripts:
         if script.content is None:
             return None
-        for item in entries(script.content):
-            text = _word(item)
-            if text is None:
+        items = [(x, _word(x)) for x in entries(script.content)]
+        cut = script.kind == "lower" and WHOLE in [text for _, text in items]
+        for item, text in items:
+            if cut:  # beside `:` every entry is a place
+                stack.append(item)
+            elif text is None:
                 counted = script.kind == "lower" and isinstance(item, s.Sum)  # `T + 1`, which is never a label
                 if exponent(script) is not None or not (counted or any(w.text in letters for w in words((item,)))):
                     return None

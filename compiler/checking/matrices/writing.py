@@ -9,7 +9,7 @@ from typing import assert_never
 from einc.checking.declarations.names import Name
 from einc.checking.matrices import slots
 from einc.checking.matrices import typed as y
-from einc.checking.matrices.barred import Barred, at_letters, below, whole_mask
+from einc.checking.matrices.barred import Barred, at_letters, kept, whole_mask
 from einc.checking.matrices.factors import enclosed, product, ranges
 from einc.checking.matrices.following import folds, moved, stretches, within
 from einc.checking.matrices.masks import Mask
@@ -96,8 +96,11 @@ class Writing:
             case y.Folded(fold, inner, _, span):
                 letters = self.supply.fresh(inner.shape.columns, used)
                 return self._sum(fold, letters, self.write(inner, row, letters, used | {*letters}), span)
+            case y.Traced(inner, _, span):
+                letters = self.supply.fresh(inner.shape.rows, used)
+                return self._sum("sum", letters, self.write(inner, letters, letters, used | {*letters}), span)
             case y.Triangle(inner, _, span, above):
-                inside = _gated(below(column, row, span), enclosed(self.write(inner, row, column, used)), span)
+                inside = _gated(kept(node, column, row, span), enclosed(self.write(inner, row, column, used)), span)
                 return inside if above is None else _with_above(inside, above, row, column, span)
             case y.Stacked(letter, inner, side):
                 one, rows, columns = _outer(side, row, column)
@@ -131,7 +134,7 @@ class Writing:
         left = left.inner if isinstance(left, y.Triangle) and cut else left
         factors = (self.write(left, row, letters, inside), self.write(node.right, letters, column, inside))
         body = product(factors, ("", ""), node.span)
-        return self._sum("sum", letters, body, node.span, below(letters, row, node.span) if cut else None)
+        return self._sum("sum", letters, body, node.span, kept(node.left, letters, row, node.span) if cut else None)
 
     def _sum(self, fold: str, letters: Letters, body: s.Expression, span: Span,
              domain: s.Expression | None = None) -> s.Expression:
