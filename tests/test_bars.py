@@ -87,8 +87,9 @@ def test_random_rows_and_columns(seed: int) -> None:
     check(f"{words}$$ y_i = {row} {column} $$", "y", {k: given[k] for k in "QV"}, np.diag(given["Q"] @ given["V"]))
 
 
-@pytest.mark.parametrize("form", [r"\|C\|", r"\|A\|_2", r"A_{:,:,1}", r"\text{tril}(C, d)", r"\text{tril}()", r"\text{tr}(A)",
-                                  r"\text{triu}(A)", r"\|v", r"\|A\|_{F,F}", r"\text{tril}(C, 1, 2)", r"\|v\|_p"])
+@pytest.mark.parametrize("form", [r"\|C\|", r"\|A\|_2", r"A_{:,:,1}", r"\text{tril}(C, d)", r"\text{tril}()",
+                                  r"\text{tr}(A)", r"\text{triu}(A)", r"\|v", r"\|A\|_{F,F}",
+                                  r"\text{tril}(C, 1, 2)", r"\|v\|_p"])
 def test_what_has_no_one_meaning_is_refused(form: str) -> None:
     report = Report()
     pipeline.check(Source("<text>", f"{LINES}output y = {form} : all\n"), report)

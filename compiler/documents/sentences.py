@@ -68,6 +68,23 @@ def index_lines(document: Document, equations: Iterable[Said]) -> Iterator[tuple
     yield from _listed(equations)
 
 
+def counted(equations: Iterable[Said], section: int) -> Iterator[tuple[str, str]]:
+    """The letters that the words count from 1 to a size, `i = 1, …, n`, with these sizes: as a section says it, else as
+    all others do.
+    """
+    own: dict[str, set[str]] = {}
+    other: dict[str, set[str]] = {}
+    for said in (x for x in equations if x.indices and x.statement is not None):
+        over = ranged(said.statement.clauses[-1].body) if said.statement is not None else None
+        from_one = over is not None and isinstance(over.low, s.Number) and over.low.text == "1"
+        size = size_name(over.high) if over is not None and from_one else None
+        for name in filter(None, map(index_name, said.indices)) if size is not None else ():
+            (own if said.formula.section == section else other).setdefault(name, set()).add(size or "")
+    for name in sorted({*own, *other}):
+        if len(sizes := own.get(name) or other[name]) == 1:
+            yield name, next(iter(sizes))
+
+
 def _listed(equations: tuple[Said, ...]) -> Iterator[tuple[Said, s.Statement]]:
     """The letter of what is listed from the first to the last, `(A_1, …, A_h)`: that of its equation, `A_i = …`."""
     read = [x for x in equations if x.statement is not None and isinstance(x.statement.clauses[0].body, s.Relation)]

@@ -1,7 +1,7 @@
 """Words -> words: what brackets that are no parentheses stand for, and the braces that TeX lets one leave out.
 
-`|x|` is abs(x), `⌈x⌉` ceil(x) and `⌊x⌋` floor(x); `‖x‖_2` is the call of a function of the name `‖2`. A bar opens where a number may begin and closes where one has ended;
-its partner stands on the same line, in the same brackets.
+`|x|` is abs(x), `⌈x⌉` ceil(x) and `⌊x⌋` floor(x); `‖x‖_2` is the call of a function of the name `‖2`. A bar opens where
+a number may begin and closes where one has ended; its partner stands on the same line, in the same brackets.
 """
 
 from __future__ import annotations
@@ -125,8 +125,8 @@ def _label(found: list[Word], end: int) -> tuple[str, tuple[int, ...]]:
     a power may stand before it.
     """
     low = next((end + 1 + n for n, kinds in ((0, ["LOW"]), (2, ["UP", "NUMBER", "LOW"]))
-                if [w.type for w in found[end + 1 : end + 2 + n]] == kinds), None)
-    for width in () if low is None else (1, 3):
+                if [w.type for w in found[end + 1 : end + 2 + n]] == kinds), len(found))
+    for width in (1, 3):
         inner = found[low + 1 : low + 1 + width]
         braces = width == 1 or (len(inner) == 3 and (inner[0].type, inner[2].type) == ("LBRACE", "RBRACE"))
         if braces and inner and inner[width // 2].value in NORMS:

@@ -1,4 +1,4 @@
-"""Words -> words: what stands for the whole of a side in a script, `A_{i,:}`, `A_{i:}`, `A_{*,j}`, `A[i, :]`, is a word."""
+"""Words -> words: what stands for a whole side in a script, `A_{i,:}`, `A_{i:}`, `A_{*,j}`, `A[i, :]`, is a word."""
 
 from __future__ import annotations
 

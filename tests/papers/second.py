@@ -1,4 +1,4 @@
-"""What each excerpt of the folder `second` means: a plain function in float64 for each, and the shapes of what it takes.
+"""What each excerpt of the folder `second` means: a plain function in float64 for each, and the shapes of its inputs.
 
 Each was written before the excerpt was tried. A function takes the tensors by their names in Python and gives what
 the excerpt defines; a name that a program gives its own spelling is in `SPELLED`. None of it comes from einc.
@@ -16,7 +16,8 @@ from torch.nn import functional
 Tensors = dict[str, Tensor]
 
 # Pairwise different and odd, so that no swapped side fits.
-SIZES = {"n": 7, "m": 9, "d": 5, "N": 7, "M": 9, "T": 7, "L": 7, "S": 9, "C": 5, "D": 5, "F": 11, "H": 3, "h": 3, "k": 5,
+SIZES = {"n": 7, "m": 9, "d": 5, "N": 7, "M": 9, "T": 7, "L": 7, "S": 9, "C": 5, "D": 5, "F": 11, "H": 3, "h": 3,
+         "k": 5,
          "v": 13, "d_k": 5, "d_v": 11, "d_q": 5, "n_v": 9, "d_ff": 13, "d_z": 15, "d_tau": 11, "d_m": 11, "d_model": 11,
          "e": 13, "ell": 7, "f": 13, "r": 3, "d_x": 11, "d_qk": 5, "d_y": 13, "d_r": 15, "D_S": 11, "D_C": 13, "p": 5}
 
@@ -68,7 +69,8 @@ def layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: Tensor) -> Tenso
 
 def glu_variants(x: Tensor, W: Tensor, V: Tensor, W_2: Tensor) -> Tensors:
     """Feed-forward layers with gates."""
-    return {"FFN_GEGLU": (functional.gelu(x @ W) * (x @ V)) @ W_2, "FFN_SwiGLU": (functional.silu(x @ W) * (x @ V)) @ W_2}
+    return {"FFN_GEGLU": (functional.gelu(x @ W) * (x @ V)) @ W_2,
+            "FFN_SwiGLU": (functional.silu(x @ W) * (x @ V)) @ W_2}
 
 
 def cross_attention(z: Tensor, y: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor) -> Tensors:
@@ -151,7 +153,8 @@ def mlp_mixer(X: Tensor, W_1: Tensor, W_2: Tensor, W_3: Tensor, W_4: Tensor) -> 
     return {"U": mixed, "Y": mixed + (W_4 @ functional.gelu(W_3 @ mixed.T)).T}
 
 
-def hopfield(X: Tensor, xi: Tensor, beta: Tensor, R: Tensor, Y: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor) -> Tensors:
+def hopfield(
+        X: Tensor, xi: Tensor, beta: Tensor, R: Tensor, Y: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor) -> Tensors:
     """One step of retrieval, and the layer of it."""
     return {"xi_new": X @ torch.softmax(beta * (X.T @ xi), 0),
             "Z": rows(beta * (R @ W_Q @ W_K.T @ Y.T)) @ Y @ W_K @ W_V}

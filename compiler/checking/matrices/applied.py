@@ -160,6 +160,20 @@ def lying(vector: y.Typed, columns: bool) -> y.Typed:
     return vector if lies == columns else y.Turned(vector, vector.shape.turned, vector.span)
 
 
+def scaled(a: y.Typed, b: y.Typed, span: Span) -> y.Typed:
+    """A product with a diagonal matrix, which scales rows or columns."""
+    if isinstance(a, y.Diagonal):
+        vector, other, side = a, b, b.shape.rows
+        column = lying(a.inner, columns=False)
+    else:
+        assert isinstance(b, y.Diagonal)
+        vector, other, side = b, a, a.shape.columns
+        column = lying(b.inner, columns=True)
+    if vector.shape.rows != side or isinstance(other, y.Diagonal):
+        raise ShapesDiffer(f"{shown(a)} times {shown(b)}", span)
+    return y.Entries("product", (other, column), ("", "/" if vector.inverse else "*"), other.shape, span)
+
+
 def _only(given: s.Group, span: Span) -> s.Expression:
     if len(given.items) != 1:
         raise NoShape(f"one matrix is expected, here are {len(given.items)}", span)

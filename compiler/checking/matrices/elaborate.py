@@ -24,6 +24,7 @@ from einc.checking.matrices.scalars import of_numbers
 from einc.checking.matrices.shapes import Dimension, Key, Symbol, Waiting, lettered, parts, words
 from einc.checking.matrices.slots import Letters, places
 from einc.checking.matrices.supply import Supply
+from einc.checking.matrices.triangles import by_entries
 from einc.checking.matrices.uses import declared, keyed, reads, split
 from einc.checking.matrices.work import Result, Table
 from einc.checking.matrices.writing import Writing, stands_alone
@@ -40,6 +41,7 @@ def elaborated(tree: s.SyntaxTree, prelude: Iterable[s.Statement], report: Repor
     """
     lines = tuple(prelude)
     tree = positional(tree, lines, report)
+    tree = replace(tree, statements=by_entries(tree.statements))
     tree, applied = of_numbers(tree, known(lines, tree).functions)
     if not any(line.keyword in _KEYWORDS or laid_out(line) for line in tree.statements):
         return Elaborated(replace(tree, statements=tuple(in_indices(tree.statements, report))), inlined=applied)
@@ -68,7 +70,7 @@ def _worked(tree: s.SyntaxTree, lines: tuple[s.Statement, ...], report: Report, 
     parted = apart(tree.statements, given.functions, {x for pair in tree.rows for x in pair})
     tree = replace(tree, statements=renamed(parted, dict(tree.rows), given, sizes(parted, given)))
     said = listed_sizes(known(lines, tree), tree.statements)
-    found, given, letters = localised(pieced(tree.statements, said), said)
+    found, given, letters = localised(pieced(tree.statements, said), said, dict(tree.counts))
     functions, statements, out = defined(found, given.letters, sizes(found, given))
     work = _Work(replace(given, defined=chosen(statements, functions)), statements, report, functions,
                  Supply(given, taken(statements)), tree.own, out,
@@ -174,7 +176,8 @@ class _Work:
             return False
         known = [x for x in self.table.symbols.values() if x.key.name == found.name and any(x.sides)]
         full = any(len(found.places) == x.key.letters + len(x.sides) for x in known)
-        return found.turned or any(map(whole, found.places)) or found.key in self.table.named or (bool(known) and not full)
+        return found.turned or any(map(whole, found.places)) or found.key in self.table.named or (
+            bool(known) and not full)
 
     def read(self, equations: list[s.Statement]) -> None:
         """Reads the equations, each after those that define what it reads; what waits for itself has no shape."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from einc.checking.matrices import typed as y
 from einc.checking.matrices.following import counts, within
 from einc.checking.matrices.known import Known
-from einc.checking.matrices.shapes import Dimension, Key, Shape, Symbol, plain, words
-from einc.checking.matrices.uses import Use, fitting
+from einc.checking.matrices.shapes import ONE, Dimension, Key, Shape, Symbol, plain, words
+from einc.checking.matrices.uses import Use, fitting, letters_in
 from einc.errors.problems import NoShape, OpenReading
 from einc.errors.report import Help, Span
 from einc.syntax import tree as s
@@ -20,8 +20,8 @@ _CENTRED = re.compile(r"\\(?:cdots|dotsm|dotsb)(?![A-Za-z])|⋯")  # the dots of
 
 
 def at_sides(known: Known, symbol: Symbol, given: tuple[s.Expression, ...]) -> tuple[s.Expression | None, ...] | None:
-    """The place of each side of a symbol, None for a side that is open, as `:` says; None as a whole where the sizes that the
-    letters count do not tell of which sides the places are.
+    """The place of each side of a symbol, None for a side that is open, as `:` says; None as a whole where the sizes
+    that the letters count do not tell of which sides the places are.
     """
     sides = [known.whole(x) for x in symbol.sides]
     if len(given) == len(sides):
@@ -98,6 +98,23 @@ def hidden(use: Use, symbols: Mapping[Key, Symbol]) -> Symbol | None:
 def whole(place: s.Expression) -> bool:
     """Whether a place is the whole of a side, `:`."""
     return isinstance(place, s.Word) and place.text == WHOLE
+
+
+def taken(known: Known, inner: y.Typed, content: s.Expression, span: Span) -> y.Taken | None:
+    """The entry of an expression that stands in parentheses, `(A B)_{ij}`, `(A v)_i`, or its row `(A B)_{i,:}`; None
+    where the letters below it count other sizes.
+    """
+    found = list(letters_in(content, known.letters))
+    sides = (inner.shape.rows, inner.shape.columns)
+    if ONE in sides and len(found) == 1:
+        found = [found[0] if side != ONE else None for side in sides]
+    if inner.shape.number or len(found) != 2 or not all(
+            x is None or whole(x) or (len(side) == 1 and _fits(known, x, side)) for x, side in zip(
+                found, sides, strict=True)):
+        return None
+    at = tuple(None if x is None or whole(x) else x for x in found)
+    rows, columns = (side if x is None else ONE for x, side in zip(at, sides, strict=True))
+    return y.Taken(inner, (at[0], at[1]), Shape(rows, columns), span)
 
 
 def _fits(known: Known, place: s.Expression, side: Dimension) -> bool:

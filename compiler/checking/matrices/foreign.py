@@ -36,7 +36,8 @@ def in_indices(statements: Iterable[s.Statement], report: Report) -> Iterator[s.
             continue
         found = [sign for c in (*line.clauses, *line.tail) for sign in _signs(c.body)]
         for text, span in found:
-            report.add(UnknownMacro(f"`{text if text in (TRANSPOSE, ENTRYWISE) else span.text}` is {_FOREIGN[text]}", span, helps=(
+            shown = text if text in (TRANSPOSE, ENTRYWISE) else span.text
+            report.add(UnknownMacro(f"`{shown}` is {_FOREIGN[text]}", span, helps=(
                 Help("write the equation with indices, or declare its tensors by `matrix NAME : ROWS × COLUMNS`"),)))
         if not found:
             yield replace(line, block=tuple(in_indices(line.block, report))) if line.block else line

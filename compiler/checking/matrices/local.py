@@ -5,7 +5,7 @@ of `L_{ij}`, what `Σ_{j=1}^{N}` counts.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from einc.checking.declarations.names import head, left_of, size_name
 from einc.checking.matrices.factors import binds, bound
@@ -20,11 +20,12 @@ from einc.syntax import tree as s
 
 @dataclass(frozen=True)
 class _Text:
-    """What is known of a text: its letters and sizes, its declared symbols, and its names."""
+    """What is known of a text: its letters and sizes, its declared symbols, its names, and what its words count."""
 
     known: Known
     symbols: Mapping[Key, Symbol]
     names: frozenset[str] = frozenset()
+    counts: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def sizes(self) -> frozenset[str]:
@@ -37,13 +38,14 @@ def sizes(statements: Iterable[s.Statement], known: Known) -> frozenset[str]:
     return _Text(known, dict(_symbols(statements, known)), frozenset()).sizes
 
 
-def localised(statements: Iterable[s.Statement],
-              known: Known) -> tuple[tuple[s.Statement, ...], Known, dict[Span, str]]:
+def localised(statements: Iterable[s.Statement], known: Known, counts: Mapping[str, str]) -> tuple[
+        tuple[s.Statement, ...], Known, dict[Span, str]]:
     """The lines of a paper with an index line for each such letter, what is known with them, and which equations read
-    a letter as another one of a stack. A letter that has another size elsewhere is renamed in its equation.
+    a letter as another one of a stack. A letter that has another size elsewhere is renamed in its equation. `counts`
+    are the sizes up to which the words count letters.
     """
     lines = tuple(statements)
-    text = _Text(known, dict(_symbols(lines, known)), taken(lines))
+    text = _Text(known, dict(_symbols(lines, known)), taken(lines), counts)
     found = {id(line): _letters(line, text) for line in lines if line.rank is not None}
     letters = dict(known.letters)
     out: list[s.Statement] = []
@@ -101,7 +103,8 @@ def _letters(line: s.Statement, text: _Text) -> dict[str, str]:
     if not free:
         return {}
     told: dict[str, set[str]] = {}
-    for letter, size in (*_ranges(binders, text), *_placed(body, free, text)):
+    said = ((x, size) for x, size in text.counts.items() if x in free and x not in text.known.letters)
+    for letter, size in (*said, *_ranges(binders, text), *_placed(body, free, text)):
         told.setdefault(letter, set()).add(size)
     return {x: next(iter(sizes)) for x, sizes in told.items() if len(sizes) == 1 and x in free and sizes <= text.sizes
             and text.known.letters.get(x) != next(iter(sizes))}

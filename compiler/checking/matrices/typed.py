@@ -138,6 +138,16 @@ class Folded:
 
 
 @dataclass(frozen=True)
+class Taken:
+    """The entry of an expression at places of its sides, or a row or column where the place of one side is None."""
+
+    inner: Typed
+    at: tuple[s.Expression | None, s.Expression | None]
+    shape: Shape
+    span: Span
+
+
+@dataclass(frozen=True)
 class Traced:
     """The sum of the entries on the diagonal."""
 
@@ -247,9 +257,12 @@ def letters(node: Typed, free: bool = False) -> Iterator[str]:
             yield from (x for x in letters(inner, free) if x != letter)
         case Piece(place, inner):
             yield from (*letters(inner, free), *(w.text for w in words((place,))))
+        case Taken(inner, at):
+            yield from (*letters(inner, free), *(w.text for w in words(x for x in at if x is not None)))
         case Ones():
             yield from ()
-        case Turned(inner) | Lines(inner=inner) | Folded(inner=inner) | Traced(inner) | Triangle(inner) | Diagonal(inner):
+        case Turned(inner) | Lines(inner=inner) | Folded(inner=inner) | Traced(inner) | Triangle(inner) | Diagonal(
+                inner):
             yield from letters(inner, free)
         case _:
             assert_never(node)
@@ -281,5 +294,5 @@ def _substituted(node: Any, change: Mapping[str, str]) -> Any:
                             if f.name not in ("function", "named")})
 
 
-Typed = (Leaf | Plain | Ones | Raised | Turned | Times | Entries | Lines | Summed | Listed | Folded | Traced
-         | Triangle | Diagonal | Stacked | Joined | Banded | Piece)
+Typed = (Leaf | Plain | Ones | Raised | Turned | Times | Entries | Lines | Summed | Listed | Folded | Taken
+         | Traced | Triangle | Diagonal | Stacked | Joined | Banded | Piece)

@@ -11,8 +11,8 @@ from einc.checking.declarations.names import Name, head, literal, size_name
 from einc.checking.declarations.raised import unraised
 from einc.checking.matrices import typed as y
 from einc.checking.matrices.along import along, at_letter, shown
-from einc.checking.matrices.applied import MATRIX, combined, common, inner, lying, ones, ones_of, unambiguous
-from einc.checking.matrices.entries import a_list, at_sides, listed, orders, stacked
+from einc.checking.matrices.applied import MATRIX, combined, common, inner, ones, ones_of, scaled, unambiguous
+from einc.checking.matrices.entries import a_list, at_sides, listed, orders, stacked, taken
 from einc.checking.matrices.factors import applied, binds, bound, unapplied, unbarred
 from einc.checking.matrices.known import Applied, Known
 from einc.checking.matrices.laid import Laid
@@ -211,6 +211,8 @@ class Typing:
                 inner = y.Plain(node, _NUMBER, node.span)
             elif inner.shape.number and one.kind == "upper" and content is not None:
                 inner = y.Raised(inner, content, _NUMBER, node.span)
+            elif content is not None and one.kind == "lower" and (at := taken(self.known, inner, content, node.span)):
+                inner = at
             else:
                 raise NoShape(f"`{one.span.text}` stands after a matrix of shape {inner.shape}", one.span,
                               helps=(_POWERS,))
@@ -280,7 +282,7 @@ class Typing:
     def _times(self, a: y.Typed, b: y.Typed, span: Span) -> y.Typed:
         """A product of numbers and matrices. A function of lines on the left runs along the side that is summed."""
         if isinstance(a, y.Diagonal) or isinstance(b, y.Diagonal):
-            return self._scaled(a, b, span)
+            return scaled(a, b, span)
         if a.shape.number or b.shape.number:
             return self._entries("product", (a, b), ("", ""), span)
         if self.entrywise and a.shape == b.shape and ONE in (a.shape.rows, a.shape.columns):
@@ -293,19 +295,6 @@ class Typing:
         if isinstance(a, y.Lines) and a.side is None:
             a = replace(a, side="columns", guessed=True)
         return y.Times(a, b, Shape(a.shape.rows, b.shape.columns), span)
-
-    def _scaled(self, a: y.Typed, b: y.Typed, span: Span) -> y.Typed:
-        """A product with a diagonal matrix, which scales rows or columns."""
-        if isinstance(a, y.Diagonal):
-            vector, other, side = a, b, b.shape.rows
-            column = lying(a.inner, columns=False)
-        else:
-            assert isinstance(b, y.Diagonal)
-            vector, other, side = b, a, a.shape.columns
-            column = lying(b.inner, columns=True)
-        if vector.shape.rows != side or isinstance(other, y.Diagonal):
-            raise ShapesDiffer(f"{shown(a)} times {shown(b)}", span)
-        return y.Entries("product", (other, column), ("", "/" if vector.inverse else "*"), other.shape, span)
 
     def _divided(self, a: y.Typed, b: y.Typed, span: Span) -> y.Typed:
         if not b.shape.number:

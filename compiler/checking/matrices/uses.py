@@ -109,6 +109,18 @@ def entries(content: s.Expression) -> Iterator[s.Expression]:
             yield content
 
 
+def letters_in(content: s.Expression, letters: Container[str]) -> Iterator[s.Expression | None]:
+    """The places in a script, of which each is a letter or `:`; what else stands in it is None."""
+    for item in entries(content):
+        text = _word(item) or ""
+        if text in letters or text == WHOLE:
+            yield s.Word(text, item.span)
+        elif len(text) > 1 and all(x in letters for x in text):
+            yield from (s.Word(x, item.span) for x in text)
+        else:
+            yield from (None, None, None)
+
+
 def turned(name: Name) -> Name | None:
     """K of the name `K^T`, where no letter and no label is named T; None for other names."""
     return replace(name, upper=name.upper[:-1]) if name.upper[-1:] == ("T",) else None

@@ -66,14 +66,8 @@ class Writing:
                 return expression
             case y.Ones(span=span):
                 return s.Number("1", span)
-            case y.Leaf(symbol, stack, at, _, span):
-                found = self.shown(symbol, stack, at, row, column, span)
-                mask = whole_mask(node, self.masks)
-                self.read.update({symbol.key} & self.masks.keys())
-                if mask is None or mask.barred or mask.support is None:
-                    return found
-                there = s.Group("[", "]", (at_letters(mask.support, mask, row, column),), span)
-                return s.Product((s.Number("1", span), there, found), ("", "", ""), span)
+            case y.Leaf():
+                return self._leaf(node, row, column)
             case y.Raised(inner, power, _, span):
                 script = s.Script("upper", s.Group("{", "}", (power,), span), "", span)
                 base = s.Group("(", ")", (self.write(inner, row, column, used),), span)
@@ -96,9 +90,12 @@ class Writing:
             case y.Folded(fold, inner, _, span):
                 letters = self.supply.fresh(inner.shape.columns, used)
                 return self._sum(fold, letters, self.write(inner, row, letters, used | {*letters}), span)
-            case y.Traced(inner, _, span):
+            case y.Taken(inner, (first, second)):
+                rows, columns = (a if x is None else (slots.letter(x),) for x, a in ((first, row), (second, column)))
+                return self.write(inner, rows, columns, used)
+            case y.Traced(inner):
                 letters = self.supply.fresh(inner.shape.rows, used)
-                return self._sum("sum", letters, self.write(inner, letters, letters, used | {*letters}), span)
+                return self._sum("sum", letters, self.write(inner, letters, letters, used | {*letters}), node.span)
             case y.Triangle(inner, _, span, above):
                 inside = _gated(kept(node, column, row, span), enclosed(self.write(inner, row, column, used)), span)
                 return inside if above is None else _with_above(inside, above, row, column, span)
@@ -125,16 +122,28 @@ class Writing:
 
     # one kind each
 
+    def _leaf(self, node: y.Leaf, row: Letters, column: Letters) -> s.Expression:
+        """A symbol, with the condition under which an equation by cases makes it more than 0."""
+        found = self.shown(node.symbol, node.stack, node.at, row, column, node.span)
+        mask = whole_mask(node, self.masks)
+        self.read.update({node.symbol.key} & self.masks.keys())
+        if mask is None or mask.barred or mask.support is None:
+            return found
+        there = s.Group("[", "]", (at_letters(mask.support, mask, row, column),), node.span)
+        return s.Product((s.Number("1", node.span), there, found), ("", "", ""), node.span)
+
     def _times(self, node: y.Times, row: Letters, column: Letters, used: frozenset[str]) -> s.Expression:
         """A product: the sum over the letters of the side that its factors share. Below a triangle it is cut."""
         letters = self.supply.fresh(node.left.shape.columns, used)
         inside = used | {*letters}
         left = node.left
-        cut = isinstance(left, y.Triangle) and left.above is None and bool(letters)
-        left = left.inner if isinstance(left, y.Triangle) and cut else left
+        domain = None
+        if isinstance(left, y.Triangle) and left.above is None and letters:
+            domain = kept(left, letters, row, node.span)
+            left = left.inner
         factors = (self.write(left, row, letters, inside), self.write(node.right, letters, column, inside))
         body = product(factors, ("", ""), node.span)
-        return self._sum("sum", letters, body, node.span, kept(node.left, letters, row, node.span) if cut else None)
+        return self._sum("sum", letters, body, node.span, domain)
 
     def _sum(self, fold: str, letters: Letters, body: s.Expression, span: Span,
              domain: s.Expression | None = None) -> s.Expression:
