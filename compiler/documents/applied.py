@@ -43,14 +43,20 @@ def called_functions(document: Document, parse: Parse,
             continue  # "$m$ is the max" is a number
         end = formula.span.start + len(_DOT.sub("", formula.span.text))
         name = list(parse(Span(document.source, formula.span.start, end)))
-        if len(name) == 1 and isinstance(name[0], s.Word) and (name[0].text, word) not in done:
-            done.add((name[0].text, word))
+        if len(name) == 1 and _named(name[0]) and (name[0].span.text, word) not in done:
+            done.add((name[0].span.text, word))
             yield formula, _definition(name[0], word)
 
 
-def _definition(name: s.Word, word: str) -> s.Statement:
+def _named(node: s.Expression) -> bool:
+    """Whether it is a name alone, or one with a label below: `σ_R`."""
+    return isinstance(node, s.Word) or (isinstance(node, s.Scripted) and isinstance(node.base, s.Word) and not (
+        node.accents) and all(k.kind in ("lower", "label_lower") for k in node.scripts))
+
+
+def _definition(name: s.Expression, word: str) -> s.Statement:
     """`σ(z) = sigmoid(z)`, where the name stands."""
     span = name.span
-    given = s.Group("(", ")", (s.Word("z" if name.text != "z" else "x", span),), span)
+    given = s.Group("(", ")", (s.Word("z" if name.span.text != "z" else "x", span),), span)
     left, right = (s.Product((x, given), ("", ""), span) for x in (name, s.Word(word, span)))
     return s.Statement("", False, (s.Clause(s.Relation((left, right), ("=",), span), None, span),), (), span)

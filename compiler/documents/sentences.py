@@ -23,6 +23,7 @@ _ASIDE = re.compile(r"[$\\)\s]*(?:(?:be|are|is|denotes?|index(?:es)?)\s+[A-Za-z 
 # The noun that ends a phrase after the formula, `are the positions`, and the one before it: `each token`.
 _AFTER = re.compile(r"[$\\)]*\s+(?:(?:be|are|is|denotes?|index(?:es)?)\s+)?(?:the\s+)?(?:[A-Za-z]+ )?([A-Za-z]+)"
                     r"(?:\s*(?=[.,;:(]|and\b|\Z)|[ \t]*\n[ \t]*\n)")
+_RUNS = re.compile(r"([A-Za-z]+)\s+(?:runs?|ranges?|goes|go)\s+(?:over|from|through)\s+[$\\(]*\Z")
 _BEFORE = re.compile(r"([A-Za-z]+),?\s+[$\\(]*\Z")
 # Words beside a letter that stands alone: `token $t$`, `the $t$-th token`, `$t$ counts tokens`, `at time $t$`.
 _ONE = r"(?:\$|\\\()(?P<letter>\s*\\?[A-Za-z]+'*\s*)(?:\$|\\\))"
@@ -171,6 +172,8 @@ def _class(said: Said, names: list[s.Expression], temporal: set[str]) -> str:
     words = _PHRASE.match(aside[1].lower()) if aside else None
     inner = words[0].split() if words is not None else []
     beside = [found[1].lower() for found in nouns if found if found[1].lower() not in ("time", "times")]
+    runs = _RUNS.search(text, max(start - 40, 0), start)
+    beside += [runs[1].lower()] if runs is not None else []
     return next((cls for word in (*inner[-1:], *inner, *beside) if (cls := _spoken(word))), "")
 
 

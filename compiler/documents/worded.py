@@ -43,6 +43,18 @@ _CLAUSE_END = re.compile(r"[.;]\s|\n\s*\n")
 _DENIED = re.compile(r"\b(?:not|never|no|if|would|could|may|might|suppose|unless|instead|example|most|least)\b", re.I)
 
 
+# "$\\otimes$ is the element-wise product"
+_SIGN = re.compile(r"\$\s*\\(?P<sign>otimes|ast|star|bullet|boxdot|circledast)\s*\$\s+"
+                   r"(?:is|denotes?|represents?|stands\s+for|for)\s+(?:the\s+|an?\s+)?"
+                   r"(?:(?:element|component|entry)-?\s?wise|point-?wise|Hadamard)\s+(?:product|multiplication)",
+                   re.I)
+
+
+def signs(text: str) -> frozenset[str]:
+    """The macros of signs that the words say to be the product entry by entry."""
+    return frozenset(x["sign"] for x in _SIGN.finditer(text) if not doubted(text, x))
+
+
 def worded(document: Document, parse: Parse) -> Iterator[tuple[Formula, s.Statement]]:
     """The shape line of each symbol of which the sentences of a section say how many rows and columns it has, with the
     formula in which it is named first; none where they say two things of one side.

@@ -28,8 +28,8 @@ def rows(x: Tensor) -> Tensor:
 
 
 def normal(x: Tensor) -> Tensor:
-    """Each row less its mean, by its standard deviation."""
-    return functional.layer_norm(x, x.shape[-1:], eps=0.0)
+    """Each row less its mean, by its standard deviation, as torch has it unless told."""
+    return functional.layer_norm(x, x.shape[-1:])
 
 
 def linear_attention(x: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor) -> Tensors:
@@ -150,7 +150,7 @@ def gmlp(X: Tensor, U: Tensor, V: Tensor, W: Tensor, b: Tensor) -> Tensors:
 def mlp_mixer(X: Tensor, W_1: Tensor, W_2: Tensor, W_3: Tensor, W_4: Tensor) -> Tensors:
     """Tokens are mixed for each channel, and channels for each token."""
     mixed = X + W_2 @ functional.gelu(W_1 @ X)
-    return {"U": mixed, "Y": mixed + (W_4 @ functional.gelu(W_3 @ mixed.T)).T}
+    return {"Y": mixed + (W_4 @ functional.gelu(W_3 @ mixed.T)).T}
 
 
 def hopfield(

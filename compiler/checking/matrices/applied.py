@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
+from dataclasses import replace
 from functools import partial
 
 from einc.checking.declarations.names import literal, size_name
@@ -11,7 +12,7 @@ from einc.checking.matrices.along import shown
 from einc.checking.matrices.factors import product
 from einc.checking.matrices.known import Known
 from einc.checking.matrices.laid import Laid, dotted
-from einc.checking.matrices.pieces import EACH, PIECE, each, piece
+from einc.checking.matrices.pieces import EACH, PART, PIECE, each, equal_part, piece
 from einc.checking.matrices.shapes import ONE, Dimension, Shape
 from einc.errors.problems import NoShape, OpenReading, ShapesDiffer
 from einc.errors.report import Help, Span
@@ -121,6 +122,7 @@ MATRIX: dict[str, Callable[[Laid, s.Group, Span], y.Typed]] = {
     **{NORM + x: partial(norm, x) for x in NORMS},
     "diag": diagonal,
     PIECE: piece,
+    PART: equal_part,
     EACH: each,
     IDENTITY: identity,
     "Concat": concatenated,
@@ -158,6 +160,23 @@ def lying(vector: y.Typed, columns: bool) -> y.Typed:
     """A vector as a row, which scales columns, or as a column."""
     lies = vector.shape.rows == ONE
     return vector if lies == columns else y.Turned(vector, vector.shape.turned, vector.span)
+
+
+def summed_along(node: y.Typed) -> y.Typed:
+    """The first factor of a product, whose functions of lines run along the columns that it sums where nothing says
+    along what they do, also where several are added or scaled by numbers.
+    """
+    match node:
+        case y.Lines(side=None, inner=inner) if not inner.shape.number:
+            return replace(node, side="columns", guessed=True)
+        case y.Entries("sum" | "product", parts):
+            return replace(node, parts=tuple(summed_along(x) if x.shape == node.shape else x for x in parts))
+    return node
+
+
+def apart_letters(node: y.Typed) -> y.Typed:
+    """What a function is, its big operators with letters of their own: those of its definition may stand elsewhere."""
+    return y.substituted(node, {x: x + "'" for x in y.bound(node)})
 
 
 def scaled(a: y.Typed, b: y.Typed, span: Span) -> y.Typed:

@@ -26,10 +26,10 @@ def at_sides(known: Known, symbol: Symbol, given: tuple[s.Expression, ...]) -> t
     sides = [known.whole(x) for x in symbol.sides]
     if len(given) == len(sides):
         fits = [_fits(known, x, side) or within(known, x, side) for x, side in zip(given, sides, strict=True)]
-        return tuple(None if whole(x) else x for x in given) if all(fits) else None
+        return tuple(None if open_side(x) else x for x in given) if all(fits) else None
     if len(given) != 1 or len(sides) != 2:
         return None
-    said = known.lines.get(symbol.key.name.python, frozenset())
+    said = known.lines.get(symbol.key.name.python, known.lines.get("", frozenset()))
     for test in (_fits, counts, within):
         places = tuple(given[0] if isinstance(given[0], s.Word | s.Sum) and test(known, given[0], side)
                        and said <= {word} else None for side, word in zip(sides, ("row", "column"), strict=True))
@@ -55,7 +55,7 @@ def stacked(known: Known, symbol: Symbol, given: tuple[s.Expression, ...]) -> tu
 
 def _may(place: s.Expression, size: str | None, known: Known) -> bool:
     """Whether a place may be one of a letter that counts a size: its own letter counts that, or nobody knows what."""
-    if whole(place):
+    if open_side(place):
         return False
     return not isinstance(place, s.Word) or size is None or known.letters.get(place.text, size) == size
 
@@ -95,7 +95,7 @@ def hidden(use: Use, symbols: Mapping[Key, Symbol]) -> Symbol | None:
     return symbol if len(label) == len(symbol.sides) else None
 
 
-def whole(place: s.Expression) -> bool:
+def open_side(place: s.Expression) -> bool:
     """Whether a place is the whole of a side, `:`."""
     return isinstance(place, s.Word) and place.text == WHOLE
 
@@ -109,17 +109,17 @@ def taken(known: Known, inner: y.Typed, content: s.Expression, span: Span) -> y.
     if ONE in sides and len(found) == 1:
         found = [found[0] if side != ONE else None for side in sides]
     if inner.shape.number or len(found) != 2 or not all(
-            x is None or whole(x) or (len(side) == 1 and _fits(known, x, side)) for x, side in zip(
+            x is None or open_side(x) or (len(side) == 1 and _fits(known, x, side)) for x, side in zip(
                 found, sides, strict=True)):
         return None
-    at = tuple(None if x is None or whole(x) else x for x in found)
+    at = tuple(None if x is None or open_side(x) else x for x in found)
     rows, columns = (side if x is None else ONE for x, side in zip(at, sides, strict=True))
     return y.Taken(inner, (at[0], at[1]), Shape(rows, columns), span)
 
 
 def _fits(known: Known, place: s.Expression, side: Dimension) -> bool:
     """Whether a place may be one of a side: a letter that counts it, a sum of such letters, or what is computed."""
-    if not isinstance(place, s.Word | s.Sum) or whole(place):
+    if not isinstance(place, s.Word | s.Sum) or open_side(place):
         return True
     letters = [w.text for w in words((place,)) if w.text in known.letters]
     return all(known.whole((known.letters[x],)) == side for x in letters)

@@ -225,8 +225,6 @@ def ranges(binder: s.Expression) -> dict[str, s.Expression]:
     low, high = (x.items[0] if isinstance(x, s.Group) and len(x.items) == 1 else x for x in (
         hung.get("lower"), hung.get("upper")))
     match low:
-        case s.Relation((s.Word(letter) as word, s.Number("1")), ("=",), span) if high is not None:
-            return {letter: s.Relation((word, high), ("<=",), span)}
         case s.Relation((s.Word(letter) as word, s.Number() as start), ("=",), span) if high is not None:
             return {letter: s.Relation((start, word, high), ("<=", "<="), span)}
         case s.Relation((s.Word(letter), *_), operators) if high is None and "=" not in operators:

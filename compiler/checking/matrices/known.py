@@ -16,6 +16,8 @@ from einc.ir.indices import CLASSES, number
 from einc.ir.primitives import PRIMITIVES
 from einc.syntax import tree as s
 
+CAUSAL = "causal"  # among the axes of a function: the words speak of what comes before
+
 
 @dataclass(frozen=True)
 class Applied:
@@ -36,8 +38,8 @@ class Known:
     `functions` what is applied, `indexed` the names of index notation, each with whether scripts hang on it beside its
     labels, `axes` what the words of a paper say that functions run along, `lines` of which matrices they say that they
     speak of rows or columns, `defined` its functions, None those of which it has several definitions, `shifted` where
-    the indices of sizes begin that do not count from 1, None where they differ, and `outer` those
-    that a listing counts.
+    the indices of sizes begin that do not count from 1, None where they differ, `outer` those
+    that a listing counts, and `upright` whether a row of a matrix is a column where it stands by itself.
     """
 
     letters: Mapping[str, str]
@@ -51,6 +53,7 @@ class Known:
     defined: Mapping[Name, Function | None] = field(default_factory=dict)
     shifted: Mapping[str, int | None] = field(default_factory=dict)
     outer: frozenset[str] = frozenset()
+    upright: bool = False
 
     def numbered(self, name: Name, scripts: tuple[s.Script, ...]) -> bool:
         """Whether a name with the scripts beside its labels is of index notation: declared, or a power of a number."""

@@ -268,6 +268,16 @@ def letters(node: Typed, free: bool = False) -> Iterator[str]:
             assert_never(node)
 
 
+def bound(node: Any) -> Iterator[str]:
+    """The letters of the big operators in an expression."""
+    if isinstance(node, Summed):
+        yield from (w.text for w in words((node.binder,)) if w.text in {*letters(node.inner)})
+    inner = node if isinstance(node, tuple) else [getattr(node, f.name) for f in fields(node)] if isinstance(
+        node, Typed) else ()
+    for x in inner:
+        yield from bound(x)
+
+
 def cut(node: Any) -> Iterator[str]:
     """The letters at which an expression takes pieces of something."""
     if isinstance(node, Piece):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from einc.checking.declarations.names import Name, head, index_name
+from einc.checking.declarations.names import Name, head, index_name, size_name
 from einc.checking.declarations.raised import exponent, parenthesised, unraised
 from einc.checking.matrices.shapes import TRANSPOSE, Key, Symbol, dimensions, words
 from einc.errors.problems import BadDeclaration
@@ -70,7 +70,7 @@ def split(node: s.Expression, letters: Container[str]) -> Use | None:
     for script in scripts:
         if script.content is None:
             return None
-        items = [(x, _word(x)) for x in entries(script.content)]
+        items = [(x, _word(x) or _label(x, letters)) for x in entries(script.content)]
         cut = script.kind == "lower" and WHOLE in [text for _, text in items]
         for item, text in items:
             if cut:  # beside `:` every entry is a place
@@ -130,6 +130,11 @@ def _applied(factors: tuple[s.Expression, ...]) -> bool:
     """Whether a name is applied to what stands in parentheses, `g(i)`, and not a label beside a letter, `Q (i)`."""
     return isinstance(factors[0], s.Word) and len(factors) == 2 and isinstance(factors[1], s.Group) and (
         not factors[0].text.isupper() and factors[1].open == "(")
+
+
+def _label(node: s.Expression, letters: Container[str]) -> str | None:
+    """A name with a label of its own that stands below another name, `q_1` of `λ_{q_1}`; None for what has letters."""
+    return None if any(w.text in letters for w in words((node,))) else size_name(node)
 
 
 def _word(node: s.Expression) -> str | None:

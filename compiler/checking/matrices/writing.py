@@ -12,6 +12,7 @@ from einc.checking.matrices import typed as y
 from einc.checking.matrices.barred import Barred, at_letters, kept, whole_mask
 from einc.checking.matrices.factors import enclosed, product, ranges
 from einc.checking.matrices.following import folds, moved, stretches, within
+from einc.checking.matrices.known import CAUSAL
 from einc.checking.matrices.masks import Mask
 from einc.checking.matrices.shapes import ONE, Dimension, Key, Symbol, words
 from einc.checking.matrices.slots import (
@@ -30,6 +31,7 @@ from einc.errors.report import Help, Span
 from einc.ir.indices import INDEX_CLASSES
 from einc.syntax import tree as s
 
+_DIVIDED = "vectors are divided entry by entry, for a quotient of vectors has no other meaning"
 _NTH = "abcdefghijklmnopqrstuvwxyz"  # of the parts of one equation that have a name of their own
 
 
@@ -162,6 +164,8 @@ class Writing:
             return s.Sum(tuple(s.Group("(", ")", (x,), x.span) if isinstance(x, s.Sum) else x for x in parts),
                          node.marks, node.span)
         if node.kind == "product":
+            self.guessed.extend([_DIVIDED] * any(
+                mark == "/" and not x.shape.number for x, mark in zip(node.parts, node.marks, strict=True)))
             return product(parts, node.marks, node.span)
         given = s.Group("(", ")", (*parts, *node.named), node.span)
         return s.Product((s.Word(node.marks[0], node.span), given), ("", ""), node.span)
@@ -171,10 +175,12 @@ class Writing:
         known = self.supply.known
         inner = domain.items[0] if isinstance(domain, s.Group) and len(domain.items) == 1 else domain
         inner = self.ranges.get(inner.text, inner) if isinstance(inner, s.Word) else inner
+        if isinstance(inner, s.Word):
+            self._told_to_look_back(node, self._sequence((known.letters.get(inner.text, ""),)))
         if isinstance(inner, s.Word) and self.whole and self._sequence((known.letters.get(inner.text, ""),)):
             size = known.letters[inner.text]
             self.guessed.append(_all_of(node.function.text, size))
-            inner = s.Relation((inner, sized(size, node.span)), ("<=",), node.span)
+            inner = self._every(inner, size, node.span)
         content = inner if isinstance(inner, s.Group) and inner.open == "{" else braced(inner)
         function = s.Scripted(node.function, (), (s.Script("lower", content, "", node.span),), node.span)
         given = s.Group("(", ")", (self.write(node.inner, (), (), used), *node.named), node.span)
@@ -205,7 +211,7 @@ class Writing:
         function: s.Expression = node.function
         if node.indexed:
             other = row if node.side == "columns" else column
-            every = s.Relation((next(spelled(own, node.span)), sized(side[0], node.span)), ("<=",), node.span)
+            every = self._every(next(spelled(own, node.span)), side[0], node.span)
             content = s.Group("{", "}", (every, *conditions), node.span) if conditions else (
                 self._domain(node, side, own[0], other))
             function = s.Scripted(node.function, (), (s.Script("lower", braced(content), "", node.span),), node.span)
@@ -231,12 +237,13 @@ class Writing:
         letters = self.supply.known.letters
         across = node.inner.shape.rows if node.side == "columns" else node.inner.shape.columns
         if node.domain is None:
+            self._told_to_look_back(node, len(side) == 1 and (across == side or self._sequence(side)))
             apart = self.whole or (across not in (ONE, side) and len(across) == 1 and self._sequence(across))
             apart = apart and len(side) == 1 and self._sequence(side)
             if apart:
                 self.guessed.append(_all_of(node.function.text, side[0]))
             word = next(spelled((own,), node.span))
-            return s.Relation((word, sized(side[0], node.span)), ("<=",), node.span) if apart else word
+            return self._every(word, side[0], node.span) if apart else word
         names = [w.text for w in words((node.domain,)) if w.text in letters]
         if not names or letters[names[0]] != side[0]:
             raise NoShape(f"`{node.domain.span.text}` begins with no letter of the side along which "
@@ -246,6 +253,23 @@ class Writing:
             if name not in change and len(other) == 1 and letters[name] == across[0]:
                 change[name] = other[0]
         return substituted(node.domain, change)
+
+    def _told_to_look_back(self, node: y.Lines, positions: bool) -> None:
+        """Raises OpenReading for a function of a whole line of positions where the words speak of a mask or of the
+        past, and the formula has none: nothing is added to what it is of.
+        """
+        summed = isinstance(node.inner, y.Entries) and node.inner.kind == "sum" and sum(
+            not x.shape.number for x in node.inner.parts) > 1
+        if positions and not summed and CAUSAL in self.supply.known.axes.get(node.function.text, ()):
+            raise OpenReading(f"does `{node.function.text}` run over all positions here, or over those up to its own?",
+                              node.span, helps=(Help(f"write the domain: `{node.function.text}_{{s ≤ t}}(…)`"),))
+
+    def _every(self, letter: s.Expression, size: str, span: Span) -> s.Expression:
+        """`1 ≤ s ≤ T`, which says that the whole line is meant."""
+        if size in self.supply.beside:  # of time that a person declares it stays to be said
+            return s.Relation((letter, sized(size, span)), ("<=",), span)
+        first = s.Number(str(self.supply.known.start(size) or 0), span)
+        return s.Relation((first, letter, sized(size, span)), ("<=", "<="), span)
 
     def _sequence(self, side: Dimension) -> bool:
         return INDEX_CLASSES[self.supply.known.kind(side[0])].sequence
