@@ -18,7 +18,7 @@ _WORD = r"(?P<word>[A-Za-z]+)"
 _NOUN = r"(?:function|activation|non-?linearity|activation\s+function)"
 _END = r"(?=\s*(?:[,.;:)]|\Z|\n\s*\n|\$\$)|\s+(?:and|applied|which|that)\b)"
 # "$\sigma$ is the logistic sigmoid function", "$\sigma(\cdot)$ denotes the ReLU"
-_IS = re.compile(rf"(?P<name>{_NAME})\s+(?:is|denotes|stands\s+for)\s+(?:the\s+|a\s+)?"
+_IS = re.compile(rf"(?P<name>{_NAME}),?\s+(?:is\s+|denotes\s+|stands\s+for\s+|(?=an?\s+|the\s+))(?:the\s+|an?\s+)?"
                  rf"{_KIND}{_WORD}(?P<noun>\s+{_NOUN})?{_END}",
                  re.S)
 # "the sigmoid function $\sigma$"

@@ -36,7 +36,8 @@ def other_names(line: s.Statement, document: Document) -> s.Statement:
             case s.Scripted(s.Number()):
                 return node if any(k.kind == "lower" for k in node.scripts) else mapped(node, name)
             case s.Product(factors):
-                called = [isinstance(x, s.Group) and x.open == "(" for x in (*factors[1:], None)]
+                given_ = (x.base if isinstance(x, s.Scripted) else x for x in (*factors[1:], None))
+                called = [isinstance(x, s.Group) and x.open == "(" for x in given_]
                 return mapped(s.Product(tuple(
                     s.Word(SYNONYMS[x.text.lower()], x.span) if given and isinstance(x, s.Word) and x.quoted
                     and x.text.lower() in SYNONYMS.keys() - defined else x
