@@ -27,9 +27,9 @@ FOLDER = Path(__file__).parent / "papers" / "second"
 UNREAD = {
     "glu_variants": "a function with a parameter below its name", "cosformer": "a function of rows of two matrices",
     "set_transformer": "a parameter behind a semicolon that is a function",
-    "relative_positions": "letters of pairs that nothing counts", "sigmoid_attention": "an arrow that defines a function",
-    "lora": "a difference sign that belongs to a name", "rwkv": "a name of three letters in italics",
-    "windowed_bias": "a size that is a power",
+    "relative_positions": "letters of pairs that nothing counts",
+    "sigmoid_attention": "an arrow that defines a function", "lora": "a difference sign that belongs to a name",
+    "rwkv": "a name of three letters in italics", "windowed_bias": "a size that is a power",
 }
 
 
@@ -115,8 +115,8 @@ OTHERS = [
     ("efficient_attention", r"\mathrm{softmax}_{\mathrm{col}}", r"\mathrm{softmax}_{\mathrm{row}}",
      lambda x: {"E": second.rows(x["Q"]) @ (second.rows(x["K"]).T @ x["V"])}),
     ("talking_heads", "is taken over each row", "is taken over each column", lambda x: {"O": torch.einsum(
-        "gh,gnm->hnm", x["P_w"], torch.softmax(torch.einsum("gh,gnm->hnm", x["P_ell"], x["Q"] @ x["K"].transpose(1, 2)), 1))
-        @ x["V"]}),
+        "gh,gnm->hnm", x["P_w"], torch.softmax(torch.einsum(
+            "gh,gnm->hnm", x["P_ell"], x["Q"] @ x["K"].transpose(1, 2)), 1)) @ x["V"]}),
     ("causal_linear", r"\mathrm{tril}(", r"\mathrm{triu}(", lambda x: {"O": torch.triu(
         x["Q"].relu() @ x["K"].relu().T) @ x["V"] / torch.tril(x["Q"].relu() @ x["K"].relu().T).sum(1, keepdim=True)}),
     ("hopfield", r"\beta X^T \xi", r"2 \beta X^T \xi", lambda x: {"xi_new": x["X"] @ torch.softmax(

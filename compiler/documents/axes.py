@@ -24,7 +24,8 @@ _LINE = re.compile(r"\b(?:row|column)s?\b", re.I)
 _NORMAL = re.compile(r"\bnormali[sz]", re.I)  # what is said of every function that runs along lines
 _AXIS = re.compile(r"\b(?:(?:first|second|other)\s+(?:axis|dimension)|axis\s*=?\s*\d|over\s+(?:the\s+)?queries)", re.I)
 _CAUSAL = re.compile(r"(?<!non-)(?<!non)(?<!un)\b(?:causal(?:ly|ity)?|auto-?regressive(?:ly)?|masked|masking|masks?"
-                     r"|look-?ahead|left-to-right|(?:future|previous|preceding|past)\s+(?:positions?|tokens?|keys))\b", re.I)
+                     r"|look-?ahead|left-to-right|(?:future|previous|preceding|past)\s+(?:positions?|tokens?|keys))\b",
+                     re.I)
 _WITHOUT = re.compile(r"\b(?:no|without|omit\w*|ignor\w*|drop\w*|leav\w+\s+(?:out|aside)|bidirectional)\b", re.I)
 _DENIED = re.compile(r"\b(?:not|never|nor|instead|rather|unlike)\b|n't\b", re.I)
 
@@ -62,8 +63,8 @@ def axes(document: Document, functions: Iterable[str], section: int) -> dict[str
                 for name in found:
                     into.setdefault(name[0].lower(), set()).update(said)
     found_ = {name: frozenset(own.get(name) or other[name]) for name in {*own, *other}}
-    if any(_CAUSAL.search(sentence) and not (_DENIED.search(sentence) or _WITHOUT.search(sentence)) for at, sentence in _sentences(_prose(document))
-           if bisect_right(starts, at) - 1 in (section, -1)):
+    here = (sentence for at, sentence in _sentences(_prose(document)) if bisect_right(starts, at) - 1 in (section, -1))
+    if any(_CAUSAL.search(x) and not (_DENIED.search(x) or _WITHOUT.search(x)) for x in here):
         found_ |= {x.lower(): found_.get(x.lower(), frozenset()) | {CAUSAL} for x in names}
     return found_
 

@@ -31,7 +31,8 @@ def rows(document: Document, parse: Parse) -> Iterator[tuple[Formula, s.Statemen
     text = document.source.text
     for found in _ROW.finditer(text):
         (parts, wholes, letters) = (
-            [x for place in _INNER.finditer(found[group]) for x in parse(_inside(document, place, found.start(group)))]
+            [x for place in _INNER.finditer(found[group]) if "=" not in place[0]  # a range, and no name
+             for x in parse(_inside(document, place, found.start(group)))]
             for group in ("parts", "wholes", "letter"))
         place = found.start("parts")
         formula = next((x for x in document.formulas if x.span.start >= place), None)

@@ -100,7 +100,7 @@ def open_side(place: s.Expression) -> bool:
     return isinstance(place, s.Word) and place.text == WHOLE
 
 
-def taken(known: Known, inner: y.Typed, content: s.Expression, span: Span) -> y.Taken | None:
+def taken(known: Known, inner: y.Typed, content: s.Expression, span: Span) -> y.Taken | y.Turned | None:
     """The entry of an expression that stands in parentheses, `(A B)_{ij}`, `(A v)_i`, or its row `(A B)_{i,:}`; None
     where the letters below it count other sizes.
     """
@@ -114,7 +114,8 @@ def taken(known: Known, inner: y.Typed, content: s.Expression, span: Span) -> y.
         return None
     at = tuple(None if x is None or open_side(x) else x for x in found)
     rows, columns = (side if x is None else ONE for x, side in zip(at, sides, strict=True))
-    return y.Taken(inner, (at[0], at[1]), Shape(rows, columns), span)
+    found_ = y.Taken(inner, (at[0], at[1]), Shape(rows, columns), span)
+    return y.Turned(found_, found_.shape.turned, span) if known.upright and at[1] is None else found_
 
 
 def _fits(known: Known, place: s.Expression, side: Dimension) -> bool:

@@ -29,6 +29,7 @@ class Applied:
     script: bool = False
     number: bool = False
     barred: bool = False
+    unless: tuple[str, ...] = ()  # the arguments by name that it has where none is given, `eps = 1e-5`
 
 
 @dataclass(frozen=True)
@@ -184,7 +185,8 @@ def _function(line: s.Statement) -> tuple[str, Applied]:
     kept = letters & {w.text for w in _plain(right)}
     bodies = (right, *(c.body for c in line.clauses[1:]))
     barred = first is not None and all(_absent(x, first[0].base) for x in bodies)
-    return (found[0].base if found else ""), Applied(True, bool(scripts), not kept, barred)
+    unless = tuple(x.span.text for x in arguments if isinstance(x, s.Relation))
+    return (found[0].base if found else ""), Applied(True, bool(scripts), not kept, barred, unless)
 
 
 def _absent(node: s.Expression, name: str, inside: bool = False) -> bool:
