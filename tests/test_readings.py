@@ -151,7 +151,8 @@ def test_pieces_of_no_such_side_are_refused() -> None:
     (r"\otimes", r"where $\otimes$ is the element-wise product", True),
     (r"\star", r"$\star$ denotes the Hadamard product", True),
     (r"\otimes", r"where $\otimes$ is the outer product", False),
-    (r"\otimes", r"$\otimes$ is not the element-wise product", False)])
+    (r"\otimes", r"$\otimes$ is not the element-wise product", False),
+    (r"\otimes", r"if $\otimes$ is the element-wise product", False)])
 def test_words_say_that_a_sign_is_the_product_of_entries(sign: str, words: str, read: bool) -> None:
     given = drawn(10, X="nd", Y="nd")
     text = X + rf"Let $Y \in \mathbb{{R}}^{{n \times d}}$, {words}. $$ Z = X {sign} Y $$"

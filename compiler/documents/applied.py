@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Container, Iterator
 
 from einc.documents.document import Document, Formula
+from einc.documents.named import NAME, Parse
 from einc.documents.worded import doubted
 from einc.errors.report import Span
 from einc.ir.primitives import PRIMITIVES
 from einc.syntax import tree as s
 
-Parse = Callable[[Span], Iterable[s.Expression]]  # the names that a piece of the text lists
-_NAME = r"(?:\$[^$]+\$|\\\((?:(?!\\\)).)+\\\))"
 _KIND = r"(?:(?:usual|standard|logistic|element-?wise|entry-?wise|pointwise)\s+)?"
 _WORD = r"(?P<word>[A-Za-z]+)"
 _NOUN = r"(?:function|activation|non-?linearity|activation\s+function)"
 _END = r"(?=\s*(?:[,.;:)]|\Z|\n\s*\n|\$\$)|\s+(?:and|applied|which|that)\b)"
 # "$\sigma$ is the logistic sigmoid function", "$\sigma(\cdot)$ denotes the ReLU"
-_IS = re.compile(rf"(?P<name>{_NAME}),?\s+(?:is\s+|denotes\s+|stands\s+for\s+|(?=an?\s+|the\s+))(?:the\s+|an?\s+)?"
+_IS = re.compile(rf"(?P<name>{NAME}),?\s+(?:is\s+|denotes\s+|stands\s+for\s+|(?=an?\s+|the\s+))(?:the\s+|an?\s+)?"
                  rf"{_KIND}{_WORD}(?P<noun>\s+{_NOUN})?{_END}",
                  re.S)
 # "the sigmoid function $\sigma$"
-_THE = re.compile(rf"\bthe\s+{_KIND}{_WORD}\s+{_NOUN}\s+(?P<name>{_NAME})", re.S)
+_THE = re.compile(rf"\bthe\s+{_KIND}{_WORD}\s+{_NOUN}\s+(?P<name>{NAME})", re.S)
 _NUMBERS = ("mean", "sum", "prod")  # what a name may be without being a function
 _DOT = re.compile(r"\s*\(\s*(?:\\cdot|·|\.)\s*\)\s*\Z")
 

@@ -6,7 +6,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
-from einc.checking.matrices.known import CAUSAL
+from einc.checking.matrices.known import PAST
 from einc.documents.document import Document
 from einc.documents.facts import bare
 from einc.documents.shapes import named
@@ -23,7 +23,7 @@ _EACH_OF = re.compile(r"\b(?:a|any|every|each)\s+matrix\b[^.$]{0,40}\$[^$]{1,9}\
 _LINE = re.compile(r"\b(?:row|column)s?\b", re.I)
 _NORMAL = re.compile(r"\bnormali[sz]", re.I)  # what is said of every function that runs along lines
 _AXIS = re.compile(r"\b(?:(?:first|second|other)\s+(?:axis|dimension)|axis\s*=?\s*\d|over\s+(?:the\s+)?queries)", re.I)
-_CAUSAL = re.compile(r"(?<!non-)(?<!non)(?<!un)\b(?:causal(?:ly|ity)?|auto-?regressive(?:ly)?|masked|masking|masks?"
+_PAST = re.compile(r"(?<!non-)(?<!non)(?<!un)\b(?:caus(?:al|ally|ality)|auto-?regressive(?:ly)?|masked|masking|masks?"
                      r"|look-?ahead|left-to-right|(?:future|previous|preceding|past)\s+(?:positions?|tokens?|keys))\b",
                      re.I)
 _WITHOUT = re.compile(r"\b(?:no|without|omit\w*|ignor\w*|drop\w*|leav\w+\s+(?:out|aside)|bidirectional)\b", re.I)
@@ -64,8 +64,8 @@ def axes(document: Document, functions: Iterable[str], section: int) -> dict[str
                     into.setdefault(name[0].lower(), set()).update(said)
     found_ = {name: frozenset(own.get(name) or other[name]) for name in {*own, *other}}
     here = (sentence for at, sentence in _sentences(_prose(document)) if bisect_right(starts, at) - 1 in (section, -1))
-    if any(_CAUSAL.search(x) and not (_DENIED.search(x) or _WITHOUT.search(x)) for x in here):
-        found_ |= {x.lower(): found_.get(x.lower(), frozenset()) | {CAUSAL} for x in names}
+    if any(_PAST.search(x) and not (_DENIED.search(x) or _WITHOUT.search(x)) for x in here):
+        found_ |= {x.lower(): found_.get(x.lower(), frozenset()) | {PAST} for x in names}
     return found_
 
 

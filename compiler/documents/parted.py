@@ -6,26 +6,23 @@ Along which side they follow each other the shape decides: that which is so many
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 
 from einc.checking.declarations.names import head
 from einc.checking.matrices.pieces import PART
 from einc.documents.document import Document, Formula
+from einc.documents.named import NAME, NAMES, Parse, each
 from einc.documents.worded import doubted
 from einc.errors.report import Span
 from einc.syntax import tree as s
 
-Parse = Callable[[Span], Iterable[s.Expression]]  # the names that a piece of the text lists
-_NAME = r"(?:\$[^$]+\$|\\\((?:(?!\\\)).)+\\\))"
-_NAMES = rf"{_NAME}(?:,\s*(?:and\s+)?{_NAME}|,?\s+and\s+{_NAME})*"
 _INTO = (r"(?:along\s+(?:the\s+)?(?:channels?|features?|columns|last|hidden)(?:\s+(?:dimension|axis))?\s+)?"
          r"(?:evenly\s+|equally\s+)?(?:in|into)\s+"
          r"(?:(?:the|two|three|four|equal|halves|parts|pieces|blocks|chunks)\s+){0,3}")
-_SPLIT = re.compile(rf"\b(?:splits?|divides?|partitions?|splitting|chunks)\s+(?P<whole>{_NAME})\s+{_INTO}"
-                    rf"(?P<parts>{_NAMES})"
-                    rf"|(?P<whole2>{_NAME})\s+is\s+(?:\w+\s+)?(?:split|divided|partitioned|chunked)\s+{_INTO}"
-                    rf"(?P<parts2>{_NAMES})", re.S)
-_INNER = re.compile(_NAME, re.S)
+_SPLIT = re.compile(rf"\b(?:splits?|divides?|partitions?|splitting|chunks)\s+(?P<whole>{NAME})\s+{_INTO}"
+                    rf"(?P<parts>{NAMES})"
+                    rf"|(?P<whole2>{NAME})\s+is\s+(?:\w+\s+)?(?:split|divided|partitioned|chunked)\s+{_INTO}"
+                    rf"(?P<parts2>{NAMES})", re.S)
 _WORDS = frozenset({"split", "chunk"})
 
 
@@ -34,19 +31,13 @@ def in_words(document: Document, parse: Parse) -> Iterator[tuple[Formula, s.Stat
     text = document.source.text
     for found in (x for x in _SPLIT.finditer(text) if not doubted(text, x)):
         named = "" if found["whole"] is not None else "2"
-        whole, parts = ([y for x in _INNER.finditer(text, *found.span(group + named))
-                         for y in parse(_inside(document, x))] for group in ("whole", "parts"))
+        whole, parts = ([y for x in each(document, *found.span(group + named)) for y in parse(x)]
+                        for group in ("whole", "parts"))
         formula = next((x for x in document.formulas if x.span.start >= found.start("parts" + named)), None)
         if len(whole) != 1 or len(parts) < 2 or formula is None or any(head(x) is None for x in (*whole, *parts)):
             continue
         for line in _equations(tuple(parts), whole[0]):
             yield formula, line
-
-
-def _inside(document: Document, found: re.Match[str]) -> Span:
-    """What stands between the marks of a formula."""
-    width = 1 if found[0].startswith("$") else 2
-    return Span(document.source, found.start() + width, found.end() - width)
 
 
 def parted(left: s.Expression, right: s.Expression) -> tuple[s.Statement, ...]:

@@ -16,7 +16,7 @@ from einc.ir.indices import CLASSES, number
 from einc.ir.primitives import PRIMITIVES
 from einc.syntax import tree as s
 
-CAUSAL = "causal"  # among the axes of a function: the words speak of what comes before
+PAST = "past"  # among the axes of a function: the words speak of what comes before
 
 
 @dataclass(frozen=True)

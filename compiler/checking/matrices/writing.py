@@ -9,10 +9,10 @@ from typing import assert_never
 from einc.checking.declarations.names import Name
 from einc.checking.matrices import slots
 from einc.checking.matrices import typed as y
+from einc.checking.matrices.along import not_before
 from einc.checking.matrices.barred import Barred, at_letters, kept, whole_mask
 from einc.checking.matrices.factors import enclosed, product, ranges
 from einc.checking.matrices.following import folds, moved, stretches, within
-from einc.checking.matrices.known import CAUSAL
 from einc.checking.matrices.masks import Mask
 from einc.checking.matrices.shapes import ONE, Dimension, Key, Symbol, words
 from einc.checking.matrices.slots import (
@@ -138,8 +138,7 @@ class Writing:
         """A product: the sum over the letters of the side that its factors share. Below a triangle it is cut."""
         letters = self.supply.fresh(node.left.shape.columns, used)
         inside = used | {*letters}
-        left = node.left
-        domain = None
+        left, domain = node.left, None
         if isinstance(left, y.Triangle) and left.above is None and letters:
             domain = kept(left, letters, row, node.span)
             left = left.inner
@@ -158,6 +157,7 @@ class Writing:
         return body
 
     def _entries(self, node: y.Entries, row: Letters, column: Letters, used: frozenset[str]) -> s.Expression:
+        """What is computed entry by entry."""
         parts = tuple(self.write(x, row if x.shape.rows else (), column if x.shape.columns else (), used)
                       for x in node.parts)
         if node.kind == "sum":
@@ -176,7 +176,7 @@ class Writing:
         inner = domain.items[0] if isinstance(domain, s.Group) and len(domain.items) == 1 else domain
         inner = self.ranges.get(inner.text, inner) if isinstance(inner, s.Word) else inner
         if isinstance(inner, s.Word):
-            self._told_to_look_back(node, self._sequence((known.letters.get(inner.text, ""),)))
+            not_before(known, node, self._sequence((known.letters.get(inner.text, ""),)))
         if isinstance(inner, s.Word) and self.whole and self._sequence((known.letters.get(inner.text, ""),)):
             size = known.letters[inner.text]
             self.guessed.append(_all_of(node.function.text, size))
@@ -240,7 +240,7 @@ class Writing:
         letters = self.supply.known.letters
         across = node.inner.shape.rows if node.side == "columns" else node.inner.shape.columns
         if node.domain is None:
-            self._told_to_look_back(node, len(side) == 1 and (across == side or self._sequence(side)))
+            not_before(self.supply.known, node, len(side) == 1 and (across == side or self._sequence(side)))
             apart = self.whole or (across not in (ONE, side) and len(across) == 1 and self._sequence(across))
             apart = apart and len(side) == 1 and self._sequence(side)
             if apart:
@@ -256,16 +256,6 @@ class Writing:
             if name not in change and len(other) == 1 and letters[name] == across[0]:
                 change[name] = other[0]
         return substituted(node.domain, change)
-
-    def _told_to_look_back(self, node: y.Lines, positions: bool) -> None:
-        """Raises OpenReading for a function of a whole line of positions where the words speak of a mask or of the
-        past, and the formula has none: nothing is added to what it is of.
-        """
-        summed = isinstance(node.inner, y.Entries) and node.inner.kind == "sum" and sum(
-            not x.shape.number for x in node.inner.parts) > 1
-        if positions and not summed and CAUSAL in self.supply.known.axes.get(node.function.text, ()):
-            raise OpenReading(f"does `{node.function.text}` run over all positions here, or over those up to its own?",
-                              node.span, helps=(Help(f"write the domain: `{node.function.text}_{{s ≤ t}}(…)`"),))
 
     def _every(self, letter: s.Expression, size: str, span: Span) -> s.Expression:
         """`1 ≤ s ≤ T`, which says that the whole line is meant."""
