@@ -52,9 +52,9 @@ def known(key: str, title: str = "") -> str:
 
 def said(name: str, wanted: references.Reference) -> dict[str, Tensor]:
     """What an excerpt says in words and a program takes as an input, or computes of an example that it gives."""
-    if name == "vit":  # a row of which the excerpt says what mean and variance are
-        row = references.draw(name)["x_class"]
-        return {"u": row, "sigma_2": row.var(correction=0)}
+    if name == "vit":  # a row of which the excerpt says what mean and variance are, and what is made of them
+        row, small = references.draw(name)["x_class"], torch.tensor(1e-6, dtype=torch.float64)
+        return {"u": row, "epsilon": small, "ownLN": torch.nn.functional.layer_norm(row, row.shape, eps=1e-6)}
     if name == "longformer":
         n, w = references.SIZES[name]["n"], references.SIZES[name]["w"]
         apart = torch.tensor([[abs(i - j) for j in range(n)] for i in range(n)])
@@ -89,7 +89,7 @@ READ = {
     "retnet": {"Retention", "Retention_n"},
     "performer": {"Att_leftrightarrow", "Att_rightarrow", "Att_leftrightarrow_hat"},
     "roformer": {"o"},
-    "vit": {"sigma_2"},
+    "vit": {"ownLN"},
 }
 
 
@@ -105,7 +105,7 @@ def test_what_is_read_of_an_excerpt_is_what_its_paper_means(name: str) -> None:
 DISPLAYS = {
     "alibi": (0, 1), "attention_is_all_you_need": (3, 3), "deepseek_v2": (12, 12), "flash_attention_2": (10, 10),
     "gqa": (6, 6), "longformer": (4, 4), "mamba_2": (4, 4), "performer": (8, 9), "retnet": (8, 8), "roformer": (6, 6),
-    "t5": (0, 2), "vit": (2, 12),
+    "t5": (0, 2), "vit": (3, 14),
 }
 
 

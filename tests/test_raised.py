@@ -209,18 +209,24 @@ def test_a_number_to_the_power_of_a_size_may_be_a_transpose() -> None:
     assert last(f"{POSITIONS}Let $V \\in \\mathbb{{R}}^{{n \\times d}}$.\n\n$$Y = w^T V$$", "input w\n")[0] == "skipped"
 
 
-@pytest.mark.parametrize("head", ["", "Let $x \\in \\mathbb{R}^n$. "])
-def test_the_way_out_of_a_power_is_one_that_compiles(head: str) -> None:
-    text = head + "Let $i \\in \\{1, \\dots, n\\}$.\n\n$$y_i = x_i^2$$"
+def test_a_power_of_an_entry_is_one_where_the_words_say_that_it_is_a_vector() -> None:
+    text = "Let $x \\in \\mathbb{R}^n$. Let $i \\in \\{1, \\dots, n\\}$.\n\n$$y_i = x_i^2$$"
+    assert entries(text)[-1].explicit == "y_{i} = (x^{i})^{2}"
+
+
+def test_the_way_out_of_a_power_is_one_that_compiles() -> None:
+    text = "Let $i \\in \\{1, \\dots, n\\}$.\n\n$$y_i = x_i^2$$"
     found = entries(text)[-1]
     assert found.status == "skipped"
     assert any("`(x_i)^2`" in x.text for problem in found.problems for x in problem.helps)
     assert entries(text.replace("x_i^2", "(x_i)^2"))[-1].status == "compiled"
 
 
-def test_a_norm_is_refused_with_the_sum_that_it_is() -> None:
-    text = "Let $q \\in \\mathbb{R}^d$.\n\n$$y = \\|q\\|$$"
+def test_a_norm_in_index_notation_is_refused_with_the_sum_that_it_is() -> None:
+    text = "For $i \\in \\{1, \\dots, d\\}$ (feature) let\n\n$$y = \\|q^i\\|$$\n"
     assert "`\\sqrt{\\sum_{i=1}^d (q_i)^2}`" in entries(text)[-1].reason
+    text = "Let $q \\in \\mathbb{R}^d$.\n\n$$y = \\|q\\|$$"
+    assert entries(text)[-1].explicit == r"y = \sqrt{\sum_{e} (q^{e})^{2}}"
     assert entries(text.replace("\\|q\\|", "\\sqrt{\\sum_{i=1}^d (q_i)^2}"))[-1].status == "compiled"
 
 

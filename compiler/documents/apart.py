@@ -11,7 +11,7 @@ from einc.documents.document import Document, Formula, Holes
 from einc.documents.pieces import without
 
 _MARKS = re.compile(r"\\begin\s*\{(?P<begin>[A-Za-z*]+)\}|\\end\s*\{(?P<end>[A-Za-z*]+)\}"
-                    r"|(?P<cut>\\\\|\\q?quad(?![A-Za-z]))"
+                    r"|(?P<cut>\\\\|\\q?quad(?![A-Za-z]))|(?P<word>\\(?:text|mbox|textrm)\s*\{\s*(?:where|and|with)\s*\})"
                     r"|(?P<align>&(?:\s*(?::?=|\\(?:equiv|coloneqq)(?![A-Za-z]))\s*&)?)|\\."
                     r"|(?P<open>[{(\[])|(?P<close>[})\]])", re.S)
 _LAYOUT = ("aligned", "alignedat", "gathered", "split")
@@ -32,7 +32,8 @@ _ENDS = re.compile(r"(?<!\\)[,;:]|[<>≤≥≈∝∼≠→⇒⟹]|\\(?:approx|si
                    r"|(?:[Ll]ong)?(?:[Ll]eft)?[Rr]ightarrow|mapsto|implies|q?quad)(?![A-Za-z])")
 _WORDS = re.compile(r"\\(?:text[a-z]*|mbox)\s*\{[^{}]*\}(?!\s*(?:[(\[_^]|\\left))")  # and no function
 _BLANKS = " \t\r\n,;.&\\"  # what ends a row and says nothing
-_LAST = re.compile(r"(?:\(\s*)?\\(?:text[a-z]*|mbox)\s*\{\s*\(?(?:by|from|as|since|see|using)\b[^{}]*\}(?:\s*\))?\Z")
+_LAST = re.compile(r"(?:\(\s*)?\\(?:text[a-z]*|mbox)\s*\{\s*\(?(?:by|from|as|since|see|using)\b[^{}]*\}(?:\s*\))?\Z"
+                   r"|\\(?:text|mbox|textrm)\s*\{\s*(?:where|and|with)\s*\}\Z")
 _RELATES = re.compile(r"[=<>≤≥≈∝∼≠]|\\(?:equiv|coloneqq|triangleq|leftarrow|gets|approx|sim|simeq|cong|propto"
                       r"|leq?|geq?)(?![A-Za-z])")
 # A left side that is computed: `x_t + z_t = …`.
@@ -161,6 +162,8 @@ def _cuts(text: str, start: int, end: int) -> Iterator[int]:
                 depth += 1 if found.lastgroup == "begin" else -1
             case "open" | "close":
                 depth += 1 if found.lastgroup == "open" else -1
+            case "word" if depth <= 0:
+                yield from found.span()
             case "cut" if depth <= 0:
                 aligned = 0 if found[0] == r"\\" else aligned
                 yield found.start()

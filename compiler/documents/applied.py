@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Container, Iterator
 
 from einc.documents.document import Document, Formula
+from einc.documents.named import NAME, Parse
 from einc.documents.worded import doubted
 from einc.errors.report import Span
 from einc.ir.primitives import PRIMITIVES
 from einc.syntax import tree as s
 
-Parse = Callable[[Span], Iterable[s.Expression]]  # the names that a piece of the text lists
-_NAME = r"(?:\$[^$]+\$|\\\((?:(?!\\\)).)+\\\))"
 _KIND = r"(?:(?:usual|standard|logistic|element-?wise|entry-?wise|pointwise)\s+)?"
 _WORD = r"(?P<word>[A-Za-z]+)"
 _NOUN = r"(?:function|activation|non-?linearity|activation\s+function)"
 _END = r"(?=\s*(?:[,.;:)]|\Z|\n\s*\n|\$\$)|\s+(?:and|applied|which|that)\b)"
 # "$\sigma$ is the logistic sigmoid function", "$\sigma(\cdot)$ denotes the ReLU"
-_IS = re.compile(rf"(?P<name>{_NAME})\s+(?:is|denotes|stands\s+for)\s+(?:the\s+|a\s+)?"
+_IS = re.compile(rf"(?P<name>{NAME}),?\s+(?:is\s+|denotes\s+|stands\s+for\s+|(?=an?\s+|the\s+))(?:the\s+|an?\s+)?"
                  rf"{_KIND}{_WORD}(?P<noun>\s+{_NOUN})?{_END}",
                  re.S)
 # "the sigmoid function $\sigma$"
-_THE = re.compile(rf"\bthe\s+{_KIND}{_WORD}\s+{_NOUN}\s+(?P<name>{_NAME})", re.S)
+_THE = re.compile(rf"\bthe\s+{_KIND}{_WORD}\s+{_NOUN}\s+(?P<name>{NAME})", re.S)
 _NUMBERS = ("mean", "sum", "prod")  # what a name may be without being a function
 _DOT = re.compile(r"\s*\(\s*(?:\\cdot|·|\.)\s*\)\s*\Z")
 
@@ -43,14 +42,20 @@ def called_functions(document: Document, parse: Parse,
             continue  # "$m$ is the max" is a number
         end = formula.span.start + len(_DOT.sub("", formula.span.text))
         name = list(parse(Span(document.source, formula.span.start, end)))
-        if len(name) == 1 and isinstance(name[0], s.Word) and (name[0].text, word) not in done:
-            done.add((name[0].text, word))
+        if len(name) == 1 and _named(name[0]) and (name[0].span.text, word) not in done:
+            done.add((name[0].span.text, word))
             yield formula, _definition(name[0], word)
 
 
-def _definition(name: s.Word, word: str) -> s.Statement:
+def _named(node: s.Expression) -> bool:
+    """Whether it is a name alone, or one with a label below: `σ_R`."""
+    return isinstance(node, s.Word) or (isinstance(node, s.Scripted) and isinstance(node.base, s.Word) and not (
+        node.accents) and all(k.kind in ("lower", "label_lower") for k in node.scripts))
+
+
+def _definition(name: s.Expression, word: str) -> s.Statement:
     """`σ(z) = sigmoid(z)`, where the name stands."""
     span = name.span
-    given = s.Group("(", ")", (s.Word("z" if name.text != "z" else "x", span),), span)
+    given = s.Group("(", ")", (s.Word("z" if name.span.text != "z" else "x", span),), span)
     left, right = (s.Product((x, given), ("", ""), span) for x in (name, s.Word(word, span)))
     return s.Statement("", False, (s.Clause(s.Relation((left, right), ("=",), span), None, span),), (), span)

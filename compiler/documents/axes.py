@@ -6,6 +6,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
+from einc.checking.matrices.known import PAST
 from einc.documents.document import Document
 from einc.documents.facts import bare
 from einc.documents.shapes import named
@@ -17,9 +18,15 @@ _SIZE = re.compile(r"\W+(?:[A-Za-z]+\W+){0,3}?(?:over|along|across)\s+(?:the\s+|
                    r"(?:\$|\\\()([^$=]{1,24}?)(?:\$|\\\))")
 _FORMULA = re.compile(r"\$([^$]{1,80})\$")
 _OF = re.compile(r"\b(row|column)s?\s+of\s+(\$[^$]{1,80}\$(?:,?\s+(?:and\s+)?\$[^$]{1,80}\$)*)", re.I)
+_EACH_OF = re.compile(r"\b(?:a|any|every|each)\s+matrix\b[^.$]{0,40}\$[^$]{1,9}\$[^.$]{0,40}\$[^$]{1,9}\$-?\s?th\s+"
+                      r"(row|column)\b")
 _LINE = re.compile(r"\b(?:row|column)s?\b", re.I)
 _NORMAL = re.compile(r"\bnormali[sz]", re.I)  # what is said of every function that runs along lines
 _AXIS = re.compile(r"\b(?:(?:first|second|other)\s+(?:axis|dimension)|axis\s*=?\s*\d|over\s+(?:the\s+)?queries)", re.I)
+_PAST = re.compile(r"(?<!non-)(?<!non)(?<!un)\b(?:caus(?:al|ally|ality)|auto-?regressive(?:ly)?|masked|masking|masks?"
+                     r"|look-?ahead|left-to-right|(?:future|previous|preceding|past)\s+(?:positions?|tokens?|keys))\b",
+                     re.I)
+_WITHOUT = re.compile(r"\b(?:no|without|omit\w*|ignor\w*|drop\w*|leav\w+\s+(?:out|aside)|bidirectional)\b", re.I)
 _DENIED = re.compile(r"\b(?:not|never|nor|instead|rather|unlike)\b|n't\b", re.I)
 
 
@@ -32,6 +39,8 @@ def lines(document: Document, section: int) -> dict[str, frozenset[str]]:
         for into in ((own,) if bisect_right(starts, found.start()) - 1 == section else (other,)):
             for name in _FORMULA.findall(found[2]):
                 into.setdefault(named(re.split(r"\\in(?![A-Za-z])", name)[0]), set()).add(found[1].lower())
+    for found in _EACH_OF.finditer(document.source.text):  # what is said of every matrix has no name
+        other.setdefault("", set()).add(found[1])
     return {name: frozenset(own.get(name) or other[name]) for name in {*own, *other}}
 
 
@@ -53,7 +62,11 @@ def axes(document: Document, functions: Iterable[str], section: int) -> dict[str
             for into in ((own,) if bisect_right(starts, at) - 1 == section else (other,)):
                 for name in found:
                     into.setdefault(name[0].lower(), set()).update(said)
-    return {name: frozenset(own.get(name) or other[name]) for name in {*own, *other}}
+    found_ = {name: frozenset(own.get(name) or other[name]) for name in {*own, *other}}
+    here = (sentence for at, sentence in _sentences(_prose(document)) if bisect_right(starts, at) - 1 in (section, -1))
+    if any(_PAST.search(x) and not (_DENIED.search(x) or _WITHOUT.search(x)) for x in here):
+        found_ |= {x.lower(): found_.get(x.lower(), frozenset()) | {PAST} for x in names}
+    return found_
 
 
 def _said(sentence: str, ends: Iterable[int]) -> set[str]:

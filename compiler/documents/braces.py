@@ -3,12 +3,13 @@ r"""Shapes that stand below a brace: `\underbrace{\mathbf{X}}_{T \times d}` -> `
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 
 from einc.checking.matrices.uses import split
 from einc.documents import shapes
 from einc.documents.definitions import closing
 from einc.documents.document import Document, Formula
+from einc.documents.named import Parse
 from einc.errors.report import Span
 from einc.syntax import tree as s
 
@@ -21,7 +22,6 @@ _LEFT = re.compile(r"(?:\A|\\\\|\\q?quad|[,&])\s*((?:(?!\\q?quad|\\\\|[,&=]).)+?
 _RIGHT = re.compile(r"\s*(?:\\\\|\\q?quad|\\tag|\\end|[,.]|\Z)")
 _SET = re.compile(r"\s*\\in\s*\\mathbb\s*\{?R\}?\s*\^\s*")
 _MANY = 10_000  # characters of what stands over a brace
-Parse = Callable[[Span], Iterable[s.Expression]]  # the names that a piece of the text lists
 
 
 def braces(document: Document, parse: Parse) -> Iterator[tuple[Formula, s.Statement]]:

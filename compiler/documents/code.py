@@ -15,11 +15,14 @@ from dataclasses import dataclass, field, replace
 
 from einc.checking.notation import BY_POSITION
 from einc.documents.changes import MODULES, Changes, changes, names
+from einc.documents.document import Formula
 from einc.documents.python_source.outside import ROOTS
 from einc.documents.python_source.patterns import Shape, shapes
 from einc.documents.python_source.places import offset
+from einc.documents.said import Said
+from einc.documents.shapes import FACT
 from einc.errors.problems import BadDeclaration
-from einc.errors.report import Help, Source, Span
+from einc.errors.report import Help, Problem, Source, Span
 from einc.syntax import tree as s
 
 _AXIS = ("dim", "axis")
@@ -254,3 +257,12 @@ class _Reader:
         if isinstance(value, s.Group) and isinstance(value.items[0], s.Sum):
             value = value.items[0]
         return s.Relation((s.Word(name, span), value), ("=",), span)
+
+
+def equations(formula: Formula) -> Iterator[Said]:
+    """The equation of a line of Python, or the axes that a comment says."""
+    try:
+        for line in read(formula.span):
+            yield Said(formula, formula.span, line, fact=FACT if line.keyword else "")
+    except Problem as problem:
+        yield Said(formula, formula.span, problem=problem)

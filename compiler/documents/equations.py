@@ -28,16 +28,18 @@ from einc.documents.each import each
 from einc.documents.facts import bare, fact, shaped, sizes
 from einc.documents.families import members, named
 from einc.documents.numeric import numeric, valued
+from einc.documents.parted import in_words, parted
 from einc.documents.pieces import merged
-from einc.documents.rows import FACT, rows
+from einc.documents.rows import FACT, rows, whole_rows
 from einc.documents.said import Known, Said, left_text, neighbours, ranged
 from einc.documents.spoken import conditioned
+from einc.documents.synonyms import other_names
 from einc.documents.twice import single
 from einc.documents.unnamed import again, ahead, defines, identity, is_function, nothing, numbered, of_function, value
-from einc.documents.worded import sized, worded
+from einc.documents.worded import signs, sized, worded
 from einc.documents.wrapped import unopened, wrapped
 from einc.errors.problems import UnknownMacro
-from einc.errors.report import Problem, Report, Span
+from einc.errors.report import Report, Span
 from einc.ir.primitives import PRIMITIVES
 from einc.syntax import tree as s
 from einc.syntax.macros import standard
@@ -56,7 +58,7 @@ def said(document: Document, functions: frozenset[str], indices: Iterable[str],
     and `declared` the symbols that these give a shape.
     """
     known = Known(frozenset(indices), sizes(document), frozenset(tensors), dict(before(document)), shaped(document))
-    document = replace(document, macros=standard(document.macros))
+    document = replace(document, macros=standard(document.macros, signs(document.source.text)))
     found = [x for formula in document.formulas for x in _formula(document, formula, functions, known)]
     beside = beside or {}
     found = list(becoming(document, found, {*beside}, lambda text, x: _formula(text, x, functions, known)))
@@ -94,6 +96,8 @@ def _words(document: Document, found: list[Said], functions: frozenset[str], kno
                 if x.statement is not None and x.formula.display and not x.fact}
     named = [Said(formula, line.span, line, fact=FACT) for formula, line in rows(document, names)
              if left_of(line.clauses[0].body).span.text not in computed]
+    named += [Said(formula, line.span, line, fact=FACT) for said_ in (in_words, whole_rows)
+              for formula, line in said_(document, names)]
     named += [Said(formula, line.span, line, fact=multiplied.FACT)
               for formula, line in multiplied.multiplied(document, names)]
     named += [Said(formula, line.span, line, fact=ASSUMED) for formula, line in said_orthogonal(document, names)]
@@ -135,7 +139,7 @@ def _formula(document: Document, formula: Formula, functions: frozenset[str], kn
         yield Said(formula, span, problem=formula.problem)
         return
     if formula.code:
-        yield from _code(formula)
+        yield from code.equations(formula)
         return
     number = not formula.display and shapes.number(document.source.text, span.start)
     if not formula.display and not number and not _SAYS.search(span.text):
@@ -203,21 +207,12 @@ def _equations(document: Document, formula: Formula, functions: frozenset[str], 
                 yield from _statement(formula, statement, known, end)
 
 
-def _code(formula: Formula) -> Iterator[Said]:
-    """The equation of a line of Python, or the axes that a comment says."""
-    try:
-        for line in code.read(formula.span):
-            yield Said(formula, formula.span, line, fact=shapes.FACT if line.keyword else "")
-    except Problem as problem:
-        yield Said(formula, formula.span, problem=problem)
-
-
 def _read(document: Document, formula: Formula, functions: frozenset[str]) -> tuple[list[s.Statement], Report]:
     """The statements of a formula, or of a part of one, and what is wrong with it."""
     report, within = Report(), (formula.span.start, formula.span.end)
     holes = tuple(x for x in formula.holes if within[0] <= x[0] < within[1])
     found = parse_formula(document.source, report, functions, within, holes, document.macros)
-    return [_spelled(line, functions | PRIMITIVES.keys()) for line in found], report
+    return [other_names(_spelled(line, functions | PRIMITIVES.keys()), document) for line in found], report
 
 
 def _alone(document: Document, formula: Formula, functions: frozenset[str]) -> s.Expression | None:
@@ -312,7 +307,7 @@ def _starts(clause: s.Clause, indices: frozenset[str], first: bool) -> bool:
         return False
     if first or body.operators[0] != "=":
         return True
-    if _applied(body.operands[0]) or listing(body.operands[0], "") is not None:
+    if _applied(body.operands[0]) or parted(*body.operands[:2]) or listing(body.operands[0], "") is not None:
         return True
     name = index_name(body.operands[0])
     return head(body.operands[0]) is not None and not (name is not None and name.rstrip("'") in indices)
@@ -346,6 +341,9 @@ def _chain(formula: Formula, statement: s.Statement, group: list[s.Clause], know
     left, operators = first.body.operands[0], first.body.operators
     chained = len(operators) > 1 and all(o in ("=", ":=") for o in operators)
     name = head(left)
+    if name is None and len(operators) == 1 and (each_of := parted(left, first.body.operands[1])):
+        yield from (Said(formula, x.span, replace(x, clauses=(*x.clauses, *rest))) for x in each_of)
+        return
     if (name is None or shapes.several(left, name[0].base)) and not function:
         for right in first.body.operands[1:] if chained else (None,):
             yield identity(formula, statement, first, (left, right), known)

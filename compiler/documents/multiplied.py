@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 
 from einc.checking.declarations.names import head, index_name
 from einc.checking.matrices.pieces import EACH
 from einc.checking.matrices.slots import undressed
 from einc.documents.document import Document, Formula
+from einc.documents.named import NAME, Parse, inside
 from einc.documents.worded import doubted
 from einc.errors.report import Span
 from einc.syntax import tree as s
 
 FACT = "a function"  # the kind of fact that it is
-Parse = Callable[[Span], Iterable[s.Expression]]  # the names that a piece of the text lists
-_NAME = r"(?:\$[^$]+\$|\\\((?:(?!\\\)).)+\\\))"
 # What is multiplied: all of what the function is applied to, or each of the runs of entries of which that consists.
 _WHOLE = r"(?:it|its\s+argument|its\s+input|an?\s+vector|vectors|the\s+vector|each\s+vector|every\s+vector)"
-_RUNS = (rf"(?P<runs>(?:each|every)\s+(?:part|piece|block|run)\s+of\s+(?P<size>{_NAME})\s+"
+_RUNS = (rf"(?P<runs>(?:each|every)\s+(?:part|piece|block|run)\s+of\s+(?P<size>{NAME})\s+"
          r"(?:entries|coordinates|components|numbers)(?:,[^$.;]{0,60},)?)")
 _SENTENCE = re.compile(rf"(?P<function>(?:\$|\\\()[^$()]+\(\s*(?:\\cdot|·)\s*\)\s*(?:\$|\\\)))\s+multiplies\s+"
                        rf"(?:{_WHOLE}|{_RUNS})\s+by\s+(?:an?|the)\s+(?:(?:given|fixed|learned|same|rotation|rotary)\s+)*matrix\s+"
-                       rf"(?P<matrix>{_NAME})(?=\s*(?:[.;]|\Z))", re.S)
+                       rf"(?P<matrix>{NAME})(?=\s*(?:[.;]|\Z))", re.S)
 # What tells the place of a vector, which the matrix shares.
 _PLACE = re.compile(r"\b(?:an?|every|each|the)\s+vector\s+(?:that\s+belongs\s+to|at|of|in)\s+(?:the\s+)?"
-                    rf"(?:token|position|time\s+step|step)\s+(?P<letter>{_NAME}),?\s*\Z", re.S | re.I)
+                    rf"(?:token|position|time\s+step|step)\s+(?P<letter>{NAME}),?\s*\Z", re.S | re.I)
 
 
 def multiplied(document: Document, parse: Parse) -> Iterator[tuple[Formula, s.Statement]]:
@@ -37,11 +36,11 @@ def multiplied(document: Document, parse: Parse) -> Iterator[tuple[Formula, s.St
         place = _PLACE.search(text, max(start - 120, 0), start)
         bracket = text.index("(", start + 2)
         named = list(parse(Span(document.source, start + _width(text, start), bracket)))
-        matrix = list(parse(_inside(document, found, "matrix")))
-        letter = list(parse(_inside(document, place, "letter"))) if place is not None else []
+        matrix = list(parse(inside(document, *found.span("matrix"))))
+        letter = list(parse(inside(document, *place.span("letter")))) if place is not None else []
         if formula is None or doubted(text, found) or len(named) != 1 or len(matrix) != 1 or head(named[0]) is None:
             continue
-        sizes = list(parse(_inside(document, found, "size"))) if found["size"] is not None else []
+        sizes = list(parse(inside(document, *found.span("size")))) if found["size"] is not None else []
         if len(letter) > 1 or len(sizes) > 1 or any(index_name(x) is None for x in letter):
             continue
         yield formula, _line(named[0], matrix[0], letter[0] if letter else None, sizes[0] if sizes else None)
@@ -49,13 +48,6 @@ def multiplied(document: Document, parse: Parse) -> Iterator[tuple[Formula, s.St
 
 def _width(text: str, start: int) -> int:
     return 1 if text[start] == "$" else 2
-
-
-def _inside(document: Document, found: re.Match[str], group: str) -> Span:
-    """What stands between the marks of a formula."""
-    start, end = found.span(group)
-    width = _width(document.source.text, start)
-    return Span(document.source, start + width, end - width)
 
 
 def _line(name: s.Expression, matrix: s.Expression, letter: s.Expression | None,

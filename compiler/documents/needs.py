@@ -6,11 +6,13 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
 from einc.checking.declarations.names import head, left_of
 from einc.checking.matrices.factors import BOLD
 from einc.checking.matrices.functions import parameters
 from einc.checking.matrices.scalars import calls
+from einc.checking.matrices.shapes import parts, plain
 from einc.documents.facts import bare
 from einc.documents.symbols import Symbol
 from einc.errors.report import Span
@@ -107,8 +109,11 @@ def meant(lines: Iterable[s.Statement], inline: Container[int | None]) -> list[s
     every = tuple(lines)
     given = {id(x): found for x in every if x.rank in inline and (found := parameters(x)) is not None}
     applied = {name for x in every for c in x.clauses for name in calls(c.body, parameters(x) is not None)}
-    return [x for x in every if id(x) not in given or (len(given[id(x)][1]) == 1 and isinstance(
-        name := given[id(x)][0], s.Word) and name.text in applied)]
+    labelled = {plain(x) for line in every for c in line.clauses for y in parts(c.body) if isinstance(y, s.Product)
+                for x, given_ in pairwise(y.factors) if isinstance(x, s.Scripted) and isinstance(given_, s.Group)
+                and id(line) not in given}
+    return [x for x in every if id(x) not in given or (len(given[id(x)][1]) == 1 and (
+        name.text in applied if isinstance(name := given[id(x)][0], s.Word) else plain(name) in labelled))]
 
 
 def reads(lines: Iterable[s.Statement], shape: s.Statement, rows: Mapping[str, str]) -> bool:

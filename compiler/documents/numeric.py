@@ -6,44 +6,39 @@ What a line of text says of a value is an example, and none is taken from it: th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 
 from einc.checking.matrices.shapes import parts
 from einc.documents import shapes
 from einc.documents.document import Document, Formula
+from einc.documents.named import INNER, NAME, NAMES, Parse, inside
 from einc.documents.said import Said, left_text, scripts
 from einc.documents.worded import doubted
-from einc.errors.report import Span
 from einc.syntax import tree as s
 
-Parse = Callable[[Span], Iterable[s.Expression]]  # the names that a piece of the text lists
-_NAME = r"(?:\$[^$]+\$|\\\((?:(?!\\\)).)+\\\))"
-_NAMES = rf"{_NAME}(?:,\s*(?:and\s+)?{_NAME}|,?\s+and\s+{_NAME})*"
 _KIND = r"(?:small|positive|negative|real|fixed|given|global|learned|learnable|trainable|single)"
 # "a scalar decay"; not "a scalar product", "a scalar multiple of", "a constant matrix".
 _NOUN = (r"(?:scalars?(?:\s+(?!product|multipl|function|times|field|valued|matri|vector"
          r"|(?:and|of|for|on|per|with|that|which)\b)[a-z]+)?|(?:constant|coefficient|temperature|hyper-?parameter|real\s+number)s?)")
 # "the scalars $a$ and $b$"
-_BEFORE = re.compile(rf"\b(?:{_KIND}\s+)*{_NOUN}\s+(?P<names>{_NAMES})", re.S)
+_BEFORE = re.compile(rf"\b(?:{_KIND}\s+)*{_NOUN}\s+(?P<names>{NAMES})", re.S)
 _END = r"(?=\s*(?:[,.;:)]|\Z|\n)|\s+(?:and|which|that|with|shared|in\s+\$))"
 # "$\tau$, a scalar", of one name; "$a$ and $b$ are positive constants", of all.
-_BEHIND = re.compile(rf"(?P<names>{_NAME})(?:\s*[,(]|\s+(?:is|be|denotes)\b)?\s*(?:an?|the|some)\s+"
+_BEHIND = re.compile(rf"(?P<names>{NAME})(?:\s*[,(]|\s+(?:is|be|denotes)\b)?\s*(?:an?|the|some)\s+"
                      rf"(?:{_KIND}\s+)*{_NOUN}{_END}", re.S)
-_ARE = re.compile(rf"(?P<names>{_NAMES})\s+(?:are|be|denote)\s+(?:both\s+)?(?:{_KIND}\s+)*{_NOUN}{_END}", re.S)
+_ARE = re.compile(rf"(?P<names>{NAMES})\s+(?:are|be|denote)\s+(?:both\s+)?(?:{_KIND}\s+)*{_NOUN}{_END}", re.S)
 _RELATED = re.compile(r"[=<>∈≤≥]|\\(?:in|le|ge|leq|geq|lt|gt|sim|to)(?![A-Za-z])")
-_INNER = re.compile(_NAME, re.S)
 
 
 def numeric(document: Document, parse: Parse) -> Iterator[tuple[Formula, s.Statement]]:
     """The shape line of each name that the words beside it say to be of a number."""
     text = document.source.text
     for found in (x for pattern in (_BEFORE, _BEHIND, _ARE) for x in pattern.finditer(text) if not doubted(text, x)):
-        names = list(_INNER.finditer(text, *found.span("names")))
+        names = list(INNER.finditer(text, *found.span("names")))
         said = [n for n, x in enumerate(names) if _RELATED.search(x[0])]  # `X \\in \\mathbb{R}^{n}` says another thing
         for name in names[said[-1] + 1 if said else 0 :]:
             formula = next((x for x in document.formulas if x.span.start <= name.end() - 1 <= x.span.end + 1), None)
-            width = 1 if name[0].startswith("$") else 2
-            read = list(parse(Span(document.source, name.start() + width, name.end() - width)))
+            read = list(parse(inside(document, *name.span())))
             if formula is None or formula.display or formula.code or len(read) != 1 or shapes.number(
                     text, formula.span.start):
                 continue

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 
 from einc.checking.declarations.names import head, index_name
 from einc.documents.document import Document, Formula
-from einc.errors.report import Span
+from einc.documents.named import INNER, NAME, NAMES, Parse, each
+from einc.documents.worded import doubted
 from einc.syntax import tree as s
+from einc.syntax.slices import WHOLE
 
 FACT = "a row"  # the kind of fact that it is
-_NAME = r"(?:\$[^$]+\$|\\\((?:(?!\\\)).)+\\\))"
-_NAMES = rf"{_NAME}(?:,?\s+(?:and\s+)?{_NAME}|,\s*{_NAME})*"
-_ROW = re.compile(rf"(?P<parts>{_NAMES})\s+(?:is|are|be|for|as|denotes?)\s+the\s+(?P<letter>{_NAME})-?\s*th\s+"
-                  rf"(?:row|column)s?\s+of\s+(?P<wholes>{_NAMES})", re.S)
-_INNER = re.compile(_NAME, re.S)
-Parse = Callable[[Span], Iterable[s.Expression]]  # the names that a piece of the text lists, without their shapes
+_ROW = re.compile(rf"(?P<parts>{NAMES})\s+(?:is|are|be|for|as|denotes?)\s+the\s+(?P<letter>{NAME})-?\s*th\s+"
+                  rf"(?:row|column)s?\s+of\s+(?P<wholes>{NAMES})", re.S)
+# "$X$ has the rows $x_i$", "the matrix $X$ with rows $x_i$", "$X$, whose rows are $x_i$"
+_HAS = re.compile(rf"(?P<wholes>{NAMES}),?\s+(?:has|have|with|whose)\s+(?:as\s+)?(?:the\s+)?"
+                  rf"(?:(?:{NAME}-?\s*th\s+)?rows?)\s+(?:is\s+|are\s+)?(?P<parts>{NAMES})", re.S)
 
 
 def rows(document: Document, parse: Parse) -> Iterator[tuple[Formula, s.Statement]]:
@@ -26,10 +27,12 @@ def rows(document: Document, parse: Parse) -> Iterator[tuple[Formula, s.Statemen
     text = document.source.text
     for found in _ROW.finditer(text):
         (parts, wholes, letters) = (
-            [x for place in _INNER.finditer(found[group]) for x in parse(_inside(document, place, found.start(group)))]
+            [x for place in each(document, *found.span(group)) if "=" not in place.text  # a range, and no name
+             for x in parse(place)]
             for group in ("parts", "wholes", "letter"))
         place = found.start("parts")
         formula = next((x for x in document.formulas if x.span.start >= place), None)
+        wholes = wholes[: len(parts)] if re.match(r",\s+and\b", _between(text, found, len(parts))) else wholes
         if len(parts) != len(wholes) or len(letters) != 1 or formula is None or index_name(letters[0]) is None:
             continue
         for part, whole in zip(parts, wholes, strict=True):
@@ -37,10 +40,38 @@ def rows(document: Document, parse: Parse) -> Iterator[tuple[Formula, s.Statemen
                 yield formula, line
 
 
-def _inside(document: Document, place: re.Match[str], start: int) -> Span:
-    """What stands between the marks of a formula."""
-    width = 1 if place[0].startswith("$") else 2
-    return Span(document.source, start + place.start() + width, start + place.end() - width)
+def _between(text: str, found: re.Match[str], at: int) -> str:
+    """What stands before one of the matrices that a sentence names, by how many stand before it; "" for no such one."""
+    places = list(INNER.finditer(found["wholes"]))
+    return found["wholes"][places[at - 1].end() : places[at].start()] if 0 < at < len(places) else ""
+
+
+def whole_rows(document: Document, parse: Parse) -> Iterator[tuple[Formula, s.Statement]]:
+    """The equation of each matrix whose rows a sentence names, `X_{i,:} = x_i` of "$X$ has the rows $x_i$"."""
+    text = document.source.text
+    for found in _HAS.finditer(text):
+        parts, wholes = ([x for place in each(document, *found.span(group)) for x in parse(place)]
+                         for group in ("parts", "wholes"))
+        formula = next((x for x in document.formulas if x.span.start >= found.start("wholes")), None)
+        apart = re.match(r",\s+and\b", _between(text, found, len(wholes) - len(parts)))
+        wholes = wholes[-len(parts) :] if parts and apart else wholes  # those before are of another clause
+        if len(parts) != len(wholes) or formula is None or doubted(text, found):
+            continue
+        for part, whole in zip(parts, wholes, strict=True):
+            named, other = head(part), head(whole)
+            script = part.scripts[-1] if isinstance(part, s.Scripted) and part.scripts else None
+            inner = script.content.items[0] if script is not None and isinstance(script.content, s.Group) else (
+                script.content if script is not None else None)
+            if named is None or other is None or script is None or inner is None or script.kind != "lower" or (
+                    index_name(inner) is None or other[1] or named[0] == other[0]):
+                continue
+            places = s.Group("{", "}", (inner, s.Word(WHOLE, inner.span)), inner.span)
+            hung = (*(whole.scripts if isinstance(whole, s.Scripted) else ()),
+                    s.Script("lower", places, "", inner.span))
+            base, accents = (whole.base, whole.accents) if isinstance(whole, s.Scripted) else (whole, ())
+            left = s.Scripted(base, accents, hung, whole.span)
+            clause = s.Clause(s.Relation((left, part), ("=",), whole.span), None, whole.span)
+            yield formula, s.Statement("", False, (clause,), (), whole.span)
 
 
 def _line(part: s.Expression, whole: s.Expression, letter: s.Expression) -> s.Statement | None:

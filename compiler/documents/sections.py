@@ -25,7 +25,7 @@ from einc.documents.facts import sizes as names_of_sizes
 from einc.documents.lefts import unknown
 from einc.documents.needs import meant, needed, reads
 from einc.documents.said import Said
-from einc.documents.sentences import index_lines
+from einc.documents.sentences import counted, index_lines
 from einc.documents.symbols import Symbol
 from einc.errors.problems import NoSuchSection
 from einc.errors.report import Help, Span
@@ -187,7 +187,7 @@ class Paper:
                             axes=tuple(sorted(axes(self.document, self.functions, section).items())),
                             lines=tuple(sorted(({x: frozenset({"row"}) for x in listed.values()}
                                                 | lines_of(self.document, section)).items())),
-                            rows=tuple(sorted(listed.items())))
+                            rows=tuple(sorted(listed.items())), counts=tuple(counted(self.said, section)))
 
     def assumed(self, section: int) -> tuple[s.Statement, ...]:
         """The facts that proofs of a section use: those of its side file, and its own. None of what an equation

@@ -23,6 +23,7 @@ _ASIDE = re.compile(r"[$\\)\s]*(?:(?:be|are|is|denotes?|index(?:es)?)\s+[A-Za-z 
 # The noun that ends a phrase after the formula, `are the positions`, and the one before it: `each token`.
 _AFTER = re.compile(r"[$\\)]*\s+(?:(?:be|are|is|denotes?|index(?:es)?)\s+)?(?:the\s+)?(?:[A-Za-z]+ )?([A-Za-z]+)"
                     r"(?:\s*(?=[.,;:(]|and\b|\Z)|[ \t]*\n[ \t]*\n)")
+_RUNS = re.compile(r"([A-Za-z]+)\s+(?:runs?|ranges?|goes|go)\s+(?:over|from|through)\s+[$\\(]*\Z")
 _BEFORE = re.compile(r"([A-Za-z]+),?\s+[$\\(]*\Z")
 # Words beside a letter that stands alone: `token $t$`, `the $t$-th token`, `$t$ counts tokens`, `at time $t$`.
 _ONE = r"(?:\$|\\\()(?P<letter>\s*\\?[A-Za-z]+'*\s*)(?:\$|\\\))"
@@ -66,6 +67,23 @@ def index_lines(document: Document, equations: Iterable[Said]) -> Iterator[tuple
             if names and over is not None and (cls or (isinstance(body, s.Relation) and _braced(body.operands[-1]))):
                 yield said, _line(names, over, cls or _DEFAULT, said.span)
     yield from _listed(equations)
+
+
+def counted(equations: Iterable[Said], section: int) -> Iterator[tuple[str, str]]:
+    """The letters that the words count from 1 to a size, `i = 1, …, n`, with these sizes: as a section says it, else as
+    all others do.
+    """
+    own: dict[str, set[str]] = {}
+    other: dict[str, set[str]] = {}
+    for said in (x for x in equations if x.indices and x.statement is not None):
+        over = ranged(said.statement.clauses[-1].body) if said.statement is not None else None
+        from_one = over is not None and isinstance(over.low, s.Number) and over.low.text == "1"
+        size = size_name(over.high) if over is not None and from_one else None
+        for name in filter(None, map(index_name, said.indices)) if size is not None else ():
+            (own if said.formula.section == section else other).setdefault(name, set()).add(size or "")
+    for name in sorted({*own, *other}):
+        if len(sizes := own.get(name) or other[name]) == 1:
+            yield name, next(iter(sizes))
 
 
 def _listed(equations: tuple[Said, ...]) -> Iterator[tuple[Said, s.Statement]]:
@@ -154,6 +172,8 @@ def _class(said: Said, names: list[s.Expression], temporal: set[str]) -> str:
     words = _PHRASE.match(aside[1].lower()) if aside else None
     inner = words[0].split() if words is not None else []
     beside = [found[1].lower() for found in nouns if found if found[1].lower() not in ("time", "times")]
+    runs = _RUNS.search(text, max(start - 40, 0), start)
+    beside += [runs[1].lower()] if runs is not None else []
     return next((cls for word in (*inner[-1:], *inner, *beside) if (cls := _spoken(word))), "")
 
 

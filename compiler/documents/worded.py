@@ -3,44 +3,54 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from typing import Literal
 
 from einc.checking.declarations.names import head, size_name
 from einc.documents import shapes
 from einc.documents.document import Document, Formula
+from einc.documents.named import INNER, NAME, Parse, each
 from einc.errors.report import Span
 from einc.syntax import tree as s
 
 Side = Literal["rows", "columns"]
-Parse = Callable[[Span], Iterable[s.Expression]]  # the names that a piece of the text lists
-_NAME = r"(?:\$[^$]+\$|\\\((?:(?!\\\)).)+\\\))"
-_NAMES = rf"{_NAME}(?:,\s*(?:and\s+)?(?:in\s+)?{_NAME}|,?\s+and\s+(?:in\s+)?{_NAME})*"
-_IN = rf"{_NAME}(?:,?\s+(?:and\s+)?(?:in\s+)?{_NAME}(?!\s+(?:rows|columns)))*"  # and none that counts others
+_NAMES = rf"{NAME}(?:,\s*(?:and\s+)?(?:in\s+)?{NAME}|,?\s+and\s+(?:in\s+)?{NAME})*"
+_IN = rf"{NAME}(?:,?\s+(?:and\s+)?(?:in\s+)?{NAME}(?!\s+(?:rows|columns)))*"  # and none that counts others
 _STILL = r"(?:(?:still|exactly|now|again|both|all|each|also)\s+)?"
 # "the rows of $Q$, $K$ and $V$ all have dimension $d$", and of columns; not where something denies or limits it.
 _LONG = re.compile(rf"\b(?P<side>rows|columns)\s+of\s+(?P<names>{_NAMES})\s+{_STILL}(?:have|are\s+of)\s+{_STILL}"
-                   rf"(?:the\s+)?(?:same\s+)?(?:dimension|length|size)\s+(?P<size>{_NAME})", re.S)
+                   rf"(?:the\s+)?(?:same\s+)?(?:dimension|length|size)\s+(?P<size>{NAME})", re.S)
 # "there are still $n$ rows in $Q$ and $m$ rows in $K$ and in $V$"
-_THERE = re.compile(rf"\bthere\s+are\s+{_STILL}(?P<all>{_NAME}\s+(?:rows|columns)\s+in\s+{_IN}"
-                    rf"(?:,?\s+and\s+{_NAME}\s+(?:rows|columns)\s+in\s+{_IN})*)", re.S | re.I)
-_MANY = re.compile(rf"(?P<size>{_NAME})\s+(?P<side>rows|columns)\s+in\s+(?P<names>{_IN})", re.S)
+_THERE = re.compile(rf"\bthere\s+are\s+{_STILL}(?P<all>{NAME}\s+(?:rows|columns)\s+in\s+{_IN}"
+                    rf"(?:,?\s+and\s+{NAME}\s+(?:rows|columns)\s+in\s+{_IN})*)", re.S | re.I)
+_MANY = re.compile(rf"(?P<size>{NAME})\s+(?P<side>rows|columns)\s+in\s+(?P<names>{_IN})", re.S)
 # "$Q$ and $K$ have $n$ rows and $d$ columns"
-_HAVE = re.compile(rf"(?P<names>{_NAMES})\s+{_STILL}(?:has|have)\s+{_STILL}(?P<one>{_NAME})\s+rows\s+and\s+"
-                   rf"(?P<other>{_NAME})\s+columns\b", re.S)
-_INNER = re.compile(_NAME, re.S)
+_HAVE = re.compile(rf"(?P<names>{_NAMES})\s+{_STILL}(?:has|have)\s+{_STILL}(?P<one>{NAME})\s+rows\s+and\s+"
+                   rf"(?P<other>{NAME})\s+columns\b", re.S)
 _SIZED = r"(?P<size>\$[^$]*\\times[^$]*\$|\\\((?:(?!\\\)).)*\\times(?:(?!\\\)).)*\\\))"
 # "matrices $Q$ and $K$ of size $n \\times d$", "$Q$ and $K$ are $n \\times d$ matrices", "the $n \\times d$ matrix $Q$"
 _MATRICES = tuple(re.compile(x, re.S | re.I) for x in (
     rf"(?P<names>{_NAMES})(?:,)?\s+(?:(?:all|both|each|are|is|be|being|a|matrix|matrices)\s+){{0,3}}"
     rf"(?:of|have|has)\s+(?:the\s+)?(?:same\s+)?(?:size|shape|dimensions?)\s+{_SIZED}",
     rf"(?P<names>{_NAMES})\s+(?:is|are|be)\s+(?:all\s+|both\s+)?(?:an?\s+)?{_SIZED}(?:\s+|-)(?:matrix|matrices)\b",
-    rf"\b(?:an?|the|let|with)\s+{_SIZED}(?:\s+|-)matrix\s+(?P<names>{_NAME})",
+    rf"\b(?:an?|the|let|with)\s+{_SIZED}(?:\s+|-)matrix\s+(?P<names>{NAME})",
     rf"{_SIZED}(?:\s+|-)matrices\s+(?P<names>{_NAMES})(?!,?\s+(?:and\s+)?\$|\s+(?:are|is)\s+(?:an?\s+)?\$)"))
-_VECTORS = re.compile(rf"\bvectors?\s+(?P<names>{_NAMES})\s+of\s+(?:size|length|dimension)\s+(?P<size>{_NAME})", re.S)
+_VECTORS = re.compile(rf"\bvectors?\s+(?P<names>{_NAMES})\s+of\s+(?:size|length|dimension)\s+(?P<size>{NAME})", re.S)
 _BARE = re.compile(r"[=<>∈≤≥]|\\(?:in|le|ge|leq|geq|lt|gt|sim|to)(?![A-Za-z])")
 _CLAUSE_END = re.compile(r"[.;]\s|\n\s*\n")
 _DENIED = re.compile(r"\b(?:not|never|no|if|would|could|may|might|suppose|unless|instead|example|most|least)\b", re.I)
+
+
+# "$\\otimes$ is the element-wise product"
+_SIGN = re.compile(r"\$\s*\\(?P<sign>otimes|ast|star|bullet|boxdot|circledast)\s*\$\s+"
+                   r"(?:is|denotes?|represents?|stands\s+for|for)\s+(?:the\s+|an?\s+)?"
+                   r"(?:(?:element|component|entry)-?\s?wise|point-?wise|Hadamard)\s+(?:product|multiplication)",
+                   re.I)
+
+
+def signs(text: str) -> frozenset[str]:
+    """The macros of signs that the words say to be the product entry by entry."""
+    return frozenset(x["sign"] for x in _SIGN.finditer(text) if not doubted(text, x))
 
 
 def worded(document: Document, parse: Parse) -> Iterator[tuple[Formula, s.Statement]]:
@@ -85,9 +95,7 @@ def sized(document: Document, parse: Parse) -> Iterator[tuple[Formula, s.Stateme
 
 def _spans(document: Document, found: re.Match[str], group: str) -> Iterator[Span]:
     """The formulas in a group, without their marks."""
-    for x in _INNER.finditer(document.source.text, *found.span(group)):
-        width = 1 if x[0].startswith("$") else 2
-        yield Span(document.source, x.start() + width, x.end() - width)
+    yield from each(document, *found.span(group))
 
 
 def _said(document: Document) -> Iterator[tuple[Side, Span, Span]]:
@@ -120,4 +128,4 @@ def doubted(text: str, found: re.Match[str]) -> bool:
     start = max((x.end() for x in _CLAUSE_END.finditer(text, max(found.start() - 400, 0), found.start())), default=0)
     end = _CLAUSE_END.search(text, found.end())
     sentence = text[start : end.start() if end is not None else len(text)]
-    return _DENIED.search(re.sub(_INNER, " ", sentence)) is not None
+    return _DENIED.search(re.sub(INNER, " ", sentence)) is not None

@@ -1,7 +1,7 @@
 """Words -> words: what brackets that are no parentheses stand for, and the braces that TeX lets one leave out.
 
-`|x|` is abs(x), `⌈x⌉` ceil(x) and `⌊x⌋` floor(x). A bar opens where a number may begin and closes where one has ended;
-its partner stands on the same line, in the same brackets.
+`|x|` is abs(x), `⌈x⌉` ceil(x) and `⌊x⌋` floor(x); `‖x‖_2` is the call of a function of the name `‖2`. A bar opens where
+a number may begin and closes where one has ended; its partner stands on the same line, in the same brackets.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from einc.errors.problems import TwoBars
 from einc.errors.report import Help, Report, Source, Span
 
 UNITS = ("WORD", "GREEK", "NUMBER", "TEXT")
+NORM = "‖"
+NORMS = ("", "1", "2", "F", "∞")  # what may stand below the bars of a norm
 _ENDS = (*UNITS, "INF", "RPAR", "RSQB", "RBRACE", "PRIME", "LABEL_LOW", "LABEL_UP", "CLOSE")  # of what is a number
 _BEGINS = (*UNITS, "INF", "LPAR", "LSQB", "LBRACE", "ROOT", "SQRT", "FRAC", "ACCENT", "OPEN")
 
@@ -99,11 +101,16 @@ def _applied(found: list[Word], pairs: dict[int, int]) -> list[Word]:
     """
     rooted = {first for first in pairs if first and found[first - 1].type == "ROOT"}
     closing, twice = set(pairs.values()), {pairs[first] for first in rooted}
+    labels = {first: _label(found, last) for first, last in pairs.items() if found[first].value == NORM}
+    below = {n for _, places in labels.values() for n in places}
     out: list[Word] = []
     for at, word in enumerate(found):
         if at in pairs:
             out += [Word("LPAR", "(", word.start, word.start)] * (at in rooted)
-            out += [Word("WORD", word.value, word.start, word.end), Word("LPAR", "(", word.end, word.end)]
+            name = word.value + labels.get(at, ("", ()))[0]
+            out += [Word("WORD", name, word.start, word.end), Word("LPAR", "(", word.end, word.end)]
+        elif at in below:
+            continue
         elif at in closing:
             out.append(Word("RPAR", ")", word.start, word.end))
             out += [Word("RPAR", ")", word.end, word.end)] * (at in twice)
@@ -111,6 +118,20 @@ def _applied(found: list[Word], pairs: dict[int, int]) -> list[Word]:
             out.append(Word("BAD", word.value, word.start, word.end)
                        if word.type in ("BAR", "OPEN", "CLOSE") else word)
     return out
+
+
+def _label(found: list[Word], end: int) -> tuple[str, tuple[int, ...]]:
+    """What stands below the bars of a norm that end at a place, where that says which norm it is, and the places of it;
+    a power may stand before it.
+    """
+    low = next((end + 1 + n for n, kinds in ((0, ["LOW"]), (2, ["UP", "NUMBER", "LOW"]))
+                if [w.type for w in found[end + 1 : end + 2 + n]] == kinds), len(found))
+    for width in (1, 3):
+        inner = found[low + 1 : low + 1 + width]
+        braces = width == 1 or (len(inner) == 3 and (inner[0].type, inner[2].type) == ("LBRACE", "RBRACE"))
+        if braces and inner and inner[width // 2].value in NORMS:
+            return inner[width // 2].value, tuple(range(low, low + 1 + width))
+    return "", ()
 
 
 # braces

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -77,9 +77,12 @@ class _Standard:
 _STANDARD = {"textcolor": _Standard(2, "#2"), "mathcolor": _Standard(2, "#2")}
 
 
-def standard(macros: Macros) -> Macros:
-    """The macros of a text, of which nothing is spent, with those that colour a formula where it defines none."""
-    return Macros({**everywhere(_STANDARD).lines, **macros.lines})
+def standard(macros: Macros, entrywise: Iterable[str] = ()) -> Macros:
+    """The macros of a text, of which nothing is spent, with those that colour a formula where it defines none, and with
+    signs that its words say to be the product entry by entry.
+    """
+    signs = {x: _Standard(0, r"\odot ") for x in entrywise}
+    return Macros({**everywhere({**_STANDARD, **signs}).lines, **macros.lines})
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ def _environments(found: list[Word], source: Source, report: Report) -> list[Wor
             at += 1
             continue
         inner = [w for w in _environments(found[at + 1 : end], source, report) if w.type != "NEWLINE"]
-        rows = _noted([(x, _cells(x)) for x in map(closed, cut(inner, "ROW")) if x])
+        rows = _filled(_noted([(x, _cells(x)) for x in map(closed, cut(inner, "ROW")) if x]))
         first, last = found[at], found[end]
         if not rows or any(not words for _, cells in rows for words in cells):
             report.add(Unexpected("a cell of this matrix is empty", Span(source, first.start, last.end), helps=(
@@ -63,6 +63,16 @@ def _noted(rows: list[tuple[list[Word], list[list[Word]]]]) -> list[tuple[list[W
             not x if _dots(y) else _shape(x) for x, y in zip(cells, above, strict=True))
         out += [] if below else [row]
     return out
+
+
+def _filled(rows: list[tuple[list[Word], list[list[Word]]]]) -> list[tuple[list[Word], list[list[Word]]]]:
+    """The rows of a square matrix with 0 in the cells that are empty, where all of these stand above the diagonal, or
+    all below it.
+    """
+    empty = {(n > k) - (n < k) for n, (_, cells) in enumerate(rows) for k, x in enumerate(cells) if not x}
+    if empty not in ({1}, {-1}) or not 2 < len(rows) == max(len(cells) for _, cells in rows):
+        return rows
+    return [(row, [x or [Word("NUMBER", "0", row[0].start, row[0].start)] for x in cells]) for row, cells in rows]
 
 
 def _shape(words: list[Word]) -> bool:

@@ -13,7 +13,8 @@ OPERATORS = {
     "*": "OP", "/": "OP", "·": "OP", "×": "OP", "⊙": "OP", "∘": "OP", "√": "ROOT", "∞": "INF", "(": "LPAR",
     ")": "RPAR", "[": "LSQB", "]": "RSQB",
     "{": "LBRACE", "}": "RBRACE", ",": "COMMA", ";": "COMMA", ":": "COLON", "_": "LOW", "^": "UP",
-    "¬": "NOT", "∧": "AND", "∨": "OR", "∈": "IN", "|": "BAR", "⌈": "OPEN", "⌉": "CLOSE", "⌊": "OPEN", "⌋": "CLOSE",
+    "¬": "NOT", "∧": "AND", "∨": "OR", "∈": "IN", "|": "BAR", "‖": "BAR",
+    "⌈": "OPEN", "⌉": "CLOSE", "⌊": "OPEN", "⌋": "CLOSE",
 }
 RELATIONS = {
     "<=": "<=", "≤": "<=", ">=": ">=", "≥": ">=", "<": "<", ">": ">", "!=": "!=", "≠": "!=", ":=": ":=", "≔": ":=",
@@ -72,6 +73,7 @@ MACROS |= {name: ("GREEK", letter) for name, letter in GREEK.items()} | {
     "underbrace": ("NOTED", "_"), "overbrace": ("NOTED", "^"),
     "lceil": ("OPEN", "ceil"), "rceil": ("CLOSE", "ceil"), "lfloor": ("OPEN", "floor"), "rfloor": ("CLOSE", "floor"),
     "lvert": ("OPEN", "abs"), "rvert": ("CLOSE", "abs"), "vert": ("BAR", "abs"),
+    "lVert": ("OPEN", "‖"), "rVert": ("CLOSE", "‖"), "Vert": ("BAR", "‖"), "|": ("BAR", "‖"),
 }
 
 # What papers write that is no mathematics of indices, and what it is.
@@ -86,8 +88,6 @@ FOREIGN = {
     "longrightarrow": "an arrow, not an equation", "mapsto": "an arrow, not an equation",
     "downarrow": "an arrow in a name: a label is a word", "uparrow": "an arrow in a name: a label is a word",
     "otimes": "a product without indices: write both factors with theirs",
-    **dict.fromkeys(("|", "lVert", "rVert", "Vert"), "a norm: the length of a vector `q` of size d is written as "
-                    "`\\sqrt{\\sum_{i=1}^d (q_i)^2}`"),
     "mathbb": "a set such as ℝ: shapes stand in declarations", "hline": "a table",
 }
 

@@ -18,6 +18,7 @@ from einc.syntax import spelling as sp
 from einc.syntax.brackets import UNITS, Word, braced, bracketed, hatted, raised, unnoted
 from einc.syntax.macros import MAX_OF_TEXT, NONE, Macros, Meaning, arguments, filled
 from einc.syntax.primes import in_shape, two_primes
+from einc.syntax.slices import sliced
 from einc.syntax.texts import column
 
 _MASTER = re.compile(
@@ -29,7 +30,7 @@ _MASTER = re.compile(
     |_(?P<low>[A-Za-z]{{2,}})|\^(?P<up>[A-Za-z]{{2,}})
     |(?P<word>(?:{sp.NUMBERED})(?![A-Za-z0-9])|[A-Za-z]+)|(?P<greek>[α-ωΑ-ΡΤ-Ωϵϕϑϱµℓ⊤])|(?P<turned>ᵀ)|(?P<script>ℒ)|(?P<big>[Σ∑∏])
     |(?P<one>𝟙)|(?P<string>"[^"\n]*")|(?P<prime>['′]+|″|‴)|(?P<mark>[\u0302\u0303\u0304\u0305])
-    |(?P<operator>\(\+\)|<=|>=|:=|!=|<-|\.\.\.|\.\.|…|[_^()\[\]{{}},;:+\-−*·×/√∞≤≥<>≠≔=←∈⊆⊕⊙∘&~.|¬∧∨⌈⌉⌊⌋])
+    |(?P<operator>\(\+\)|<=|>=|:=|!=|<-|\.\.\.|\.\.|…|[_^()\[\]{{}},;:+\-−*·×/√∞≤≥<>≠≔=←∈⊆⊕⊙∘&~.|‖¬∧∨⌈⌉⌊⌋])
     |(?P<bad>.)""",
     re.X | re.S,
 )
@@ -61,7 +62,7 @@ def words(source: Source, report: Report, functions: frozenset[str] = frozenset(
         else:
             at = lexer.word(at)
     lexer.put("NEWLINE", "\n", at, at)
-    chosen = cases.chosen(raised(hatted(unnoted(lexer.out))), source, report)
+    chosen = cases.chosen(raised(hatted(unnoted(sliced(lexer.out)))), source, report)
     return braced(bracketed(matrix.marked(chosen, source, report), source, report))
 
 
@@ -295,6 +296,8 @@ class _Lexer:
     def _symbol(self, symbol: str, start: int, end: int) -> None:
         if symbol in "{}":
             self.put("LBRACE" if symbol == "{" else "RBRACE", symbol, start, end)
+        elif symbol in sp.MACROS:
+            self.put(*sp.MACROS[symbol], start, end)
         elif symbol not in sp.SPACING:
             self._unknown(symbol, start, end, None)
 

@@ -209,7 +209,8 @@ class SyntaxTree:
     `unknown`, as they are written, nor the `shaped`, which its words say are vectors and matrices. `name` is the
     program's, where it is not the file's. `axes`: of functions what the words say that they run along, `row`, `column`,
     the name of a size, or `?` where they deny something. `lines`: of matrices whether the words speak of their rows or
-    their columns. `rows`: of letters that name the rows of a matrix, `k_i`, the letter of that matrix.
+    their columns. `rows`: of letters that name the rows of a matrix, `k_i`, the letter of that matrix. `counts`: of
+    letters the size up to which the words count them.
     """
 
     source: Source
@@ -223,3 +224,4 @@ class SyntaxTree:
     axes: tuple[tuple[str, frozenset[str]], ...] = ()
     lines: tuple[tuple[str, frozenset[str]], ...] = ()
     rows: tuple[tuple[str, str], ...] = ()
+    counts: tuple[tuple[str, str], ...] = ()

@@ -13,7 +13,7 @@ from typing import Literal
 from einc.checking.declarations.names import Name, head, left_of
 from einc.checking.matrices.known import Known
 from einc.checking.matrices.lines import names
-from einc.checking.matrices.shapes import ENTRYWISE, ONE, Dimension, Key, Shape, Symbol, parts
+from einc.checking.matrices.shapes import ENTRYWISE, ONE, Dimension, Key, Shape, Symbol, parts, words
 from einc.checking.matrices.slots import sized
 from einc.checking.matrices.typing import Typing
 from einc.checking.matrices.uses import split
@@ -39,7 +39,7 @@ def open_entries(statements: Iterable[s.Statement], known: Known) -> dict[Name, 
 
 
 def _matrix(left: s.Expression, known: Known) -> Name | None:
-    """M of `M_{ij}` and `M_{i,j}`, where i and j are letters that nothing declares; None for what is no such entry."""
+    """M of `M_{ij}` and `M_{i,j}`, where i and j are letters; None for what is no such entry."""
     if not isinstance(left, s.Scripted) or not isinstance(left.base, s.Word):
         return None
     lower = [x.content for x in left.scripts if x.kind == "lower" and x.content is not None]
@@ -47,8 +47,7 @@ def _matrix(left: s.Expression, known: Known) -> Name | None:
     found = [w.text for x in lower for w in parts(x) if isinstance(w, s.Word)]
     letters = [*found[0]] if len(found) == 1 else found
     plain = all(isinstance(x, s.Word | s.Group | s.Product) for content in lower for x in parts(content))
-    if len(lower) != 1 or not plain or len({*letters}) != 2 or any(
-            len(x) != 1 or not x.islower() for x in letters) or len({x in known.letters for x in letters}) > 1:
+    if len(lower) != 1 or not plain or len({*letters}) != 2 or any(len(x) != 1 or not x.islower() for x in letters):
         return None
     named = head(replace(left, scripts=others) if others or left.accents else left.base)
     return named[0] if named is not None and not named[1] else None
@@ -77,8 +76,9 @@ def told_shapes(wanted: Mapping[Name, s.Statement], statements: Iterable[s.State
 def _counted(line: s.Statement, name: Name, lines: tuple[s.Statement, ...], known: Known) -> set[Shape]:
     """The shape that the letters of the entries count, where lines declare both and the name stands alone elsewhere."""
     left = left_of(line.clauses[0].body)
-    letters = [x for w in parts(left) if isinstance(w, s.Word) and w is not left
-               for x in ([w.text] if w.text in known.letters else [*w.text]) if x in known.letters]
+    hung = (k.content for k in left.scripts if k.content is not None) if isinstance(left, s.Scripted) else ()
+    apart = (x for w in words(hung) for x in ([w.text] if w.text in known.letters else [*w.text]))
+    letters = [x for x in apart if x in known.letters]
     others = (x for x in lines if x is not line and x.keyword in ("", "output"))
     bare = any(use is not None and use.key == Key(name, 0) for x in others for c in x.clauses for y in names(c.body)
                for use in [split(y, known.letters)])

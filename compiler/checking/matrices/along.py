@@ -5,11 +5,13 @@ from __future__ import annotations
 from einc.checking.declarations.names import head
 from einc.checking.matrices import typed as y
 from einc.checking.matrices.factors import first_words, script
-from einc.checking.matrices.known import Known
+from einc.checking.matrices.known import PAST, Known
 from einc.checking.matrices.shapes import ONE, Shape
 from einc.errors.problems import NoShape, OpenReading
 from einc.errors.report import Help
 from einc.syntax import tree as s
+
+_WISE: dict[str, y.Side] = {"row": "columns", "col": "rows", "column": "rows"}
 
 
 def along(known: Known, node: s.Expression, inner: y.Typed, own: bool) -> tuple[y.Side | None, s.Expression | None]:
@@ -17,6 +19,9 @@ def along(known: Known, node: s.Expression, inner: y.Typed, own: bool) -> tuple[
     content, domain = script(node)
     shape = inner.shape
     letter = next((w for w in first_words(content) if w in known.letters), None)
+    wise = content.text.lower().rstrip("s") if isinstance(content, s.Word) and letter is None else ""
+    if wise in _WISE and not own:  # `f_{row}`, of each row
+        return _WISE[wise], None
     if content is not None and letter is None:
         raise OpenReading(f"`{content.span.text}` is no letter that counts something", content.span, helps=(
             Help("the script of a function of lines is the letter along which it runs; leave a label out"),))
@@ -43,7 +48,7 @@ def at_letter(node: s.Expression, inner: y.Typed) -> s.Expression | None:
 def _worded(known: Known, node: s.Expression, shape: Shape) -> y.Side | None:
     """The side along which the words say that a function runs, None where they say nothing or not which."""
     found = head(node)
-    said = known.axes.get(found[0].base.lower(), frozenset()) if found is not None else frozenset()
+    said = known.axes.get(found[0].base.lower(), frozenset()) - {PAST} if found is not None else frozenset()
     sides: dict[y.Side, set[str]] = {"columns": {"row"}, "rows": {"column"}}
     for side, words in sides.items():
         words |= {size for size in said if known.whole((size,)) == getattr(shape, side)}
@@ -53,6 +58,17 @@ def _worded(known: Known, node: s.Expression, shape: Shape) -> y.Side | None:
         raise OpenReading(f"the words do not settle along what `{node.span.text}` runs{clear}", node.span, helps=(
             Help("say it in the formula, by the letter of the side: `f_s(A)`"),))
     return fits[0] if len(fits) == 1 else None
+
+
+def not_before(known: Known, node: y.Lines, positions: bool) -> None:
+    """Raises OpenReading for a function of a whole line of `positions` where the words speak of a mask or of the past,
+    and the formula has none: nothing is added to what it is of.
+    """
+    summed = isinstance(node.inner, y.Entries) and node.inner.kind == "sum" and sum(
+        not x.shape.number for x in node.inner.parts) > 1
+    if positions and not summed and PAST in known.axes.get(node.function.text, ()):
+        raise OpenReading(f"does `{node.function.text}` run over all positions here, or over those up to its own?",
+                          node.span, helps=(Help(f"write the domain: `{node.function.text}_{{s ≤ t}}(…)`"),))
 
 
 def shown(part: y.Typed) -> str:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
+from dataclasses import replace
+from functools import partial
 
-from einc.checking.declarations.names import size_name
+from einc.checking.declarations.names import literal, size_name
 from einc.checking.matrices import typed as y
 from einc.checking.matrices.along import shown
 from einc.checking.matrices.factors import product
 from einc.checking.matrices.known import Known
 from einc.checking.matrices.laid import Laid, dotted
-from einc.checking.matrices.pieces import EACH, PIECE, each, piece
+from einc.checking.matrices.pieces import EACH, PART, PIECE, each, equal_part, piece
 from einc.checking.matrices.shapes import ONE, Dimension, Shape
 from einc.errors.problems import NoShape, OpenReading, ShapesDiffer
 from einc.errors.report import Help, Span
 from einc.syntax import tree as s
+from einc.syntax.brackets import NORM, NORMS
 
 IDENTITY = "identity@"  # a name that no text can write
 
@@ -25,12 +28,44 @@ def folded(fold: str, laid: Laid, given: s.Group, span: Span) -> y.Typed:
     return y.Folded(fold, inner, Shape(inner.shape.rows, ONE), span)
 
 
-def triangle(laid: Laid, given: s.Group, span: Span) -> y.Typed:
-    """`tril(A)` of a square matrix."""
-    inner = laid.one(_only(given, span))
+def triangle(upper: bool, laid: Laid, given: s.Group, span: Span) -> y.Typed:
+    """`tril(A)`, `triu(A)` of a square matrix, and `triu(A, 1)`, whose diagonal is one place to the right."""
+    first, *more = given.items or (_only(given, span),)
+    by = literal(more[0]) if len(more) == 1 else None if more else 0
+    inner = laid.one(first)
+    if by is None or by.denominator != 1:
+        raise NoShape("behind a matrix the triangle takes how many places its diagonal lies to the right", span, helps=(
+            Help("write a whole number: `tril(A, -1)`"),))
     if inner.shape.rows != inner.shape.columns or len(inner.shape.rows) != 1:
         raise ShapesDiffer(f"the triangle of {shown(inner)}, which is not square", span)
-    return y.Triangle(inner, inner.shape, span)
+    return y.Triangle(inner, inner.shape, span, by=int(by), upper=upper)
+
+
+def trace(laid: Laid, given: s.Group, span: Span) -> y.Typed:
+    """`tr(A)` of a square matrix."""
+    inner = laid.one(_only(given, span))
+    if inner.shape.rows != inner.shape.columns:
+        raise ShapesDiffer(f"the trace of {shown(inner)}, which is not square", span)
+    return y.Traced(inner, Shape(), span)
+
+
+def norm(label: str, laid: Laid, given: s.Group, span: Span) -> y.Typed:
+    """`‖v‖`, the length of a vector, and other norms by what stands below the bars: of all entries their sum without
+    signs by 1, the largest by ∞, and by F the root of the sum of squares, also of a matrix.
+    """
+    inner = laid.one(_only(given, span))
+    matrix = ONE not in (inner.shape.rows, inner.shape.columns)
+    if matrix and label != "F":
+        raise OpenReading(f"which norm of the matrix {shown(inner)} is this?", span, helps=(
+            Help("with `_F` it is the root of the sum of the squares of all entries"),))
+    folded_ = "max" if label == "∞" else "sum"
+    size = y.Entries("call", (inner,), ("abs",), inner.shape, span)
+    squared = label in ("", "2", "F") and not inner.shape.number
+    each: y.Typed = y.Raised(inner, s.Number("2", span), inner.shape, span) if squared else size
+    for columns in (each.shape.columns, each.shape.rows):
+        each = y.Turned(y.Folded(folded_, each, Shape(each.shape.rows), span), Shape(ONE, each.shape.rows), span) if (
+            columns != ONE) else y.Turned(each, each.shape.turned, span)
+    return y.Entries("call", (each,), ("sqrt",), each.shape, span) if squared else each
 
 
 def diagonal(laid: Laid, given: s.Group, span: Span) -> y.Typed:
@@ -79,9 +114,15 @@ def identity(laid: Laid, given: s.Group, span: Span) -> y.Typed:
 MATRIX: dict[str, Callable[[Laid, s.Group, Span], y.Typed]] = {
     "rowsum": lambda laid, given, span: folded("sum", laid, given, span),
     "rowmax": lambda laid, given, span: folded("max", laid, given, span),
-    "tril": triangle,
+    "tril": partial(triangle, False),
+    "triu": partial(triangle, True),
+    "tr": trace,
+    "Tr": trace,
+    "trace": trace,
+    **{NORM + x: partial(norm, x) for x in NORMS},
     "diag": diagonal,
     PIECE: piece,
+    PART: equal_part,
     EACH: each,
     IDENTITY: identity,
     "Concat": concatenated,
@@ -119,6 +160,37 @@ def lying(vector: y.Typed, columns: bool) -> y.Typed:
     """A vector as a row, which scales columns, or as a column."""
     lies = vector.shape.rows == ONE
     return vector if lies == columns else y.Turned(vector, vector.shape.turned, vector.span)
+
+
+def summed_along(node: y.Typed) -> y.Typed:
+    """The first factor of a product, whose functions of lines run along the columns that it sums where nothing says
+    along what they do, also where several are added or scaled by numbers.
+    """
+    match node:
+        case y.Lines(side=None, inner=inner) if not inner.shape.number:
+            return replace(node, side="columns", guessed=True)
+        case y.Entries("sum" | "product", parts):
+            return replace(node, parts=tuple(summed_along(x) if x.shape == node.shape else x for x in parts))
+    return node
+
+
+def apart_letters(node: y.Typed) -> y.Typed:
+    """What a function is, its big operators with letters of their own: those of its definition may stand elsewhere."""
+    return y.substituted(node, {x: x + "'" for x in y.bound(node)})
+
+
+def scaled(a: y.Typed, b: y.Typed, span: Span) -> y.Typed:
+    """A product with a diagonal matrix, which scales rows or columns."""
+    if isinstance(a, y.Diagonal):
+        vector, other, side = a, b, b.shape.rows
+        column = lying(a.inner, columns=False)
+    else:
+        assert isinstance(b, y.Diagonal)
+        vector, other, side = b, a, a.shape.columns
+        column = lying(b.inner, columns=True)
+    if vector.shape.rows != side or isinstance(other, y.Diagonal):
+        raise ShapesDiffer(f"{shown(a)} times {shown(b)}", span)
+    return y.Entries("product", (other, column), ("", "/" if vector.inverse else "*"), other.shape, span)
 
 
 def _only(given: s.Group, span: Span) -> s.Expression:

@@ -37,7 +37,7 @@ class Barred:
         """An expression without what is −∞ in it, and the conditions under which nothing is."""
         match node:
             case y.Triangle(inner) if node.above is not None and infinite(node.above):
-                return inner, (below(self.column, self.row, self.span),)
+                return inner, (kept(node, self.column, self.row, self.span),)
             case y.Leaf() if (mask := whole_mask(node, self.masks)) is not None and mask.barred:
                 conditions = tuple(opposite(at_letters(x, mask, self.row, self.column), self.own) for x in mask.barred)
                 return (None if mask.nothing else node), conditions
@@ -111,9 +111,12 @@ def named(node: y.Typed, masks: Mapping[Key, Mask], sizes: Set[str], row: Letter
     return Mask((row[0], column[0]), None, barred, False, True) if barred else None
 
 
-def below(column: Letters, row: Letters, span: Span) -> s.Relation:
-    """`s ≤ t`, of the letters of a column and a row."""
-    return s.Relation((entered(column, span), entered(row, span)), ("<=",), span)
+def kept(node: y.Triangle, column: Letters, row: Letters, span: Span) -> s.Relation:
+    """Where the entries of a triangle stand, `s ≤ t`, of the letters of a column and a row."""
+    place = entered(row, span)
+    if node.by:
+        place = s.Sum((place, s.Number(str(abs(node.by)), span)), ("+", "+" if node.by > 0 else "-"), span)
+    return s.Relation((entered(column, span), place), (">=" if node.upper else "<=",), span)
 
 
 def at_letters(condition: s.Expression, mask: Mask, row: Letters, column: Letters) -> s.Expression:

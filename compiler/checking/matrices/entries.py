@@ -9,26 +9,27 @@ from dataclasses import dataclass, replace
 from einc.checking.matrices import typed as y
 from einc.checking.matrices.following import counts, within
 from einc.checking.matrices.known import Known
-from einc.checking.matrices.shapes import Dimension, Key, Shape, Symbol, plain, words
-from einc.checking.matrices.uses import Use, fitting
+from einc.checking.matrices.shapes import ONE, Dimension, Key, Shape, Symbol, plain, words
+from einc.checking.matrices.uses import Use, fitting, letters_in
 from einc.errors.problems import NoShape, OpenReading
 from einc.errors.report import Help, Span
 from einc.syntax import tree as s
+from einc.syntax.slices import WHOLE
 
 _CENTRED = re.compile(r"\\(?:cdots|dotsm|dotsb)(?![A-Za-z])|⋯")  # the dots of a product
 
 
 def at_sides(known: Known, symbol: Symbol, given: tuple[s.Expression, ...]) -> tuple[s.Expression | None, ...] | None:
-    """The place of each side of a symbol, None for a side that is open; None as a whole where the sizes that the
-    letters count do not tell of which sides the places are.
+    """The place of each side of a symbol, None for a side that is open, as `:` says; None as a whole where the sizes
+    that the letters count do not tell of which sides the places are.
     """
     sides = [known.whole(x) for x in symbol.sides]
     if len(given) == len(sides):
         fits = [_fits(known, x, side) or within(known, x, side) for x, side in zip(given, sides, strict=True)]
-        return given if all(fits) else None
+        return tuple(None if open_side(x) else x for x in given) if all(fits) else None
     if len(given) != 1 or len(sides) != 2:
         return None
-    said = known.lines.get(symbol.key.name.python, frozenset())
+    said = known.lines.get(symbol.key.name.python, known.lines.get("", frozenset()))
     for test in (_fits, counts, within):
         places = tuple(given[0] if isinstance(given[0], s.Word | s.Sum) and test(known, given[0], side)
                        and said <= {word} else None for side, word in zip(sides, ("row", "column"), strict=True))
@@ -54,6 +55,8 @@ def stacked(known: Known, symbol: Symbol, given: tuple[s.Expression, ...]) -> tu
 
 def _may(place: s.Expression, size: str | None, known: Known) -> bool:
     """Whether a place may be one of a letter that counts a size: its own letter counts that, or nobody knows what."""
+    if open_side(place):
+        return False
     return not isinstance(place, s.Word) or size is None or known.letters.get(place.text, size) == size
 
 
@@ -92,9 +95,32 @@ def hidden(use: Use, symbols: Mapping[Key, Symbol]) -> Symbol | None:
     return symbol if len(label) == len(symbol.sides) else None
 
 
+def open_side(place: s.Expression) -> bool:
+    """Whether a place is the whole of a side, `:`."""
+    return isinstance(place, s.Word) and place.text == WHOLE
+
+
+def taken(known: Known, inner: y.Typed, content: s.Expression, span: Span) -> y.Taken | y.Turned | None:
+    """The entry of an expression that stands in parentheses, `(A B)_{ij}`, `(A v)_i`, or its row `(A B)_{i,:}`; None
+    where the letters below it count other sizes.
+    """
+    found = list(letters_in(content, known.letters))
+    sides = (inner.shape.rows, inner.shape.columns)
+    if ONE in sides and len(found) == 1:
+        found = [found[0] if side != ONE else None for side in sides]
+    if inner.shape.number or len(found) != 2 or not all(
+            x is None or open_side(x) or (len(side) == 1 and _fits(known, x, side)) for x, side in zip(
+                found, sides, strict=True)):
+        return None
+    at = tuple(None if x is None or open_side(x) else x for x in found)
+    rows, columns = (side if x is None else ONE for x, side in zip(at, sides, strict=True))
+    found_ = y.Taken(inner, (at[0], at[1]), Shape(rows, columns), span)
+    return y.Turned(found_, found_.shape.turned, span) if known.upright and at[1] is None else found_
+
+
 def _fits(known: Known, place: s.Expression, side: Dimension) -> bool:
     """Whether a place may be one of a side: a letter that counts it, a sum of such letters, or what is computed."""
-    if not isinstance(place, s.Word | s.Sum):
+    if not isinstance(place, s.Word | s.Sum) or open_side(place):
         return True
     letters = [w.text for w in words((place,)) if w.text in known.letters]
     return all(known.whole((known.letters[x],)) == side for x in letters)

@@ -169,7 +169,7 @@ def applied(factors: tuple[s.Expression, ...], operators: tuple[str, ...], funct
     for at, node in enumerate(factors[:-1]):
         rest = factors[at + 1 :]
         if not (isinstance(node, s.Word) and node.text in functions and node.span.text.startswith("\\")) or any(
-                operators[at + 1 :]) or isinstance(rest[0], s.Group):
+                operators[at + 1 :]) or isinstance(getattr(rest[0], "base", rest[0]), s.Group):
             continue
         bases = [x.base if isinstance(x, s.Scripted) else x for x in rest]
         named = [x for x, y in zip(rest, bases, strict=True) if not isinstance(y, s.Number) and not (
@@ -225,8 +225,6 @@ def ranges(binder: s.Expression) -> dict[str, s.Expression]:
     low, high = (x.items[0] if isinstance(x, s.Group) and len(x.items) == 1 else x for x in (
         hung.get("lower"), hung.get("upper")))
     match low:
-        case s.Relation((s.Word(letter) as word, s.Number("1")), ("=",), span) if high is not None:
-            return {letter: s.Relation((word, high), ("<=",), span)}
         case s.Relation((s.Word(letter) as word, s.Number() as start), ("=",), span) if high is not None:
             return {letter: s.Relation((start, word, high), ("<=", "<="), span)}
         case s.Relation((s.Word(letter), *_), operators) if high is None and "=" not in operators:

@@ -11,11 +11,15 @@ from einc.checking.matrices.shapes import ENTRYWISE, TRANSPOSE, parts, words
 from einc.errors.problems import BadDeclaration, UnknownMacro
 from einc.errors.report import Help, Report, Span
 from einc.syntax import tree as s
+from einc.syntax.brackets import NORM
+from einc.syntax.slices import WHOLE
 
 _MATRIX = "matrix"
 _FOREIGN = {_MATRIX: "a matrix that is written out, and here a tensor is written with its indices",
             TRANSPOSE: "a transpose, which tensors with named indices do not need",
-            ENTRYWISE: "a product without indices: write both factors with theirs"}
+            ENTRYWISE: "a product without indices: write both factors with theirs",
+            WHOLE: "the whole of a side, which has a letter in index notation",
+            NORM: "a norm: the length of a vector `q` of size d is written as `\\sqrt{\\sum_{i=1}^d (q_i)^2}`"}
 
 
 def no_name(span: Span) -> BadDeclaration:
@@ -32,7 +36,8 @@ def in_indices(statements: Iterable[s.Statement], report: Report) -> Iterator[s.
             continue
         found = [sign for c in (*line.clauses, *line.tail) for sign in _signs(c.body)]
         for text, span in found:
-            report.add(UnknownMacro(f"`{span.text if text == _MATRIX else text}` is {_FOREIGN[text]}", span, helps=(
+            shown = text if text in (TRANSPOSE, ENTRYWISE) else span.text
+            report.add(UnknownMacro(f"`{shown}` is {_FOREIGN[text]}", span, helps=(
                 Help("write the equation with indices, or declare its tensors by `matrix NAME : ROWS × COLUMNS`"),)))
         if not found:
             yield replace(line, block=tuple(in_indices(line.block, report))) if line.block else line
@@ -40,6 +45,6 @@ def in_indices(statements: Iterable[s.Statement], report: Report) -> Iterator[s.
 
 def _signs(node: s.Expression) -> Iterator[tuple[str, Span]]:
     """The signs of matrices in an expression, and where they stand."""
-    yield from ((w.text, w.span) for w in words((node,)) if w.text == TRANSPOSE)
+    yield from ((w.text[:1], w.span) for w in words((node,)) if w.text[:1] in (TRANSPOSE, NORM, WHOLE))
     yield from ((_MATRIX, x.span) for x in parts(node) if isinstance(x, s.Matrix))
     yield from ((ENTRYWISE, x.span) for x in parts(node) if isinstance(x, s.Product) and ENTRYWISE in x.operators)

@@ -88,11 +88,17 @@ def parameters(line: s.Statement) -> tuple[s.Expression, tuple[Name, ...]] | Non
     left = left_of(line.clauses[0].body)
     match left:
         case s.Product((name, s.Group("(", ")", items)), ("", "")) if is_name(name):
-            found = [head(x) for x in items]
-            names = tuple(x[0] for x in found if x is not None and not x[1])
+            names = tuple(x.name for y in items if (x := split(y, ())) is not None and not (x.places or x.turned)
+                          and (isinstance(y, s.Word) or _numbered(y)))
             if len(names) == len(items) == len(set(names)) > 0:
                 return name, names
     return None
+
+
+def _numbered(node: s.Expression) -> bool:
+    """Whether a name has labels alone, or numbers below it, `W_2`."""
+    found = head(node)
+    return found is not None and all(k.kind == "lower" and isinstance(k.content, s.Number) for k in found[1])
 
 
 def defines_function(line: s.Statement) -> bool:

@@ -16,6 +16,8 @@ from einc.ir.indices import CLASSES, number
 from einc.ir.primitives import PRIMITIVES
 from einc.syntax import tree as s
 
+PAST = "past"  # among the axes of a function: the words speak of what comes before
+
 
 @dataclass(frozen=True)
 class Applied:
@@ -27,6 +29,7 @@ class Applied:
     script: bool = False
     number: bool = False
     barred: bool = False
+    unless: tuple[str, ...] = ()  # the arguments by name that it has where none is given, `eps = 1e-5`
 
 
 @dataclass(frozen=True)
@@ -36,8 +39,8 @@ class Known:
     `functions` what is applied, `indexed` the names of index notation, each with whether scripts hang on it beside its
     labels, `axes` what the words of a paper say that functions run along, `lines` of which matrices they say that they
     speak of rows or columns, `defined` its functions, None those of which it has several definitions, `shifted` where
-    the indices of sizes begin that do not count from 1, None where they differ, and `outer` those
-    that a listing counts.
+    the indices of sizes begin that do not count from 1, None where they differ, `outer` those
+    that a listing counts, and `upright` whether a row of a matrix is a column where it stands by itself.
     """
 
     letters: Mapping[str, str]
@@ -51,6 +54,7 @@ class Known:
     defined: Mapping[Name, Function | None] = field(default_factory=dict)
     shifted: Mapping[str, int | None] = field(default_factory=dict)
     outer: frozenset[str] = frozenset()
+    upright: bool = False
 
     def numbered(self, name: Name, scripts: tuple[s.Script, ...]) -> bool:
         """Whether a name with the scripts beside its labels is of index notation: declared, or a power of a number."""
@@ -181,7 +185,8 @@ def _function(line: s.Statement) -> tuple[str, Applied]:
     kept = letters & {w.text for w in _plain(right)}
     bodies = (right, *(c.body for c in line.clauses[1:]))
     barred = first is not None and all(_absent(x, first[0].base) for x in bodies)
-    return (found[0].base if found else ""), Applied(True, bool(scripts), not kept, barred)
+    unless = tuple(x.span.text for x in arguments if isinstance(x, s.Relation))
+    return (found[0].base if found else ""), Applied(True, bool(scripts), not kept, barred, unless)
 
 
 def _absent(node: s.Expression, name: str, inside: bool = False) -> bool:

@@ -5,26 +5,28 @@ of `L_{ij}`, what `Σ_{j=1}^{N}` counts.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from einc.checking.declarations.names import head, left_of, size_name
+from einc.checking.declarations.names import head, index_name, left_of, size_name
 from einc.checking.matrices.factors import binds, bound
 from einc.checking.matrices.known import Known
 from einc.checking.matrices.lines import index, taken
-from einc.checking.matrices.shapes import Key, Symbol, is_name, mapped, parts, words
+from einc.checking.matrices.shapes import Key, Symbol, Waiting, is_name, mapped, parts, words
 from einc.checking.matrices.slots import substituted
-from einc.checking.matrices.uses import declared, split
+from einc.checking.matrices.typing import Typing
+from einc.checking.matrices.uses import declared, letters_in, split
 from einc.errors.report import Problem, Span
 from einc.syntax import tree as s
 
 
 @dataclass(frozen=True)
 class _Text:
-    """What is known of a text: its letters and sizes, its declared symbols, and its names."""
+    """What is known of a text: its letters and sizes, its declared symbols, its names, and what its words count."""
 
     known: Known
     symbols: Mapping[Key, Symbol]
     names: frozenset[str] = frozenset()
+    counts: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def sizes(self) -> frozenset[str]:
@@ -37,13 +39,16 @@ def sizes(statements: Iterable[s.Statement], known: Known) -> frozenset[str]:
     return _Text(known, dict(_symbols(statements, known)), frozenset()).sizes
 
 
-def localised(statements: Iterable[s.Statement],
-              known: Known) -> tuple[tuple[s.Statement, ...], Known, dict[Span, str]]:
+def localised(statements: Iterable[s.Statement], known: Known, counts: Mapping[str, str],
+              defined: Mapping[Key, Symbol]) -> tuple[
+        tuple[s.Statement, ...], Known, dict[Span, str]]:
     """The lines of a paper with an index line for each such letter, what is known with them, and which equations read
-    a letter as another one of a stack. A letter that has another size elsewhere is renamed in its equation.
+    a letter as another one of a stack. A letter that has another size elsewhere is renamed in its equation. `counts`
+    are the sizes up to which the words count letters, and `defined` what equations define, as far as it is known.
     """
     lines = tuple(statements)
-    text = _Text(known, dict(_symbols(lines, known)), taken(lines))
+    lines = tuple(_unprimed(line, known, taken(lines)) if line.rank is not None else line for line in lines)
+    text = _Text(known, {**defined, **dict(_symbols(lines, known))}, taken(lines), counts)
     found = {id(line): _letters(line, text) for line in lines if line.rank is not None}
     letters = dict(known.letters)
     out: list[s.Statement] = []
@@ -51,7 +56,8 @@ def localised(statements: Iterable[s.Statement],
         change: dict[str, str] = {}
         for letter, size in found.get(id(line), {}).items():
             if letters.setdefault(letter, size) != size:
-                own = {w.text for w in words(c.body for c in line.clauses)} | {*change.values()}
+                mine = list(words(c.body for c in line.clauses))
+                own = {x for w in mine for x in (w.text, *_single(w))} | {*change.values()}
                 change[letter] = _other(size, letters, own, text)
                 letters[change[letter]] = size
         out.append(line if not change else replace(line, clauses=tuple(
@@ -101,10 +107,39 @@ def _letters(line: s.Statement, text: _Text) -> dict[str, str]:
     if not free:
         return {}
     told: dict[str, set[str]] = {}
-    for letter, size in (*_ranges(binders, text), *_placed(body, free, text)):
+    said = ((x, size) for x, size in text.counts.items() if x in free and x not in text.known.letters)
+    for letter, size in (*said, *_ranges(binders, text), *_placed(body, free, text)):
         told.setdefault(letter, set()).add(size)
     return {x: next(iter(sizes)) for x, sizes in told.items() if len(sizes) == 1 and x in free and sizes <= text.sizes
             and text.known.letters.get(x) != next(iter(sizes))}
+
+
+def _unprimed(line: s.Statement, known: Known, names: frozenset[str]) -> s.Statement:
+    """A line in which the letter with primes of a big operator that says its range, `Σ_{j'=1}^{m}`, is one without them
+    that nothing in the text has; not where the text declares it.
+    """
+    change: dict[str, str] = {}
+    for x in (x for c in line.clauses for x in parts(c.body) if isinstance(x, s.Scripted) and binds(x)):
+        content = x.scripts[0].content
+        inner = content.items[0] if isinstance(content, s.Group) and len(content.items) == 1 else content
+        letter = index_name(inner.operands[0]) if isinstance(inner, s.Relation) and inner.operators == ("=",) else None
+        if letter is not None and letter.endswith("'") and letter not in known.letters and len(x.scripts) == 2:
+            free = (y for y in "pqruvabcefghlmoxyzijkdnst" if y not in {*names, *known.letters, *known.classes,
+                                                                         *change.values()})
+            if (made := change.get(letter) or next(free, None)) is not None:
+                change[letter] = made
+    return line if not change else replace(line, clauses=tuple(
+        replace(c, body=_without_primes(c.body, change)) for c in line.clauses))
+
+
+def _without_primes(node: s.Expression, change: Mapping[str, str]) -> s.Expression:
+    """The expression with letters that have primes under other names, in scripts those side by side apart."""
+    name = index_name(node) if isinstance(node, s.Scripted) else None
+    if name is not None and name in change:
+        return s.Word(change[name], node.span)
+    if name is not None and name[:1].isalpha() and name[1:] in change:  # `ij'`, letters side by side
+        return s.Product((s.Word(name[0], node.span), s.Word(change[name[1:]], node.span)), ("", ""), node.span)
+    return mapped(node, lambda x: _without_primes(x, change), scripts=True)
 
 
 def _single(word: s.Word) -> Iterator[str]:
@@ -119,7 +154,9 @@ def _ranges(binders: Iterable[s.Scripted], text: _Text) -> Iterator[tuple[str, s
         upper = next((k.content for k in binder.scripts if k.kind == "upper"), None)
         end = upper.items[0] if isinstance(upper, s.Group) and len(upper.items) == 1 else upper
         size = None if end is None else size_name(end)
-        if isinstance(end, s.Sum):
+        if isinstance(end, s.Sum) and isinstance(end.terms[0], s.Word) and end.terms[0].text in text.known.letters:
+            size = end.terms[0].text  # `t - 1`, which counts what t does
+        elif isinstance(end, s.Sum):
             yield from ((x, "".join(end.span.text.split())) for x in bound(binder))
         size = text.known.letters.get(size, size) if size is not None else None
         yield from ((x, size) for x in bound(binder) if size is not None and size in text.sizes)
@@ -129,6 +166,7 @@ def _placed(body: s.Expression, free: set[str], text: _Text) -> Iterator[tuple[s
     """The sizes that letters count by their places in symbols that are declared."""
     letters = {*text.known.letters, *free}
     for node in parts(body):
+        yield from _taken(node, free, text)
         exact = split(node, text.known.letters) if is_name(node) else None
         if exact is None or exact.key in text.symbols:
             continue
@@ -138,7 +176,8 @@ def _placed(body: s.Expression, free: set[str], text: _Text) -> Iterator[tuple[s
                 continue
             beside = len(use.places) - symbol.key.letters
             sides = symbol.sides if beside == len(symbol.sides) else ()
-            if beside == 1 and len(symbol.sides) == 2 and text.known.lines.get(use.name.python, frozenset()) == {"row"}:
+            if beside == 1 and len(symbol.sides) == 2 and text.known.lines.get(
+                    use.name.python, text.known.lines.get("", frozenset())) == {"row"}:
                 sides = symbol.sides[:1]
             if not sides and len(use.places) != symbol.key.letters:
                 continue
@@ -146,6 +185,23 @@ def _placed(body: s.Expression, free: set[str], text: _Text) -> Iterator[tuple[s
                        *(side[0] if len(side) == 1 else "" for side in sides))
             for place, size in zip(use.places, counted, strict=True):
                 yield from ((w.text, size) for w in words((place,)) if w.text in free and size)
+
+
+def _taken(node: s.Expression, free: set[str], text: _Text) -> Iterator[tuple[str, str]]:
+    """The sizes that letters count as places of an expression in parentheses, `(A B)_{ij}`."""
+    if not isinstance(node, s.Scripted) or not isinstance(node.base, s.Group):
+        return
+    lower = [k.content for k in node.scripts if k.kind == "lower" and k.content is not None]
+    found = list(letters_in(lower[0], free | {*text.known.letters})) if len(lower) == 1 else []
+    if len(found) != 2 or None in found:
+        return
+    try:
+        shape = Typing(text.known, text.symbols, frozenset(), "columns").of(node.base).shape
+    except (Problem, Waiting):
+        return
+    for place, side in zip(found, (shape.rows, shape.columns), strict=True):
+        if isinstance(place, s.Word) and place.text in free and len(side) == 1:
+            yield place.text, side[0]
 
 
 def _other(size: str, letters: Mapping[str, str], own: Container[str], text: _Text) -> str:

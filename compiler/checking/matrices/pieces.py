@@ -16,7 +16,7 @@ from einc.errors.problems import OpenReading, ShapesDiffer
 from einc.errors.report import Span
 from einc.syntax import tree as s
 
-PIECE, EACH = "piece@", "each@"  # the names of functions that no text can write
+PIECE, EACH, PART = "piece@", "each@", "part@"  # the names of functions that no text can write
 
 
 def pieced(statements: Iterable[s.Statement], known: Known) -> tuple[s.Statement, ...]:
@@ -58,6 +58,23 @@ def piece(laid: Laid, given: s.Group, span: Span) -> y.Typed:
     if not found:
         size = laid.known.letters.get(index_name(place) or "", "")
         raise ShapesDiffer(f"no side of `{whole.span.text}` ({inner.shape}) has {size} pieces", whole.span)
+    return found[0]
+
+
+def equal_part(laid: Laid, given: s.Group, span: Span) -> y.Typed:
+    """One of so many equal parts of a matrix, along the side that is so many times another size."""
+    place, many, whole = given.items
+    inner = laid.one(whole)
+    size, shape = many.span.text if not isinstance(many, s.Number) else many.text, inner.shape
+    found: list[y.Typed] = []
+    if shape.rows[:1] == (size,):
+        found.append(y.Piece(place, inner, "rows", Shape(shape.rows[1:], shape.columns), span))
+    if shape.columns[:1] == (size,):
+        found.append(y.Piece(place, inner, "columns", Shape(shape.rows, shape.columns[1:]), span))
+    if len(found) > 1:
+        raise OpenReading("do the parts stand below or beside each other?", span)
+    if not found or size in laid.known.shifted:
+        raise ShapesDiffer(f"no side of `{whole.span.text}` ({shape}) has {size} equal parts", whole.span)
     return found[0]
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 from einc.checking.declarations.names import left_of
 from einc.checking.matrices import typed as y
 from einc.checking.matrices.barred import named
-from einc.checking.matrices.entries import Part, hidden, part
+from einc.checking.matrices.entries import Part, hidden, open_side, part
 from einc.checking.matrices.factors import product
 from einc.checking.matrices.known import Known
 from einc.checking.matrices.laid import unlisted
@@ -55,6 +55,7 @@ class Reader:
     multiplied: frozenset[Key]
     masks: Mapping[Key, Mask]
     lies: Mapping[Key, Side | None]
+    prefer: str = ""  # as which vectors lie where nothing says it
 
     def read(self, line: s.Statement) -> Reading:
         """The equation in index notation: of the sides that its vectors may have, the one that fits. Raises Problem
@@ -73,6 +74,8 @@ class Reader:
             place, name = body.operands[0].span, whole.key.name.python
             raise OpenReading(f"is `{place.text}` an entry of `{name}`, or is the script a label?", place, helps=(
                 Help("use letters that stand for nothing else, such as i and j; a label is `\\text{…}`"),))
+        if any(map(open_side, left.places)) and (Key(left.name, len(left.places) - 2) not in self.symbols):
+            return self._one(body, list(self._sliced(line, left, body)))
         if (inside := part(left, self.symbols, self.known)) is not None:
             return self._one(body, list(self._parts(line, left, inside, body)))
         assumed = list(self._assumed(left, body)) if left.key in self.unknown and self._reads(
@@ -102,6 +105,8 @@ class Reader:
         if len(_differing(found)) > 1:
             sides = {side for key in self.vectors(body) if (side := self.lies.get(key)) is not None}
             found = [x for x in found if len(sides) == 1 and x.side in sides] or found
+        if len(_differing(found)) > 1 and self.prefer:
+            found = [x for x in found if x.side == self.prefer]
         if len(_differing(found)) > 1:
             raise OpenReading("are vectors columns or rows here? Both fit", body.span, helps=(
                 Help("declare them by `matrix`: `matrix b : 1 × d` is a row, `matrix b : d × 1` a column"),))
@@ -109,6 +114,31 @@ class Reader:
             raise NoShape("no term of this tells the shape of what it defines", body.span, helps=(
                 Help("declare it: `matrix NAME : ROWS × COLUMNS`"),))
         return found[0] if len(found) == 1 else replace(found[0], side=None)
+
+    def _sliced(self, line: s.Statement, left: Use, body: s.Relation) -> Iterator[Reading]:
+        """The readings of what defines the rows or columns of a matrix of which no more is known, `Y_{i,:} = …`."""
+        *stack, first, second = left.places if len(left.places) > 1 else (*left.places, *left.places)
+        letters = [x.text for x in (first, second) if isinstance(x, s.Word) and x.text in self.known.letters]
+        if len(letters) != 1 or open_side(first) == open_side(second):
+            raise NoShape(f"`{body.operands[0].span.text}` is no row and no column", body.operands[0].span)
+        faults: list[Problem] = []
+        for side in _SIDES:
+            try:
+                right = Typing(self.known, self.symbols, self.unknown, side).of(body.operands[1])
+                open_ = [x for x in (right.shape.rows, right.shape.columns) if x != ONE]
+                if len(open_) != 1:
+                    raise ShapesDiffer(f"`{body.operands[0].span.text}` is a row or a column, and the right side "
+                                       f"{right.shape}", right.span)
+                counted = (self.known.letters[letters[0]],)
+                sides = (open_[0], counted) if open_side(first) else (counted, open_[0])
+                names = tuple(x.text for x in stack if isinstance(x, s.Word))
+                symbol = Symbol(Key(left.name, len(stack)), sides, names, left_of(body).span)
+                at = (None if open_side(first) else first, None if open_side(second) else second)
+                yield replace(self._written(line, left, right, (), Part(symbol, tuple(stack), at)), side=side)
+            except Problem as problem:
+                faults.append(problem)
+        if len(faults) == len(_SIDES):
+            raise faults[0]
 
     def _parts(self, line: s.Statement, left: Use, inside: Part, body: s.Relation) -> Iterator[Reading]:
         """The readings of what defines the entries or rows of a symbol. Raises what is wrong with the first."""
@@ -172,7 +202,8 @@ class Reader:
         for side in _SIDES:
             try:
                 right = Typing(self.known, self.symbols, self.unknown, side, entrywise).of(body.operands[1])
-                if isinstance(right, y.Lines) and right.side is None and left.key in self.multiplied:
+                lines = isinstance(right, y.Lines) and right.side is None and not right.inner.shape.number
+                if isinstance(right, y.Lines) and lines and left.key in self.multiplied:
                     right = replace(right, side="columns", guessed=True)
                 self._fits(left, body, right)
                 if left.key not in self.symbols and _rows_apart(right):
@@ -237,7 +268,7 @@ def _there(letter: str, span: Span) -> s.Expression:
 def _rows_apart(node: y.Typed) -> bool:
     """Whether it is the outer product of rows of two matrices, `Q_i^⊤ K_j`."""
     match node:
-        case y.Times(y.Turned(y.Leaf(at=one)), y.Leaf(at=other)):
+        case y.Times(y.Turned(y.Leaf(at=one)), y.Leaf(at=other)) if not node.shape.number:
             return any(x is not None for x in one) and any(x is not None for x in other)
     return False
 

@@ -47,16 +47,17 @@ def of_numbers(tree: s.SyntaxTree, functions: Mapping[str, Applied]) -> tuple[s.
 
 def _own(lines: tuple[s.Statement, ...], functions: Container[str]) -> tuple[s.Statement, ...]:
     """The lines of a paper with the functions that it defines itself as it spells them, where the language has one
-    that is spelled alike: `GELU` and not `gelu`.
+    that is spelled alike: `GELU` and not `gelu`, `ownLN` and not `LN`.
     """
     spelled = {_name(x): _SPELLED.findall(found[0].span.text) for x in lines if defines_function(x)
                if (found := parameters(x)) is not None}
-    change = {name: words[-1] for name, words in spelled.items() if name in functions and words
-              and words[-1] not in functions}
+    change = {name: f"own{name}" if words[-1] in functions else words[-1]
+              for name, words in spelled.items() if name in functions and words}
 
     def own(node: s.Expression) -> s.Expression:
         """The expression with these names as the paper spells them."""
-        if isinstance(node, s.Word) and node.text in change and node.text != node.span.text:
+        if isinstance(node, s.Word) and node.text in change and (
+                node.text != node.span.text or change[node.text].startswith("own")):
             return replace(node, text=change[node.text])
         return mapped(node, own)
 

@@ -33,7 +33,7 @@ def braced(*items: s.Expression) -> s.Expression:
 def entered(letters: Letters, span: Span, alone: bool = False) -> s.Expression:
     """What stands in a slot: a letter, or several in parentheses, or one that is `alone` and makes no pair."""
     items = tuple(spelled(letters, span))
-    if alone:
+    if alone or any(isinstance(x, s.Number) for x in items):
         return s.Group("(", ")", items, span)
     return items[0] if len(items) == 1 else s.Group("(", ")", (s.Product(items, ("",) * len(items), span),), span)
 
@@ -44,8 +44,8 @@ def places(letters: Letters, span: Span) -> tuple[s.Expression, ...]:
 
 
 def letter(place: s.Expression) -> str:
-    """A place that is a letter, as it is named."""
-    return index_name(place) or place.span.text
+    """A place that is a letter, as it is named, or a number."""
+    return place.text if isinstance(place, s.Number) else index_name(place) or place.span.text
 
 
 def spelled(letters: Letters, span: Span) -> Iterator[s.Expression]:
@@ -53,6 +53,9 @@ def spelled(letters: Letters, span: Span) -> Iterator[s.Expression]:
     for letter in letters:
         stem = letter.rstrip("'")
         primes = letter[len(stem):]
+        if stem.isdigit():
+            yield s.Number(stem, span)
+            continue
         yield s.Scripted(s.Word(stem, span), (), (s.Script("prime", None, primes, span),), span) if primes else s.Word(
             stem, span)
 

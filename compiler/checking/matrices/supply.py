@@ -26,6 +26,7 @@ class Supply:
     base: dict[str, list[str]] = field(default_factory=dict)
     new: dict[str, str] = field(default_factory=dict)  # letter -> size
     made: dict[Dimension, str] = field(default_factory=dict)  # of composite dimensions
+    beside: Set[str] = frozenset()  # the sizes whose letters another file declares
 
     def __post_init__(self) -> None:
         for letter, size in self.known.letters.items():

@@ -138,13 +138,36 @@ class Folded:
 
 
 @dataclass(frozen=True)
+class Taken:
+    """The entry of an expression at places of its sides, or a row or column where the place of one side is None."""
+
+    inner: Typed
+    at: tuple[s.Expression | None, s.Expression | None]
+    shape: Shape
+    span: Span
+
+
+@dataclass(frozen=True)
+class Traced:
+    """The sum of the entries on the diagonal."""
+
+    inner: Typed
+    shape: Shape
+    span: Span
+
+
+@dataclass(frozen=True)
 class Triangle:
-    """The entries at and below the diagonal, and one number `above` it, 0 where none is written."""
+    """The entries at and below the diagonal, and one number `above` it, 0 where none is written. With 0 the diagonal
+    may be that `by` so many columns to the right, and `upper` are the entries at and above it.
+    """
 
     inner: Typed
     shape: Shape
     span: Span
     above: s.Expression | None = None
+    by: int = 0
+    upper: bool = False
 
 
 @dataclass(frozen=True)
@@ -234,12 +257,25 @@ def letters(node: Typed, free: bool = False) -> Iterator[str]:
             yield from (x for x in letters(inner, free) if x != letter)
         case Piece(place, inner):
             yield from (*letters(inner, free), *(w.text for w in words((place,))))
+        case Taken(inner, at):
+            yield from (*letters(inner, free), *(w.text for w in words(x for x in at if x is not None)))
         case Ones():
             yield from ()
-        case Turned(inner) | Lines(inner=inner) | Folded(inner=inner) | Triangle(inner) | Diagonal(inner):
+        case Turned(inner) | Lines(inner=inner) | Folded(inner=inner) | Traced(inner) | Triangle(inner) | Diagonal(
+                inner):
             yield from letters(inner, free)
         case _:
             assert_never(node)
+
+
+def bound(node: Any) -> Iterator[str]:
+    """The letters of the big operators in an expression."""
+    if isinstance(node, Summed):
+        yield from (w.text for w in words((node.binder,)) if w.text in {*letters(node.inner)})
+    inner = node if isinstance(node, tuple) else [getattr(node, f.name) for f in fields(node)] if isinstance(
+        node, Typed) else ()
+    for x in inner:
+        yield from bound(x)
 
 
 def cut(node: Any) -> Iterator[str]:
@@ -268,5 +304,5 @@ def _substituted(node: Any, change: Mapping[str, str]) -> Any:
                             if f.name not in ("function", "named")})
 
 
-Typed = (Leaf | Plain | Ones | Raised | Turned | Times | Entries | Lines | Summed | Listed | Folded | Triangle
-         | Diagonal | Stacked | Joined | Banded | Piece)
+Typed = (Leaf | Plain | Ones | Raised | Turned | Times | Entries | Lines | Summed | Listed | Folded | Taken
+         | Traced | Triangle | Diagonal | Stacked | Joined | Banded | Piece)

@@ -9,10 +9,10 @@ from typing import Literal
 
 from einc.checking.declarations.names import Name, head, literal, size_name
 from einc.checking.declarations.raised import unraised
+from einc.checking.matrices import applied as on
 from einc.checking.matrices import typed as y
 from einc.checking.matrices.along import along, at_letter, shown
-from einc.checking.matrices.applied import MATRIX, combined, common, inner, lying, ones, ones_of, unambiguous
-from einc.checking.matrices.entries import a_list, at_sides, listed, orders, stacked
+from einc.checking.matrices.entries import a_list, at_sides, listed, orders, stacked, taken
 from einc.checking.matrices.factors import applied, binds, bound, unapplied, unbarred
 from einc.checking.matrices.known import Applied, Known
 from einc.checking.matrices.laid import Laid
@@ -58,7 +58,7 @@ class Typing:
         """The typed expression. Raises NoShape, ShapesDiffer, OpenReading or Waiting where it has no one reading."""
         match node:
             case s.Number("1") if node.span.text.startswith("\\"):
-                raise ones_of(node.span)
+                raise on.ones_of(node.span)
             case s.Number() | s.Infinity():
                 return y.Plain(node, _NUMBER, node.span)
             case s.Word():
@@ -67,7 +67,7 @@ class Typing:
                 raised = None if any(x.name.base == "e" for x in self.symbols) else power(node)
                 return self._symbol(node) if raised is None else self._power(raised, node)
             case s.Scripted(s.Number("1"), (), (s.Script("lower", content), *rest)) if content is not None:
-                sized = ones(self.known, self._sizes, content, node.span, self.vectors == "rows")
+                sized = on.ones(self.known, self._sizes, content, node.span, self.vectors == "rows")
                 return self._marked(sized, tuple(rest), node)
             case s.Scripted(base, _, scripts):
                 return self._marked(self.of(base), scripts, node)
@@ -165,6 +165,8 @@ class Typing:
         left = tuple(ONE if at and at[n] is not None else side for n, side in enumerate(symbol.sides))
         shapes = shapes_of(replace(symbol, sides=left))
         shape = self._whole(shapes[-1] if self.vectors == "rows" else shapes[0])
+        if self.known.upright and len(symbol.sides) == 2 and [x is None for x in at] == [False, True]:
+            shape = shape.turned
         leaf = y.Leaf(symbol, stack, at, shape, span)
         side = self.known.whole(symbol.sides[0]) if symbol.diagonal else ONE
         return y.Diagonal(leaf, False, Shape(side, side), span) if symbol.diagonal and not at else leaf
@@ -211,6 +213,8 @@ class Typing:
                 inner = y.Plain(node, _NUMBER, node.span)
             elif inner.shape.number and one.kind == "upper" and content is not None:
                 inner = y.Raised(inner, content, _NUMBER, node.span)
+            elif content is not None and one.kind == "lower" and (at := taken(self.known, inner, content, node.span)):
+                inner = at
             else:
                 raise NoShape(f"`{one.span.text}` stands after a matrix of shape {inner.shape}", one.span,
                               helps=(_POWERS,))
@@ -221,12 +225,19 @@ class Typing:
     def _product(self, factors: tuple[s.Expression, ...], operators: tuple[str, ...], span: Span) -> y.Typed:
         """A product from left to right; `⊙` binds looser than what stands side by side."""
         if ENTRYWISE in operators:
-            cuts = [0, *(n for n, o in enumerate(operators) if o == ENTRYWISE), len(factors)]
+            first = next((n for n, x in enumerate(factors) if binds(x)), len(factors))  # which takes all behind it
+            cuts = [0, *(n for n, o in enumerate(operators) if o == ENTRYWISE and n <= first), len(factors)]
+            if len(cuts) == 2:
+                return self._side_by_side(factors, operators, span)
             parts = tuple(self._product(factors[a:b], ("", *operators[a + 1 : b]),
                                         factors[a].span.to(factors[b - 1].span)) for a, b in pairwise(cuts))
             return self._entries("product", parts, ("", *("*" for _ in parts[1:])), span, alike=True)
         if (order := orders(factors)) - self.order:
             return replace(self, order=self.order | order)._product(factors, operators, span)
+        return self._side_by_side(factors, operators, span)
+
+    def _side_by_side(self, factors: tuple[s.Expression, ...], operators: tuple[str, ...], span: Span) -> y.Typed:
+        """A product without `⊙`, but for what a big operator takes."""
         factors, operators = applied(factors, operators, self.known.functions, self.known.letters)
         out: y.Typed | None = None
         at, divided = 0, False
@@ -243,8 +254,8 @@ class Typing:
             elif operator == "/":
                 out, divided = self._divided(out, one, place), True
             else:
-                unambiguous(out, one, operator)
-                out, divided = self._times(*(inner(out, one) if operator == "*" else (out, one)), place), False
+                on.unambiguous(out, one, operator)
+                out, divided = self._times(*(on.inner(out, one) if operator == "*" else (out, one)), place), False
         assert out is not None
         return out
 
@@ -272,7 +283,7 @@ class Typing:
             applied = self._applied(named.name, node, given)
             return self._marked(applied, after.scripts, after) if isinstance(after, s.Scripted) else applied, at + 2
         if found is None or not isinstance(given, s.Group) or given.open not in ("(", "[") or (
-                found[0].base not in self.known.functions and found[0].base not in MATRIX):
+                found[0].base not in self.known.functions and found[0].base not in on.MATRIX):
             return self.of(node), at + 1
         called = unbarred(self._call(node, found[0].base, given), found[0].base, node, given)
         return self._marked(called, after.scripts, after) if isinstance(after, s.Scripted) else called, at + 2
@@ -280,7 +291,7 @@ class Typing:
     def _times(self, a: y.Typed, b: y.Typed, span: Span) -> y.Typed:
         """A product of numbers and matrices. A function of lines on the left runs along the side that is summed."""
         if isinstance(a, y.Diagonal) or isinstance(b, y.Diagonal):
-            return self._scaled(a, b, span)
+            return on.scaled(a, b, span)
         if a.shape.number or b.shape.number:
             return self._entries("product", (a, b), ("", ""), span)
         if self.entrywise and a.shape == b.shape and ONE in (a.shape.rows, a.shape.columns):
@@ -290,25 +301,11 @@ class Typing:
             helps = (Help(f"write `{a.span.text} {shown_name(b)}ᵀ`"),) if other else ()
             inner = f"{told(a.shape.columns)} is not {told(b.shape.rows)}"
             raise ShapesDiffer(f"{shown(a)} times {shown(b)}: {inner}", span, helps=helps)
-        if isinstance(a, y.Lines) and a.side is None:
-            a = replace(a, side="columns", guessed=True)
+        a = on.summed_along(a)
         return y.Times(a, b, Shape(a.shape.rows, b.shape.columns), span)
 
-    def _scaled(self, a: y.Typed, b: y.Typed, span: Span) -> y.Typed:
-        """A product with a diagonal matrix, which scales rows or columns."""
-        if isinstance(a, y.Diagonal):
-            vector, other, side = a, b, b.shape.rows
-            column = lying(a.inner, columns=False)
-        else:
-            assert isinstance(b, y.Diagonal)
-            vector, other, side = b, a, a.shape.columns
-            column = lying(b.inner, columns=True)
-        if vector.shape.rows != side or isinstance(other, y.Diagonal):
-            raise ShapesDiffer(f"{shown(a)} times {shown(b)}", span)
-        return y.Entries("product", (other, column), ("", "/" if vector.inverse else "*"), other.shape, span)
-
     def _divided(self, a: y.Typed, b: y.Typed, span: Span) -> y.Typed:
-        if not b.shape.number:
+        if not b.shape.number and not (a.shape == b.shape and ONE in (a.shape.rows, a.shape.columns)):
             raise ShapesDiffer(f"{shown(a)} is divided by {shown(b)}", b.span, helps=(
                 Help("a divisor is a number; rows are scaled by `diag(v)^{-1} A`"),))
         return self._entries("product", (a, b), ("", "/"), span)
@@ -317,10 +314,13 @@ class Typing:
                  span: Span, alike: bool = False) -> y.Typed:
         """Entry by entry; a part may be 1 along a side where some part has the shape of the whole."""
         if all(isinstance(x, y.Plain) for x in parts) and kind != "call":
-            return y.Plain(combined(kind, parts, marks, span), _NUMBER, span)
-        rows, columns = (common(getattr(x.shape, side) for x in parts) for side in ("rows", "columns"))
+            return y.Plain(on.combined(kind, parts, marks, span), _NUMBER, span)
+        rows, columns = (on.common(getattr(x.shape, side) for x in parts) for side in ("rows", "columns"))
         shape = Shape(rows, columns) if rows is not None and columns is not None else None
-        if shape is None or shape not in [x.shape for x in parts] or (alike and any(x.shape != shape for x in parts)):
+        inner_ = kind == "sum" and shape is not None and not shape.number and any(
+            isinstance(x, y.Times) and x.shape.number for x in parts)  # what `q^⊤ k` makes is added to no matrix
+        if shape is None or shape not in [x.shape for x in parts] or inner_ or (
+                alike and any(x.shape != shape for x in parts)):
             raise ShapesDiffer(" and ".join(map(shown, parts)) + {"sum": " are added", "call": " are arguments"}.get(
                 kind, " are multiplied entry by entry"), span, helps=turned_help(parts))
         return y.Entries(kind, parts, marks, shape, span)
@@ -347,7 +347,7 @@ class Typing:
             asked = f"is `{strange}` in the definition of `{node.span.text}` a size of what it has here?"
             raise OpenReading(asked, span, helps=(Help("write the formula out for these arguments"),))
         try:
-            return replace(inner.of(function.of(given.items, self.known.letters)), span=span)
+            return replace(on.apart_letters(inner.of(function.of(given.items, self.known.letters))), span=span)
         except Problem as problem:
             labels = () if problem.span is None else (Label(problem.span, "in its definition"),)
             message = f"`{node.span.text}` does not take these: {problem.message}"
@@ -362,8 +362,8 @@ class Typing:
                                                  and head(node) == (Name(name), node.scripts)):
             raise NoShape(f"`{node.span.text}` has a script, and `{name}` takes none here", node.span, helps=(
                 Help("leave it out, or write the equation with its indices"),))
-        if name in MATRIX:
-            return MATRIX[name](self._laid(span, ""), given, span)
+        if name in on.MATRIX:
+            return on.MATRIX[name](self._laid(span, ""), given, span)
         named = tuple(x for x in given.items if isinstance(x, s.Relation))
         arguments = tuple(self.of(x) for x in given.items if not isinstance(x, s.Relation))
         if not arguments or applied is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Iterator
 
 from einc.checking.declarations.names import size_name
 from einc.checking.matrices import typed as y
@@ -39,13 +39,30 @@ def identity(node: s.Expression, sizes: Container[str], side: Dimension | None) 
     return y.Banded("", y.Plain(s.Number("1", node.span), Shape(), node.span), Shape(side, side), node.span)
 
 
+def _factors(node: s.Expression) -> Iterator[s.Expression]:
+    """The factors of a term, also of those in parentheses that are no sums."""
+    match node:
+        case s.Product(factors=inner) | s.Group("(", ")", inner):
+            for x in inner:
+                yield from _factors(x)
+        case s.Scripted(s.Group() as group):
+            yield from _factors(group)
+        case _:
+            yield node
+
+
+def _own(node: s.Expression) -> bool:
+    """Whether a factor has an I outside of sums, which says its size by itself."""
+    return not isinstance(node, s.Sum) and any(w.text == LETTER for w in words((node,)))
+
+
 def beside(of: Callable[[Dimension | None], Callable[[s.Expression], y.Typed]],
            terms: tuple[s.Expression, ...]) -> tuple[y.Typed, ...]:
-    """The terms of a sum, those without an I first, of which one that is square says how large that is: `of` is how an
-    expression is typed beside such a side.
+    """The terms of a sum, those without an I of their own first, of which one that is square says how large that is:
+    `of` is how an expression is typed beside such a side.
     """
     plain = of(None)
-    first = {n: plain(x) for n, x in enumerate(terms) if all(w.text != LETTER for w in words((x,)))}
+    first = {n: plain(x) for n, x in enumerate(terms) if not any(map(_own, _factors(x)))}
     sides = {x.shape.rows for x in first.values() if x.shape.rows == x.shape.columns != ONE}
     other = of(sides.pop() if len(sides) == 1 else None)
     return tuple(first[n] if n in first else other(x) for n, x in enumerate(terms))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from einc.checking.declarations.names import Name, head, index_name
+from einc.checking.declarations.names import Name, head, index_name, size_name
 from einc.checking.declarations.raised import exponent, parenthesised, unraised
 from einc.checking.matrices.shapes import TRANSPOSE, Key, Symbol, dimensions, words
 from einc.errors.problems import BadDeclaration
 from einc.errors.report import Help
 from einc.syntax import tree as s
+from einc.syntax.slices import WHOLE
 
 ROW = "row"  # the mark of a script that stands for a row
 
@@ -69,9 +70,12 @@ def split(node: s.Expression, letters: Container[str]) -> Use | None:
     for script in scripts:
         if script.content is None:
             return None
-        for item in entries(script.content):
-            text = _word(item)
-            if text is None:
+        items = [(x, _word(x) or _label(x, letters)) for x in entries(script.content)]
+        cut = script.kind == "lower" and WHOLE in [text for _, text in items]
+        for item, text in items:
+            if cut:  # beside `:` every entry is a place
+                stack.append(item)
+            elif text is None:
                 counted = script.kind == "lower" and isinstance(item, s.Sum)  # `T + 1`, which is never a label
                 if exponent(script) is not None or not (counted or any(w.text in letters for w in words((item,)))):
                     return None
@@ -105,6 +109,18 @@ def entries(content: s.Expression) -> Iterator[s.Expression]:
             yield content
 
 
+def letters_in(content: s.Expression, letters: Container[str]) -> Iterator[s.Expression | None]:
+    """The places in a script, of which each is a letter or `:`; what else stands in it is None."""
+    for item in entries(content):
+        text = _word(item) or ""
+        if text in letters or text == WHOLE:
+            yield s.Word(text, item.span)
+        elif len(text) > 1 and all(x in letters for x in text):
+            yield from (s.Word(x, item.span) for x in text)
+        else:
+            yield from (None, None, None)
+
+
 def turned(name: Name) -> Name | None:
     """K of the name `K^T`, where no letter and no label is named T; None for other names."""
     return replace(name, upper=name.upper[:-1]) if name.upper[-1:] == ("T",) else None
@@ -114,6 +130,11 @@ def _applied(factors: tuple[s.Expression, ...]) -> bool:
     """Whether a name is applied to what stands in parentheses, `g(i)`, and not a label beside a letter, `Q (i)`."""
     return isinstance(factors[0], s.Word) and len(factors) == 2 and isinstance(factors[1], s.Group) and (
         not factors[0].text.isupper() and factors[1].open == "(")
+
+
+def _label(node: s.Expression, letters: Container[str]) -> str | None:
+    """A name with a label of its own that stands below another name, `q_1` of `λ_{q_1}`; None for what has letters."""
+    return None if any(w.text in letters for w in words((node,))) else size_name(node)
 
 
 def _word(node: s.Expression) -> str | None:

@@ -9,7 +9,8 @@ from typing import assert_never
 from einc.checking.declarations.names import Name
 from einc.checking.matrices import slots
 from einc.checking.matrices import typed as y
-from einc.checking.matrices.barred import Barred, at_letters, below, whole_mask
+from einc.checking.matrices.along import not_before
+from einc.checking.matrices.barred import Barred, at_letters, kept, whole_mask
 from einc.checking.matrices.factors import enclosed, product, ranges
 from einc.checking.matrices.following import folds, moved, stretches, within
 from einc.checking.matrices.masks import Mask
@@ -30,6 +31,7 @@ from einc.errors.report import Help, Span
 from einc.ir.indices import INDEX_CLASSES
 from einc.syntax import tree as s
 
+_DIVIDED = "vectors are divided entry by entry, for a quotient of vectors has no other meaning"
 _NTH = "abcdefghijklmnopqrstuvwxyz"  # of the parts of one equation that have a name of their own
 
 
@@ -66,14 +68,8 @@ class Writing:
                 return expression
             case y.Ones(span=span):
                 return s.Number("1", span)
-            case y.Leaf(symbol, stack, at, _, span):
-                found = self.shown(symbol, stack, at, row, column, span)
-                mask = whole_mask(node, self.masks)
-                self.read.update({symbol.key} & self.masks.keys())
-                if mask is None or mask.barred or mask.support is None:
-                    return found
-                there = s.Group("[", "]", (at_letters(mask.support, mask, row, column),), span)
-                return s.Product((s.Number("1", span), there, found), ("", "", ""), span)
+            case y.Leaf():
+                return self._leaf(node, row, column)
             case y.Raised(inner, power, _, span):
                 script = s.Script("upper", s.Group("{", "}", (power,), span), "", span)
                 base = s.Group("(", ")", (self.write(inner, row, column, used),), span)
@@ -96,8 +92,14 @@ class Writing:
             case y.Folded(fold, inner, _, span):
                 letters = self.supply.fresh(inner.shape.columns, used)
                 return self._sum(fold, letters, self.write(inner, row, letters, used | {*letters}), span)
+            case y.Taken(inner, (first, second)):
+                rows, columns = (a if x is None else (slots.letter(x),) for x, a in ((first, row), (second, column)))
+                return self.write(inner, rows, columns, used)
+            case y.Traced(inner):
+                letters = self.supply.fresh(inner.shape.rows, used)
+                return self._sum("sum", letters, self.write(inner, letters, letters, used | {*letters}), node.span)
             case y.Triangle(inner, _, span, above):
-                inside = _gated(below(column, row, span), enclosed(self.write(inner, row, column, used)), span)
+                inside = _gated(kept(node, column, row, span), enclosed(self.write(inner, row, column, used)), span)
                 return inside if above is None else _with_above(inside, above, row, column, span)
             case y.Stacked(letter, inner, side):
                 one, rows, columns = _outer(side, row, column)
@@ -122,16 +124,27 @@ class Writing:
 
     # one kind each
 
+    def _leaf(self, node: y.Leaf, row: Letters, column: Letters) -> s.Expression:
+        """A symbol, with the condition under which an equation by cases makes it more than 0."""
+        found = self.shown(node.symbol, node.stack, node.at, row, column, node.span)
+        mask = whole_mask(node, self.masks)
+        self.read.update({node.symbol.key} & self.masks.keys())
+        if mask is None or mask.barred or mask.support is None:
+            return found
+        there = s.Group("[", "]", (at_letters(mask.support, mask, row, column),), node.span)
+        return s.Product((s.Number("1", node.span), there, found), ("", "", ""), node.span)
+
     def _times(self, node: y.Times, row: Letters, column: Letters, used: frozenset[str]) -> s.Expression:
         """A product: the sum over the letters of the side that its factors share. Below a triangle it is cut."""
         letters = self.supply.fresh(node.left.shape.columns, used)
         inside = used | {*letters}
-        left = node.left
-        cut = isinstance(left, y.Triangle) and left.above is None and bool(letters)
-        left = left.inner if isinstance(left, y.Triangle) and cut else left
+        left, domain = node.left, None
+        if isinstance(left, y.Triangle) and left.above is None and letters:
+            domain = kept(left, letters, row, node.span)
+            left = left.inner
         factors = (self.write(left, row, letters, inside), self.write(node.right, letters, column, inside))
         body = product(factors, ("", ""), node.span)
-        return self._sum("sum", letters, body, node.span, below(letters, row, node.span) if cut else None)
+        return self._sum("sum", letters, body, node.span, domain)
 
     def _sum(self, fold: str, letters: Letters, body: s.Expression, span: Span,
              domain: s.Expression | None = None) -> s.Expression:
@@ -144,12 +157,15 @@ class Writing:
         return body
 
     def _entries(self, node: y.Entries, row: Letters, column: Letters, used: frozenset[str]) -> s.Expression:
+        """What is computed entry by entry."""
         parts = tuple(self.write(x, row if x.shape.rows else (), column if x.shape.columns else (), used)
                       for x in node.parts)
         if node.kind == "sum":
             return s.Sum(tuple(s.Group("(", ")", (x,), x.span) if isinstance(x, s.Sum) else x for x in parts),
                          node.marks, node.span)
         if node.kind == "product":
+            self.guessed.extend([_DIVIDED] * any(
+                mark == "/" and not x.shape.number for x, mark in zip(node.parts, node.marks, strict=True)))
             return product(parts, node.marks, node.span)
         given = s.Group("(", ")", (*parts, *node.named), node.span)
         return s.Product((s.Word(node.marks[0], node.span), given), ("", ""), node.span)
@@ -159,10 +175,12 @@ class Writing:
         known = self.supply.known
         inner = domain.items[0] if isinstance(domain, s.Group) and len(domain.items) == 1 else domain
         inner = self.ranges.get(inner.text, inner) if isinstance(inner, s.Word) else inner
+        if isinstance(inner, s.Word):
+            not_before(known, node, self._sequence((known.letters.get(inner.text, ""),)))
         if isinstance(inner, s.Word) and self.whole and self._sequence((known.letters.get(inner.text, ""),)):
             size = known.letters[inner.text]
             self.guessed.append(_all_of(node.function.text, size))
-            inner = s.Relation((inner, sized(size, node.span)), ("<=",), node.span)
+            inner = self._every(inner, size, node.span)
         content = inner if isinstance(inner, s.Group) and inner.open == "{" else braced(inner)
         function = s.Scripted(node.function, (), (s.Script("lower", content, "", node.span),), node.span)
         given = s.Group("(", ")", (self.write(node.inner, (), (), used), *node.named), node.span)
@@ -180,6 +198,9 @@ class Writing:
         own = column if node.side == "columns" else row
         if node.guessed:
             self.guessed.append(f"`{node.function.text}` runs along what the product beside it sums")
+        applied = self.supply.known.functions.get(node.function.text)
+        if self.whole and applied is not None and applied.unless and not node.named:
+            self.guessed.append(f"`{node.function.text}` has {applied.unless[0]}, of which the text says nothing")
         if not node.indexed and not self.free >= {*own}:
             return self._apart(node, row, column, node.function.text)
         if node.shape != node.inner.shape:
@@ -193,7 +214,7 @@ class Writing:
         function: s.Expression = node.function
         if node.indexed:
             other = row if node.side == "columns" else column
-            every = s.Relation((next(spelled(own, node.span)), sized(side[0], node.span)), ("<=",), node.span)
+            every = self._every(next(spelled(own, node.span)), side[0], node.span)
             content = s.Group("{", "}", (every, *conditions), node.span) if conditions else (
                 self._domain(node, side, own[0], other))
             function = s.Scripted(node.function, (), (s.Script("lower", braced(content), "", node.span),), node.span)
@@ -219,12 +240,13 @@ class Writing:
         letters = self.supply.known.letters
         across = node.inner.shape.rows if node.side == "columns" else node.inner.shape.columns
         if node.domain is None:
+            not_before(self.supply.known, node, len(side) == 1 and (across == side or self._sequence(side)))
             apart = self.whole or (across not in (ONE, side) and len(across) == 1 and self._sequence(across))
             apart = apart and len(side) == 1 and self._sequence(side)
             if apart:
                 self.guessed.append(_all_of(node.function.text, side[0]))
             word = next(spelled((own,), node.span))
-            return s.Relation((word, sized(side[0], node.span)), ("<=",), node.span) if apart else word
+            return self._every(word, side[0], node.span) if apart else word
         names = [w.text for w in words((node.domain,)) if w.text in letters]
         if not names or letters[names[0]] != side[0]:
             raise NoShape(f"`{node.domain.span.text}` begins with no letter of the side along which "
@@ -234,6 +256,13 @@ class Writing:
             if name not in change and len(other) == 1 and letters[name] == across[0]:
                 change[name] = other[0]
         return substituted(node.domain, change)
+
+    def _every(self, letter: s.Expression, size: str, span: Span) -> s.Expression:
+        """`1 ≤ s ≤ T`, which says that the whole line is meant."""
+        if size in self.supply.beside:  # of time that a person declares it stays to be said
+            return s.Relation((letter, sized(size, span)), ("<=",), span)
+        first = s.Number(str(self.supply.known.start(size) or 0), span)
+        return s.Relation((first, letter, sized(size, span)), ("<=", "<="), span)
 
     def _sequence(self, side: Dimension) -> bool:
         return INDEX_CLASSES[self.supply.known.kind(side[0])].sequence

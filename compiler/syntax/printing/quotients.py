@@ -7,8 +7,10 @@ A stroke that has two readings to people stays a stroke, so that the checker can
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from einc.syntax import tree as s
+from einc.syntax.brackets import NORM
 from einc.syntax.spelling import is_fold
 
 Pairs = list[tuple[s.Expression, str]]
@@ -245,3 +247,17 @@ def words(node: s.Expression | None) -> Iterator[s.Word]:
             yield from (*words(one), *words(other))
         case s.Root(one):
             yield from words(one)
+
+
+def with_norms(factors: tuple[s.Expression, ...], operators: tuple[str, ...]) -> Factors:
+    """The factors, of which the call of a norm is what stands between its bars, with its label as what closes it."""
+    out: list[tuple[s.Expression, str]] = []
+    for factor, operator in zip(factors, operators, strict=True):
+        name = out[-1][0] if out else None
+        given = factor.base if isinstance(factor, s.Scripted) else factor
+        if isinstance(name, s.Word) and name.text.startswith(NORM) and isinstance(given, s.Group) and not operator:
+            bars = replace(given, open=NORM, close=name.text.removeprefix(NORM).replace("∞", "{\\infty}"))
+            out[-1] = (replace(factor, base=bars) if isinstance(factor, s.Scripted) else bars, out[-1][1])
+        else:
+            out.append((factor, operator))
+    return tuple(x for x, _ in out), tuple(x for _, x in out)

@@ -130,7 +130,9 @@ def _applied(program: Program, op: str, args: tuple[Term, ...]) -> tuple[str, in
         case "div":
             return rf"\frac{{{tex(program, args[0])}}}{{{tex(program, args[1])}}}", _ATOM
         case "pow":
-            return f"{tex(program, args[0], _ATOM)}^{{{tex(program, args[1])}}}", _ATOM
+            base = tex(program, args[0], _ATOM)
+            hangs = isinstance(args[0], Read | Apply) and base.endswith("}") and "^{" in base  # above it stands more
+            return f"{f'({base})' if hangs else base}^{{{tex(program, args[1])}}}", _ATOM
         case "sqrt":
             return rf"\sqrt{{{tex(program, args[0])}}}", _ATOM
         case "and" | "or":

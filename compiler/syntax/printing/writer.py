@@ -13,9 +13,10 @@ from typing import Literal
 
 from einc.errors.report import Source
 from einc.syntax import tree as s
+from einc.syntax.brackets import NORM
 from einc.syntax.printing.hanging import Hung, Items, hung
 from einc.syntax.printing.names import Names
-from einc.syntax.printing.quotients import bare, big, divided, fractions, grouped, is_indicator, with_roots
+from einc.syntax.printing.quotients import bare, big, divided, fractions, grouped, is_indicator, with_norms, with_roots
 from einc.syntax.spelling import ACCENTS, GREEK, KEYWORDS, LATIN, UPRIGHT, WRITTEN, is_fold
 
 Spelling = Literal["latex", "unicode", "ascii"]
@@ -134,6 +135,9 @@ class Writer:
         for before, item in zip((None, *node.items), node.items, strict=False):
             inner += "" if before is None else self.comma(before, item)
             inner += self.text(item)
+        if node.open == NORM:
+            bar = NORM if self.spelling == "unicode" else "\\|"
+            return f"{bar}{inner}{bar}{node.close and '_'}{node.close}"
         if not self.latex:
             return f"{node.open}{inner}{node.close}"
         if node.open == "{":
@@ -153,7 +157,7 @@ class Writer:
 
     def _product(self, node: s.Product) -> str:
         """Writes a product; fractions become strokes, and in LaTeX displays strokes become fractions."""
-        factors, operators = with_roots(node.factors, node.operators)
+        factors, operators = with_roots(*with_norms(node.factors, node.operators))
         if self.run and not any(operators):  # entries of a list, which multiply nothing
             factors = factors if self.latex else tuple(grouped(x) if isinstance(x, s.Fraction) else x for x in factors)
         elif self.latex and not self.small:

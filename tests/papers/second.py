@@ -1,0 +1,294 @@
+"""What each excerpt of the folder `second` means: a plain function in float64 for each, and the shapes of its inputs.
+
+Each was written before the excerpt was tried. A function takes the tensors by their names in Python and gives what
+the excerpt defines; a name that a program gives its own spelling is in `SPELLED`. None of it comes from einc.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+Tensors = dict[str, Tensor]
+
+# Pairwise different and odd, so that no swapped side fits.
+SIZES = {"n": 7, "m": 9, "d": 5, "N": 7, "M": 9, "T": 7, "L": 7, "S": 9, "C": 5, "D": 5, "F": 11, "H": 3, "h": 3,
+         "k": 5,
+         "v": 13, "d_k": 5, "d_v": 11, "d_q": 5, "n_v": 9, "d_ff": 13, "d_z": 15, "d_tau": 11, "d_m": 11, "d_model": 11,
+         "e": 13, "ell": 7, "f": 13, "r": 3, "d_x": 11, "d_qk": 5, "d_y": 13, "d_r": 15, "D_S": 11, "D_C": 13, "p": 5}
+
+
+def rows(x: Tensor) -> Tensor:
+    """The softmax of each row."""
+    return torch.softmax(x, -1)
+
+
+def normal(x: Tensor) -> Tensor:
+    """Each row less its mean, by its standard deviation, as torch has it unless told."""
+    return functional.layer_norm(x, x.shape[-1:])
+
+
+def linear_attention(x: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor) -> Tensors:
+    """Rows of weighted means whose weights are products of features."""
+    q, k, v = functional.elu(x @ W_Q) + 1, functional.elu(x @ W_K) + 1, x @ W_V
+    weights = q @ k.T
+    return {"V_prime": weights @ v / weights.sum(1, keepdim=True)}
+
+
+def gated_linear_attention(q: Tensor, k: Tensor, v: Tensor, alpha: Tensor) -> Tensors:
+    """A state whose rows decay."""
+    state, out = torch.zeros(k.shape[1], v.shape[1], dtype=q.dtype), []
+    for t in range(len(q)):
+        state = alpha[t][:, None] * state + torch.outer(k[t], v[t])
+        out.append(q[t] @ state)
+    return {"o": torch.stack(out)}
+
+
+def delta_rule(q: Tensor, k: Tensor, v: Tensor, beta: Tensor) -> Tensors:
+    """A state that forgets what it has under a key before it writes there."""
+    state, out = torch.zeros(v.shape[1], k.shape[1], dtype=q.dtype), []
+    for t in range(len(q)):
+        state = state - beta[t] * torch.outer(state @ k[t], k[t]) + beta[t] * torch.outer(v[t], k[t])
+        out.append(state @ q[t])
+    return {"o": torch.stack(out)}
+
+
+def rms_norm(a: Tensor, g: Tensor) -> Tensors:
+    """A vector by its root mean square."""
+    return {"a_bar": a / a.square().mean().sqrt() * g}
+
+
+def layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: Tensor) -> Tensors:
+    """A vector less its mean, by its standard deviation."""
+    return {"LayerNorm": (x - x.mean()) / (x.var(correction=0) + epsilon).sqrt() * gamma + beta}
+
+
+def glu_variants(x: Tensor, W: Tensor, V: Tensor, W_2: Tensor) -> Tensors:
+    """Feed-forward layers with gates."""
+    return {"FFN_GEGLU": (functional.gelu(x @ W) * (x @ V)) @ W_2,
+            "FFN_SwiGLU": (functional.silu(x @ W) * (x @ V)) @ W_2}
+
+
+def cross_attention(z: Tensor, y: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor) -> Tensors:
+    """Attention of one array to another."""
+    q, k, v = z @ W_Q, y @ W_K, y @ W_V
+    return {"Attention": rows(q @ k.T / math.sqrt(q.shape[1])) @ v}
+
+
+def talking_heads(Q: Tensor, K: Tensor, V: Tensor, P_ell: Tensor, P_w: Tensor) -> Tensors:
+    """Heads that are mixed before and after the softmax."""
+    logits = torch.einsum("gh,gnm->hnm", P_ell, Q @ K.transpose(1, 2))
+    return {"O": torch.einsum("gh,gnm->hnm", P_w, rows(logits)) @ V}
+
+
+def multi_query(X: Tensor, M: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor, W_O: Tensor) -> Tensors:
+    """Heads that share keys and values."""
+    heads = rows(X @ W_Q @ (M @ W_K).T / math.sqrt(W_K.shape[1])) @ (M @ W_V)
+    return {"Y": heads.transpose(0, 1).reshape(len(X), -1) @ W_O}
+
+
+def kernel_bias(q: Tensor, k: Tensor, v: Tensor, r_1: Tensor, r_2: Tensor) -> Tensors:
+    """Causal attention with a bias that falls with the logarithm of the distance."""
+    place = torch.arange(len(q), dtype=q.dtype)
+    apart = (place[:, None] - place[None, :]).clamp(min=0)
+    scores = q @ k.T / math.sqrt(q.shape[1]) - r_1 * torch.log(1 + r_2 * apart)
+    scores = scores.masked_fill(place[None, :] > place[:, None], -math.inf)
+    return {"o": rows(scores) @ v}
+
+
+def cosine_attention(q: Tensor, k: Tensor, B: Tensor, tau: Tensor, V: Tensor) -> Tensors:
+    """Attention whose scores are cosines."""
+    return {"O": rows(functional.normalize(q, dim=1) @ functional.normalize(k, dim=1).T / tau + B) @ V}
+
+
+def cosformer(Q: Tensor, K: Tensor, V: Tensor) -> Tensors:
+    """Linear attention whose weights fall with the distance as a cosine does."""
+    place = torch.arange(len(Q), dtype=Q.dtype)
+    weights = Q.relu() @ K.relu().T * torch.cos(math.pi / 2 * (place[:, None] - place[None, :]) / len(Q))
+    return {"O": weights @ V / weights.sum(1, keepdim=True)}
+
+
+def perceiver(Z: Tensor, X: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor, W_O: Tensor) -> Tensors:
+    """Latents that attend to an array."""
+    q, k, v = normal(Z) @ W_Q, normal(X) @ W_K, normal(X) @ W_V
+    return {"Z_prime": Z + rows(q @ k.T / math.sqrt(q.shape[1])) @ v @ W_O}
+
+
+def set_transformer(Q: Tensor, K: Tensor, V: Tensor) -> Tensors:
+    """Attention without a scale."""
+    return {"Att": rows(Q @ K.T) @ V}
+
+
+def nystrom_iteration(A_S: Tensor, Z_0: Tensor) -> Tensors:
+    """One step of third order towards an inverse."""
+    one = torch.eye(len(A_S), dtype=A_S.dtype)
+    product = A_S @ Z_0
+    return {"Z_1": Z_0 @ (13 * one - product @ (15 * one - product @ (7 * one - product))) / 4}
+
+
+def linformer(E: Tensor, F: Tensor, Q: Tensor, K: Tensor, V: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor) -> Tensors:
+    """Attention to keys and values that are mixed over positions."""
+    scores = Q @ W_Q @ (E @ K @ W_K).transpose(1, 2) / math.sqrt(W_Q.shape[2])
+    return {"head_bar": rows(scores) @ (F @ V @ W_V)}
+
+
+def synthesizer(X: Tensor, W_1: Tensor, b_1: Tensor, W_2: Tensor, b_2: Tensor, W_G: Tensor) -> Tensors:
+    """Weights that each token makes by itself."""
+    return {"Y": rows((X @ W_1 + b_1).relu() @ W_2 + b_2) @ (X @ W_G)}
+
+
+def gmlp(X: Tensor, U: Tensor, V: Tensor, W: Tensor, b: Tensor) -> Tensors:
+    """A gate that mixes positions."""
+    one, two = functional.gelu(X @ U).chunk(2, 1)
+    return {"Y": (one * (W @ two + b.reshape(-1, 1))) @ V}
+
+
+def mlp_mixer(X: Tensor, W_1: Tensor, W_2: Tensor, W_3: Tensor, W_4: Tensor) -> Tensors:
+    """Tokens are mixed for each channel, and channels for each token."""
+    mixed = X + W_2 @ functional.gelu(W_1 @ X)
+    return {"Y": mixed + (W_4 @ functional.gelu(W_3 @ mixed.T)).T}
+
+
+def hopfield(
+        X: Tensor, xi: Tensor, beta: Tensor, R: Tensor, Y: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor) -> Tensors:
+    """One step of retrieval, and the layer of it."""
+    return {"xi_new": X @ torch.softmax(beta * (X.T @ xi), 0),
+            "Z": rows(beta * (R @ W_Q @ W_K.T @ Y.T)) @ Y @ W_K @ W_V}
+
+
+def parallel_layers(x: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor, W_1: Tensor, W_2: Tensor) -> Tensors:
+    """Attention and a feed-forward layer side by side."""
+    y = normal(x)
+    scores = normal(y @ W_Q) @ normal(y @ W_K).T / math.sqrt(x.shape[1])
+    return {"y": x + functional.gelu(y @ W_1) @ W_2 + rows(scores) @ (y @ W_V)}
+
+
+def qk_norm(Q: Tensor, K: Tensor, V: Tensor, g: Tensor) -> Tensors:
+    """Attention of rows that have length 1."""
+    return {"O": rows(g * (functional.normalize(Q, dim=1) @ functional.normalize(K, dim=1).T)) @ V}
+
+
+def efficient_attention(Q: Tensor, K: Tensor, V: Tensor) -> Tensors:
+    """Queries are normalized along features, keys along positions."""
+    return {"E": rows(Q) @ (torch.softmax(K, 0).T @ V)}
+
+
+def attention_free(Q: Tensor, K: Tensor, V: Tensor, w: Tensor) -> Tensors:
+    """Weighted means of each feature, with a gate."""
+    weights = torch.exp(K[None] + w[:, :, None])
+    return {"Y": torch.sigmoid(Q) * (weights * V[None]).sum(1) / weights.sum(1)}
+
+
+def relative_positions(x: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor, a_V: Tensor, a_K: Tensor) -> Tensors:
+    """Attention with vectors for pairs of positions."""
+    keys = (x @ W_K)[None] + a_K
+    scores = torch.einsum("id,ijd->ij", x @ W_Q, keys) / math.sqrt(W_Q.shape[1])
+    return {"z": torch.einsum("ij,ijd->id", rows(scores), (x @ W_V)[None] + a_V)}
+
+
+def sigmoid_attention(X: Tensor, W_q: Tensor, W_k: Tensor, W_v: Tensor) -> Tensors:
+    """Weights of pairs, each by itself."""
+    scores = X @ W_q @ (X @ W_k).T / math.sqrt(W_q.shape[1]) - math.log(len(X))
+    return {"SigmoidAttn": torch.sigmoid(scores) @ (X @ W_v)}
+
+
+def lora(W_0: Tensor, B: Tensor, A: Tensor, x: Tensor) -> Tensors:
+    """A matrix and a product of two thin ones."""
+    return {"h": W_0 @ x + B @ (A @ x)}
+
+
+def differential_attention(
+        X: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor, lambda_q_1: Tensor, lambda_k_1: Tensor, lambda_q_2: Tensor,
+        lambda_k_2: Tensor, lambda_init: Tensor) -> Tensors:
+    """The difference of two maps of attention."""
+    (q1, q2), (k1, k2), v = (X @ W_Q).chunk(2, 1), (X @ W_K).chunk(2, 1), X @ W_V
+    share = torch.exp(lambda_q_1 @ lambda_k_1) - torch.exp(lambda_q_2 @ lambda_k_2) + lambda_init
+    scale = math.sqrt(q1.shape[1])
+    return {"DiffAttn": (rows(q1 @ k1.T / scale) - share * rows(q2 @ k2.T / scale)) @ v}
+
+
+def rwkv(k: Tensor, v: Tensor, r: Tensor, w: Tensor, u: Tensor, W_o: Tensor) -> Tensors:
+    """Weighted means of what came before, whose own place has a bonus."""
+    out = []
+    for t in range(len(k)):
+        past = torch.arange(t, dtype=k.dtype)[:, None]
+        weights = torch.exp(-(t - 1 - past) * w + k[:t])
+        own = torch.exp(u + k[t])
+        out.append(((weights * v[:t]).sum(0) + own * v[t]) / (weights.sum(0) + own))
+    mean = torch.stack(out)
+    return {"wkv": mean, "o": (torch.sigmoid(r) * mean) @ W_o.T}
+
+
+def windowed_bias(Q: Tensor, K: Tensor, V: Tensor, B: Tensor) -> Tensors:
+    """Attention with a bias for each pair."""
+    return {"Attention": rows(Q @ K.T / math.sqrt(Q.shape[1]) + B) @ V}
+
+
+def soft_mixture(X: Tensor, Phi: Tensor, W: Tensor) -> Tensors:
+    """Slots that are means of tokens, and tokens that are means of slots."""
+    scores = X @ Phi
+    slots = functional.gelu(torch.softmax(scores, 0).T @ X @ W)
+    return {"Y": torch.softmax(scores, 1) @ slots}
+
+
+def soft_cap(Q: Tensor, K: Tensor, V: Tensor, c: Tensor) -> Tensors:
+    """Causal attention whose logits stay below c."""
+    logits = c * torch.tanh(Q @ K.T / (c * math.sqrt(Q.shape[1])))
+    later = torch.ones(len(Q), len(Q)).triu(1).bool()
+    return {"O": rows(logits.masked_fill(later, -math.inf)) @ V}
+
+
+def gated_retention(Q: Tensor, K: Tensor, V: Tensor, gamma: Tensor) -> Tensors:
+    """Products with the past, less the farther it is."""
+    place = torch.arange(len(Q), dtype=Q.dtype)
+    return {"O": (Q @ K.T * torch.tril(gamma ** (place[:, None] - place[None, :]))) @ V}
+
+
+def causal_linear(Q: Tensor, K: Tensor, V: Tensor) -> Tensors:
+    """Means of the past by products of features."""
+    weights = (Q.relu() @ K.relu().T).tril()
+    return {"O": weights @ V / weights.sum(1, keepdim=True)}
+
+
+# What each takes, by the sizes of its axes, after its function.
+TAKES: dict[str, tuple[Callable[..., Tensors], str]] = {
+    "linear_attention": (linear_attention, "x:N,F W_Q:F,D W_K:F,D W_V:F,M"),
+    "gated_linear_attention": (gated_linear_attention, "q:L,d_k k:L,d_k v:L,d_v alpha:L,d_k"),
+    "delta_rule": (delta_rule, "q:L,d_k k:L,d_k v:L,d_v beta:L"),
+    "rms_norm": (rms_norm, "a:n g:n"),
+    "layer_norm": (layer_norm, "x:d gamma:d beta:d epsilon:"),
+    "glu_variants": (glu_variants, "x:n,d W:d,d_ff V:d,d_ff W_2:d_ff,d"),
+    "cross_attention": (cross_attention, "z:N,d_z y:M,d_tau W_Q:d_z,d W_K:d_tau,d W_V:d_tau,d"),
+    "talking_heads": (talking_heads, "Q:H,n,d_k K:H,m,d_k V:H,m,d_v P_ell:H,H P_w:H,H"),
+    "multi_query": (multi_query, "X:n,d M:m,d W_Q:h,d,k W_K:d,k W_V:d,v W_O:h*v,d"),
+    "kernel_bias": (kernel_bias, "q:L,d k:L,d v:L,d_v r_1: r_2:"),
+    "cosine_attention": (cosine_attention, "q:n,d k:n,d B:n,n tau: V:n,d"),
+    "cosformer": (cosformer, "Q:N,d K:N,d V:N,d"),
+    "perceiver": (perceiver, "Z:N,D X:M,C W_Q:D,F W_K:C,F W_V:C,F W_O:F,D"),
+    "set_transformer": (set_transformer, "Q:n,d_q K:n_v,d_q V:n_v,d_v"),
+    "nystrom_iteration": (nystrom_iteration, "A_S:m,m Z_0:m,m"),
+    "linformer": (linformer, "E:h,k,n F:h,k,n Q:n,d_m K:n,d_m V:n,d_m W_Q:h,d_m,d_k W_K:h,d_m,d_k W_V:h,d_m,d_v"),
+    "synthesizer": (synthesizer, "X:ell,d W_1:d,d b_1:d W_2:d,ell b_2:ell W_G:d,d"),
+    "gmlp": (gmlp, "X:n,d U:d,2*e V:e,d W:n,n b:n"),
+    "mlp_mixer": (mlp_mixer, "X:S,C W_1:D_S,S W_2:S,D_S W_3:D_C,C W_4:C,D_C"),
+    "hopfield": (hopfield, "X:d,N xi:d beta: R:S,d_r Y:N,d_y W_Q:d_r,d_k W_K:d_y,d_k W_V:d_k,d_v"),
+    "parallel_layers": (parallel_layers, "x:n,d W_Q:d,d W_K:d,d W_V:d,d W_1:d,f W_2:f,d"),
+    "qk_norm": (qk_norm, "Q:n,d K:n,d V:n,d g:"),
+    "efficient_attention": (efficient_attention, "Q:n,d_k K:n,d_k V:n,d_v"),
+    "attention_free": (attention_free, "Q:T,d K:T,d V:T,d w:T,T"),
+    "relative_positions": (relative_positions, "x:n,d_x W_Q:d_x,d_z W_K:d_x,d_z W_V:d_x,d_z a_V:n,n,d_z a_K:n,n,d_z"),
+    "sigmoid_attention": (sigmoid_attention, "X:n,d W_q:d,d_qk W_k:d,d_qk W_v:d,d_v"),
+    "lora": (lora, "W_0:d,k B:d,r A:r,k x:k"),
+    "differential_attention": (differential_attention, "X:N,d_model W_Q:d_model,2*d W_K:d_model,2*d W_V:d_model,2*d "
+                               "lambda_q_1:d lambda_k_1:d lambda_q_2:d lambda_k_2:d lambda_init:"),
+    "rwkv": (rwkv, "k:T,d v:T,d r:T,d w:d u:d W_o:d,d"),
+    "windowed_bias": (windowed_bias, "Q:m*m,d K:m*m,d V:m*m,d B:m*m,m*m"),
+    "soft_mixture": (soft_mixture, "X:m,d Phi:d,p W:d,d"),
+    "soft_cap": (soft_cap, "Q:n,d K:n,d V:n,d_v c:"),
+    "gated_retention": (gated_retention, "Q:n,d K:n,d V:n,d_v gamma:"),
+    "causal_linear": (causal_linear, "Q:n,d K:n,d V:n,d_v"),
+}

@@ -1,0 +1,169 @@
+"""Choices that the notation of a paper leaves open and that the rest of the text settles, or else stay questions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tests.test_sections import entries
+from tests.test_small_papers import QKV, X, check, drawn, softmax
+
+Array = NDArray[np.float64]
+TOKENS = r"For tokens $i, j = 1, \dots, n$ let $q_i, k_i \in \mathbb{R}^d$ and $v_i \in \mathbb{R}^m$. "
+
+
+# how vectors lie
+
+def states(q: Array, k: Array, v: Array) -> Array:
+    """What a sum of outer products up to each position makes of a query."""
+    total, out = np.zeros((v.shape[1], k.shape[1])), []
+    for t in range(len(q)):
+        total = total + np.outer(v[t], k[t])
+        out.append(total @ q[t])
+    return np.asarray(out)
+
+
+@pytest.mark.parametrize(("shape", "update", "read"), [
+    (r"$S_t \in \mathbb{R}^{m \times d}$", r"v_t k_t^\top", "S_t q_t"),
+    (r"$S_t \in \mathbb{R}^{d \times m}$", r"k_t^\top v_t", "q_t S_t"), ("", r"v_t k_t^\top", "S_t q_t")])
+def test_the_shape_of_a_state_says_how_vectors_lie(shape: str, update: str, read: str) -> None:
+    given = drawn(1, q="nd", k="nd", v="nm")
+    text = (rf"Let $q_t, k_t \in \mathbb{{R}}^d$, $v_t \in \mathbb{{R}}^m$ for $t = 1, \dots, n$, {shape} $S_0 = 0$. "
+            rf"$$ S_t = S_{{t-1}} + {update} $$ $$ o_t = {read} $$")
+    check(text, "o", given, states(**given))
+
+
+def test_what_both_ways_to_lie_fit_is_a_question() -> None:
+    text = (r"Let $q_t, k_t, v_t \in \mathbb{R}^d$ for $t = 1, \dots, n$ and $S_0 = 0$. "
+            r"$$ S_t = S_{t-1} + v_t k_t^\top, \quad o_t = S_t q_t $$")
+    assert {x.status for x in entries(text)} == {"skipped"}
+
+
+def test_rows_of_a_matrix_are_columns_where_nothing_else_fits() -> None:
+    given = drawn(2, X="nd", W="md")
+    text = X + r"Let $W \in \mathbb{R}^{m \times d}$. For $i = 1, \dots, n$ $$ y_i = W X_{i,:} $$"
+    check(text, "y", given, given["X"] @ given["W"].T)
+    both = text.replace("W X_{i,:}", r"W X_{i,:}, \quad z_i = X_{i,:} X^\top")
+    assert "skipped" in {x.status for x in entries(both)}
+
+
+def test_an_inner_product_is_added_to_no_matrix() -> None:
+    text = X + r"Let $u, w \in \mathbb{R}^d$. $$ Y = X + u^\top w $$"
+    assert entries(text)[-1].status == "skipped"
+
+
+# letters
+
+def test_shapes_that_equations_tell_say_what_letters_count() -> None:
+    given = drawn(3, X="nd", W="dm")
+    text = X + (r"Let $W \in \mathbb{R}^{d \times m}$. $$ Q = X W $$ Subscripting a matrix with $i$ returns its "
+                r"$i$-th row. $$ y_i = \sum_{j=1}^{n} Q_i Q_j^\top $$")
+    queries = given["X"] @ given["W"]
+    check(text, "y", given, (queries @ queries.T).sum(1))
+
+
+@pytest.mark.parametrize("letter", ["j'", "k", "j''"])
+def test_letters_of_sums_may_have_primes(letter: str) -> None:
+    given = drawn(4, X="nd", W="dm")
+    text = X + (rf"Let $W \in \mathbb{{R}}^{{d \times m}}$. $$ P_{{ij}} = \frac{{\exp((XW)_{{ij}})}}{{"
+                rf"\sum_{{{letter}=1}}^{{m}} \exp((XW)_{{i{letter}}})}} $$ $$ Y = P W^\top $$")
+    check(text, "Y", given, softmax(given["X"] @ given["W"]) @ given["W"].T)
+
+
+def test_a_function_has_letters_of_its_own() -> None:
+    given = {"a": np.asarray([1.0, 2.0, 3.0, -1.0]), "g": np.asarray([1.0, -1.0, 0.5, 2.0])}
+    text = (r"For $a, g \in \mathbb{R}^n$ $$ b_i = \frac{a_i}{f(a)} g_i, \quad \text{where} \quad "
+            r"f(a) = \sqrt{\frac{1}{n} \sum_{i=1}^{n} a_i^2} $$")
+    check(text, "b", given, given["a"] / np.sqrt((given["a"] ** 2).mean()) * given["g"])
+
+
+# a power behind a function, and what a big operator takes
+
+@pytest.mark.parametrize(("right", "value"), [
+    (r"X \exp(\tau)^2", lambda x, t: x * np.exp(t) ** 2), (r"\tanh(X)^\top", lambda x, t: np.tanh(x).T),
+    (r"X \text{softmax}(X)^\top", lambda x, t: x @ softmax(x).T)])
+def test_what_stands_behind_a_function_is_of_its_value(right: str, value: Callable[[Array, float], Array]) -> None:
+    given = {**drawn(5, X="nd"), "tau": np.asarray(0.4)}
+    read = {k: v for k, v in given.items() if k == "X" or "tau" in right}
+    check(f"{X}Softmax is row-wise. With a scalar $\\tau$, $$ Y = {right} $$", "Y", read, value(given["X"], 0.4))
+
+
+def test_a_big_operator_takes_products_entry_by_entry() -> None:
+    given = drawn(6, X="nd", Y="nd")
+    text = X + (r"Let $Y \in \mathbb{R}^{n \times d}$ and $u \in \mathbb{R}^d$. "
+                r"$$ u = \sum_{i=1}^{n} X_{i,:} \odot Y_{i,:} $$")
+    check(text, "u", given, (given["X"] * given["Y"]).sum(0))
+
+
+def test_vectors_are_divided_entry_by_entry() -> None:
+    given = {k: np.abs(v) + 1 for k, v in drawn(7, X="nd", Y="nd").items()}
+    text = X + r"Let $Y \in \mathbb{R}^{n \times d}$. For $i = 1, \dots, n$ $$ z_i = \frac{X_{i,:}}{Y_{i,:}} $$"
+    check(text, "z", given, given["X"] / given["Y"])
+    assert entries(X + r"Let $Y \in \mathbb{R}^{n \times d}$. $$ Z = \frac{X}{Y} $$")[-1].status == "skipped"
+
+
+# whole lines of positions
+
+@pytest.mark.parametrize(("words", "read"), [
+    ("", True), ("Attention is causal. ", False), ("Future positions are masked. ", False),
+    ("We leave out the mask. ", True), ("There is no mask. ", True), ("It is bidirectional, not causal. ", True)])
+def test_a_whole_line_is_meant_unless_the_words_speak_of_a_mask(words: str, read: bool) -> None:
+    text = rf"For tokens $t = 1, \dots, n$ {QKV}{words}$$ O = \text{{softmax}}(Q K^\top) V $$"
+    found = entries(text)[-1]
+    assert (found.status == "compiled") is read
+    if read:
+        assert "runs over all of n" in found.reason
+
+
+def test_weights_of_pairs_are_read_with_their_sums() -> None:
+    given = drawn(8, q="nd", k="nd", v="nm")
+    for weights in (r"\text{softmax}_j(q_i^\top k_j)", r"\frac{\exp(q_i^\top k_j)}{\sum_{l=1}^n \exp(q_i^\top k_l)}"):
+        text = TOKENS + rf"$$ a_{{ij}} = {weights}, \quad y_i = \sum_{{j=1}}^n a_{{ij}} v_j $$"
+        check(text, "y", given, softmax(given["q"] @ given["k"].T) @ given["v"])
+
+
+def test_numbers_that_a_function_of_the_language_adds_are_told() -> None:
+    found = entries(X + r"$$ Y = \text{LayerNorm}(X) $$")[-1]
+    assert found.sure == "inferred" and "eps = 1e-5" in found.reason
+
+
+# pieces, signs and rows that words name
+
+@pytest.mark.parametrize("words", [
+    r"$$ [A, B] = X W $$", r"$$ [A; B] = X W $$", r"$$ Z = X W $$ $Z$ is split into $A$ and $B$.",
+    r"$$ Z = X W $$ We split $Z$ into two halves $A, B$.", r"$$ (A, B) = \text{split}(X W) $$"])
+def test_equal_pieces(words: str) -> None:
+    given = {**drawn(9, X="nd"), "W": np.arange(12.0).reshape(3, 4)}
+    text = X + rf"Let $W \in \mathbb{{R}}^{{d \times 2e}}$. {words} $$ Y = A \odot B $$"
+    first, second = np.split(given["X"] @ given["W"], 2, 1)
+    check(text, "Y", given, first * second)
+
+
+def test_pieces_of_no_such_side_are_refused() -> None:
+    text = X + r"Let $W \in \mathbb{R}^{d \times 3e}$. $$ [A, B] = X W $$ $$ Y = A \odot B $$"
+    assert {x.status for x in entries(text)} == {"skipped"}
+
+
+@pytest.mark.parametrize(("sign", "words", "read"), [
+    (r"\otimes", r"where $\otimes$ is the element-wise product", True),
+    (r"\star", r"$\star$ denotes the Hadamard product", True),
+    (r"\otimes", r"where $\otimes$ is the outer product", False),
+    (r"\otimes", r"$\otimes$ is not the element-wise product", False),
+    (r"\otimes", r"if $\otimes$ is the element-wise product", False)])
+def test_words_say_that_a_sign_is_the_product_of_entries(sign: str, words: str, read: bool) -> None:
+    given = drawn(10, X="nd", Y="nd")
+    text = X + rf"Let $Y \in \mathbb{{R}}^{{n \times d}}$, {words}. $$ Z = X {sign} Y $$"
+    assert (entries(text)[-1].status == "compiled") is read
+    if read:
+        check(text, "Z", given, given["X"] * given["Y"])
+
+
+def test_a_matrix_of_rows_that_words_name() -> None:
+    given = drawn(11, X="nd", W="nd")
+    text = X + (r"Let $W \in \mathbb{R}^{n \times d}$ and let $x_i$ be the $i$-th row of $X$, $i = 1, \dots, n$. "
+                r"$$ u_i = \frac{x_i}{\|x_i\|} $$ The matrix $U$ has the rows $u_i$. $$ S = U W^\top $$")
+    wanted = given["X"] / np.linalg.norm(given["X"], axis=1, keepdims=True) @ given["W"].T
+    check(text, "S", given, wanted)
