@@ -74,7 +74,7 @@ class Merger(Frame):
         """
         name, carry, scribe = self.states[let.name], let.carry, self.scribe
         if isinstance(let.op, ScatterAdd):
-            self.body(f"{name} = {scribe.tally(let, let.op, name)}")
+            self.body(f"{name} = {scribe.scatter_add(let, let.op, name)}")
             scribe.variables[let.name] = Code(name)
             return
         fold = carry.fold if carry is not None else let.op.fold if isinstance(let.op, Reduce) else "sum"

@@ -14,7 +14,7 @@ from einc.ir.plan import Let, ScatterAdd
 class ScatterWriter(Folder):
     """A folder that writes such sums."""
 
-    def tally(self, let: Let, op: ScatterAdd, total: str) -> str:
+    def scatter_add(self, let: Let, op: ScatterAdd, total: str) -> str:
         """The total with the elements of this tile."""
         neutral = self._neutral(let)
         arg, number = let.args

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from einc.checking.checker import Specs, checked, meant
 from einc.checking.checker import worked as worked_out
-from einc.checking.declarations.scope import Account
+from einc.checking.declarations.scope import Outcomes
 from einc.checking.notation import Elaborated, is_indexed
 from einc.checking.programs.elaborate import Work
 from einc.checking.programs.readings import Place, Reading
@@ -164,7 +164,7 @@ def check_spec(source: Source, report: Report, *, strict: bool = False, proved: 
 
 
 def check_tree(tree: SyntaxTree, report: Report, *, strict: bool = False, proved: bool = True,
-               sources: Sources = DISK) -> tuple[TypedProgram | None, Account]:
+               sources: Sources = DISK) -> tuple[TypedProgram | None, Outcomes]:
     """The same for a text that is parsed, and what became of its equations where it is a paper's. Problems go to the
     report.
     """
@@ -173,7 +173,7 @@ def check_tree(tree: SyntaxTree, report: Report, *, strict: bool = False, proved
     if program is not None and proved:
         _prove(program, report)
     report.settle()
-    return ((None if report.errors or (strict and report.warnings) else program), Account() if found is None
+    return ((None if report.errors or (strict and report.warnings) else program), Outcomes() if found is None
             else found.account)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from einc.checking.declarations.ragged import Ragged, lengths_of
-from einc.checking.declarations.scope import Account, Signature
+from einc.checking.declarations.scope import Outcomes, Signature
 from einc.checking.programs.elaborate import Work
 from einc.checking.programs.restarts import refused
 from einc.errors.problems import AskedTwice, OnePythonName, Undeclared
@@ -249,7 +249,7 @@ def _renamed(equation: Equation, names: dict[str, str]) -> Equation:
                     equation.source)
 
 
-def account(work: Work, names: Mapping[str, str]) -> Account:
+def account(work: Work, names: Mapping[str, str]) -> Outcomes:
     """What became of the equations of a paper."""
     found = work.collected
     kept = {x.span: names[x.left.signature.key] for x in (*found.entries.values(), *found.updates)
@@ -257,7 +257,7 @@ def account(work: Work, names: Mapping[str, str]) -> Account:
     passed = {x.span: found.entries[id(y)].span if id(y) in found.entries else y.span for x in found.passed
               for y in [x.left.signature]}
     inferred = {names[x.key]: x.text for x in work.scope.signatures if x.inferred and x.key in names}
-    return Account(kept, passed, found.failed, inferred, work.scope.foreign.guessed, work.scope.foreign.inlined)
+    return Outcomes(kept, passed, found.failed, inferred, work.scope.foreign.guessed, work.scope.foreign.inlined)
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ from einc.planning.analysis.cost import nominal
 from einc.planning.analysis.fills import surely_finite
 from einc.planning.analysis.prefix import Prefix, prefix
 from einc.planning.streaming.moments import exponent
-from einc.planning.streaming.passes import CarriedFold, Chunks, Streamed
+from einc.planning.streaming.passes import CarriedFold, ChunkedScan, Streamed
 from einc.planning.streaming.separate import Entangled, Pair, separate
 from einc.planning.streaming.stream import spelled
 from einc.transforms.laws import ALL
@@ -361,7 +361,7 @@ class _Chunks:
             first |= equation.reads if equation.target in first else frozenset()
         order = (*(e for e in made if e.target in first), *self.carried.values(),
                  *(e for e in made if e.target not in first))
-        chunks = Chunks(self.found, self.length())
+        chunks = ChunkedScan(self.found, self.length())
         return Streamed(order, None, tuple(self.carries), before=dict(self.before), chunks=chunks)
 
 

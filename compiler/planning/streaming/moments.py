@@ -196,7 +196,7 @@ def translated(moments: dict[int, Term], by: Term, power: int) -> list[Term]:
 
 
 @dataclass
-class Moved:
+class RunningValues:
     """What moves with the tiles: means, moments about them, and what left a fold."""
 
     means: dict[Term, Read] = field(default_factory=dict)  # a quotient of sums, and the running mean that it is
@@ -207,10 +207,10 @@ class Moved:
 
 
 @dataclass
-class Moving(Basis):
+class RunningMoments(Basis):
     """A basis with means that move, and moments about them."""
 
-    moved: Moved = field(default_factory=Moved)
+    moved: RunningValues = field(default_factory=RunningValues)
 
     def _moment(self, equation: Equation, fold: Fold, found: Moment) -> None:
         """Makes the fold from moments about the running mean; where its centre is that mean, it is one of them."""

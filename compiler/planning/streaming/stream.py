@@ -21,7 +21,7 @@ from einc.ir.signs import sign
 from einc.ir.sums import added, product
 from einc.ir.terms import ZERO, Apply, Const, Fold, Read, Term, Where, const, free_indices, reads, substitute, transform
 from einc.planning.analysis.ranges import nonempty
-from einc.planning.streaming.moments import Moving, exponent, moment, offset
+from einc.planning.streaming.moments import RunningMoments, exponent, moment, offset
 from einc.planning.streaming.passes import CarriedFold, Streamed
 from einc.planning.streaming.separate import Entangled, separate
 from einc.transforms.laws import ALL, exponentials
@@ -72,7 +72,7 @@ def _brief(term: Term) -> str:
 
 
 @dataclass
-class _Pass(Moving):
+class _Pass(RunningMoments):
     """The equations of a pass, taken one after the other."""
 
     def take(self, equation: Equation) -> None:
