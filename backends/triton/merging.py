@@ -189,8 +189,8 @@ class Merger(Frame):
             self.scribe.variables[name] = Code(variable)
 
     def _moved(self, let: Let, state: Mapping[str, Code]) -> str:
-        """What a sum about maxima gains where those of one state become those of all: what is carried without the
-        share of a tile, with this state as the one before it."""
+        """What a sum about maxima gains where those of one state become those of all: what is carried without the share
+        of a tile, with this state as the one before it. Changes `self.scribe.variables`."""
         lets, waiting = {x.name: x for x in self.kernel.lets}, [*let.args]
         before = dict(self.scribe.variables)
         self.scribe.variables |= state

@@ -51,6 +51,7 @@ def read_source(path_or_text: str | Path, report: Report, sources: Sources = DIS
 
 def find(source: Source, name: str, report: Report, sources: Sources = DISK) -> Source | None:
     """Finds a used spec: beside the file that uses it, else one of einc's. None where there is none, which is reported.
+    Changes `report`.
     """
     found = sources.used(source, name)
     if isinstance(found, Problem):

@@ -275,7 +275,8 @@ def _class(module: str, former: Mapping[str, str], name: str) -> Any:
 
 
 def find(name: str) -> ModuleSpec | None:
-    """The specification of the module that had this name; None where no module had it. Warns with the new name."""
+    """The specification of the module that had this name; None where no module had it. Warns with the new name. Raises
+    ModuleNotFoundError."""
     now = MOVED.get(name.removeprefix("einc."))
     if now is None:
         return None

@@ -161,7 +161,7 @@ class _Machine:
         return f"{shown.array[tuple(point[i] for i in shown.indices)]}" + f" (at {place})" * bool(place)
 
     def solve(self, equation: Equation) -> Array:
-        """The array of the target, 0 where the equation has no points."""
+        """The array of the target, 0 where the equation has no points. Changes `self.wide`."""
         tensor, indices = self.program.tensors[equation.target], equation.indices
         live = self.conditions(equation.domain, ())
         if tensor.integer:

@@ -104,7 +104,7 @@ class _Work:
         return frozenset(key for x in lines if (key := self._left(x)) is not None)
 
     def declare(self, line: s.Statement) -> None:
-        """Adds the symbols of a `matrix` or `vector` line."""
+        """Adds the symbols of a `matrix` or `vector` line. What is wrong goes to the report."""
         try:
             for symbol in declared(line, self.known.letters):
                 if line.rank == s.LEAST and symbol.key in self.mine:
@@ -311,7 +311,7 @@ class _Work:
                               helps=(Help("declare them with it: `matrix NAME : ROWS × COLUMNS`"),))
 
     def _equation(self, line: s.Statement, unknown: frozenset[Key]) -> tuple[s.Statement, ...]:
-        """The equation in index notation, with what it defines among the symbols."""
+        """The equation in index notation, with what it defines among the symbols. Raises NoShape."""
         body = line.clauses[0].body
         assert isinstance(body, s.Relation)
         reader = Reader(self.known, self.table.symbols, self.supply, unknown, self.multiplied, self.table.masks,

@@ -60,7 +60,8 @@ def outputs(work: Work, recurs: list[BlockLoop], repeats: list[IndexLoop],
 
 def assemble(work: Work, source: Source, chosen: list[Signature], recurs: list[BlockLoop], repeats: list[IndexLoop],
              name: str = "") -> tuple[TypedProgram, Text] | None:
-    """The program, and what the audit needs to know of its text; None where two tensors want one name."""
+    """The program, and what the audit needs to know of its text; None where two tensors want one name. Changes
+    `work.report`."""
     closed = work.blocks.closed
     everything = {e.target: closed.get(e.target, e) for e in [*work.made.equations, *work.equations.values()]}
     live = _live(everything, recurs, repeats, [x.key for x in chosen])
@@ -105,6 +106,7 @@ def _python_names(work: Work, live: dict[str, None], chosen: list[Signature]) ->
     """Maps the key of every live tensor to its Python name; where two clash, one gets its key or `_out` at its end.
 
     Two of the same standing (both local, or both declared) are reported as OnePythonName, and the result is None.
+    Changes `work.report`.
     """
     signatures = {x.key: x for x in work.scope.signatures}
     names = _asked(work, live)
@@ -137,7 +139,8 @@ def _python_names(work: Work, live: dict[str, None], chosen: list[Signature]) ->
 
 
 def _asked(work: Work, live: dict[str, None]) -> dict[str, str] | None:
-    """The names that calls of specs ask of the caller, each asked once; None where one is asked twice."""
+    """The names that calls of specs ask of the caller, each asked once; None where one is asked twice. Changes
+    `work.report`."""
     given = {_identifier(x.alias or x.name.python): x.span for x in work.scope.signatures
              if x.role != "local" and x.key in live}
     names = {key: python for key, (python, _) in work.made.asked.items() if key in live}

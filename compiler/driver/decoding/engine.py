@@ -116,6 +116,7 @@ class Engine:
         next step that has room for it.
 
         `row` is the number that it is drawn by: the text is that of this row of `einc.generate` with the same seed.
+        Raises ValueError.
         """
         try:
             tokens = list(map(index, ids.tolist() if hasattr(ids, "tolist") else ids))
@@ -133,7 +134,7 @@ class Engine:
         return text
 
     def close(self, text: Request) -> None:
-        """Ends a text; its room is free for others."""
+        """Ends a text; its room is free for others. Changes `text.over`."""
         with self.turn:
             self._forget(text)
             text.over = True
