@@ -60,7 +60,7 @@ class Writing:
         return self.write(node, row, column, used)
 
     def write(self, node: y.Typed, row: Letters, column: Letters, used: frozenset[str]) -> s.Expression:
-        """The expression with these letters for rows and columns, none for a side of 1; notes what it reads and guesses."""
+        """The expression with these letters for rows and columns, none for a side of 1; notes its reads and guesses."""
         match node:
             case y.Plain(expression):
                 return expression
