@@ -66,7 +66,7 @@ class Names:
 
     def fresh(self, wanted: str) -> str:
         """A free name for what is wanted, which is taken from now on: its identifier, with a number after it where that
-        is taken.
+        is taken. Changes `self.taken`.
         """
         stem = identifier(wanted)
         name, n = stem, 2

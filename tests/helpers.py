@@ -7,6 +7,7 @@ import keyword
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
+from itertools import product
 from typing import Any
 from zlib import crc32
 
@@ -70,12 +71,14 @@ def each_in_turn(cases: Sequence[Case], name: str, ways: Mapping[str, Any], alwa
         for c in cases for way, value in ways.items()])
 
 
-def pairs_in_turn(names: str, first: Iterable[str], second: Iterable[str], every: int) -> pytest.MarkDecorator:
-    """A test for each pair, the arguments `names`. Without `--whole` each value is in one
-    of `every` so many of its pairs."""
-    found = [(n + m, a, b) for n, a in enumerate(first) for m, b in enumerate(second)]
-    return pytest.mark.parametrize(names, [pytest.param(a, b, marks=[pytest.mark.whole] * (at % every > 0))
-                                           for at, a, b in found])
+def pairs_in_turn(names: str, *lists: Iterable[Any], every: int) -> pytest.MarkDecorator:
+    """A test for each choice of a value of each list, the arguments `names`. Without `--whole` the places of its values
+    add up to a multiple of `every`: of two lists each value is in one of so many pairs, and of three lists of `every`
+    values each pair of values is tried."""
+    found = [(sum(place for place, _ in row), [value for _, value in row]) for row in product(*map(enumerate, lists))]
+    return pytest.mark.parametrize(names, [
+        pytest.param(*values, marks=[pytest.mark.whole] * (at % every > 0),
+                     id="-".join(str(getattr(value, "name", value)) for value in values)) for at, values in found])
 
 
 def examples(few: int, many: int, *strategies: SearchStrategy[Any], **how: Any) -> Callable[[Function], Function]:

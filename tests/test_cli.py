@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import json
 import re
 import subprocess
@@ -471,3 +472,9 @@ def test_explain_of_an_unknown_code_lists_near_ones() -> None:
     assert "there is no error `E306`" in said
     assert "E0306" in said
     assert "`einc explain` lists all codes" in error("explain", "zzz")
+
+
+def test_how_often_garbage_is_looked_for_is_as_before() -> None:
+    before = gc.get_threshold()
+    einc_("check", "sdpa")
+    assert gc.get_threshold() == before

@@ -170,6 +170,13 @@ def test_what_cannot_be_drawn_is_a_line(words: list[str], said: str, tmp_path: P
     assert said in einc_("draw", *words, status=1).stderr
 
 
+@pytest.mark.parametrize(("count", "status"), [("4", 0), ("100000", 1)])
+def test_no_data_is_drawn_where_none_is_read(count: str, status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is refused for its size is refused at once, and so is what reads no data drawn."""
+    monkeypatch.setattr("einc.driver.commands.data.randoms", None)
+    einc_("draw", "sdpa", "mask", "--sizes", f"T={count}", status=status)
+
+
 # in Python
 
 

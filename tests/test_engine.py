@@ -23,7 +23,7 @@ from test_oracles import zoo
 from test_serving import named
 
 import einc
-from einc.driver.decoding.engine import Engine, Text
+from einc.driver.decoding.engine import Engine, Request
 from einc.driver.decoding.generate import grown
 from einc.driver.decoding.sampling import Sampler
 from einc.driver.decoding.vocabulary import Spoken
@@ -84,7 +84,7 @@ def engine_of(name: str, pool: tuple[int, int] | None, budget: int = 512) -> Eng
     return einc.Engine(made, weights, budget=budget, pool=None if pool is None else made.pool(*pool))
 
 
-def through(engine: Engine) -> list[tuple[Text, int]]:
+def through(engine: Engine) -> list[tuple[Request, int]]:
     """Every token that is made until all texts are over."""
     out, most = [], 2000
     while engine.busy and (most := most - 1):
@@ -106,8 +106,8 @@ PROMPTS = st.one_of(
        data=st.data())
 def test_texts_that_join_and_leave_are_as_alone(name: str, pool: tuple[int, int] | None, budget: int,
                                                 data: st.DataObject) -> None:
-    engine, texts = engine_of(name, pool, budget), list[tuple[Text, tuple[Any, ...]]]()
-    made, left = dict[Text, list[int]](), set[Text]()
+    engine, texts = engine_of(name, pool, budget), list[tuple[Request, tuple[Any, ...]]]()
+    made, left = dict[Request, list[int]](), set[Request]()
     for _ in range(data.draw(st.integers(1, 12))):
         if data.draw(st.booleans()):
             prompt, count = data.draw(PROMPTS), data.draw(st.integers(1, 20))
@@ -297,8 +297,8 @@ def test_a_step_that_is_broken_off_loses_nothing(monkeypatch: pytest.MonkeyPatch
 def test_threads_that_step_one_engine(pool: tuple[int, int] | None) -> None:
     """Texts that several threads add, step and close have the tokens that they have
     alone, and each token is made once."""
-    engine, made, raised = engine_of("batch", pool, 7), dict[Text, list[int]](), list[BaseException]()
-    wanted, closed = dict[Text, tuple[Any, ...]](), set[Text]()
+    engine, made, raised = engine_of("batch", pool, 7), dict[Request, list[int]](), list[BaseException]()
+    wanted, closed = dict[Request, tuple[Any, ...]](), set[Request]()
 
     def run(turn: int) -> None:
         try:

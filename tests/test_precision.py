@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 import torch
 from cpp_texts import NEEDED
-from helpers import EXACT, Arrays, Function, called, distance, each, meaning, typed, typed_of
+from helpers import EXACT, Arrays, Function, called, distance, each, each_in_turn, meaning, typed, typed_of
 from programs import FILES, MODELS, SPEC_TEXTS, Case
 from triton_modes import interpreted
 
@@ -16,7 +16,9 @@ from bench.rounded import ROWS, Sizes, Tensors
 from einc.driver import front
 
 CASES = [case for case in FILES if case.name in ROWS]
-EACH = each(CASES, {}, slow="fp8_lm")
+QUICK = {case.name for case in CASES} - {"fp8_lm"}
+EACH = each(CASES, {}, few=QUICK)
+BACKENDS = {name: name for name in ("torch", "triton", "cpp")}
 CLEAR = 2e-4  # of the distance of two numbers: what float32 leaves of the numbers before they are rounded is below it
 SINGLE = 2e-6
 
@@ -69,8 +71,7 @@ def built(case: Case, backend: str) -> Function:
     return function
 
 
-@pytest.mark.parametrize("backend", ["torch", "triton", "cpp"])
-@EACH
+@each_in_turn(CASES, "backend", BACKENDS, few=QUICK)
 def test_every_back_end_rounds_the_same(case: Case, backend: str) -> None:
     """In float64, and in float32 for values none of which lies near the middle of two numbers."""
     row, function = ROWS[case.name], built(case, backend)
@@ -83,8 +84,7 @@ def test_every_back_end_rounds_the_same(case: Case, backend: str) -> None:
             assert far(got, want) <= bound, f"{dtype} at {sizes}"
 
 
-@pytest.mark.parametrize("backend", ["interpreter", "torch", "triton", "cpp"])
-@EACH
+@each_in_turn(CASES, "backend", {"interpreter": "interpreter", **BACKENDS}, always=["interpreter"], few=QUICK)
 def test_what_is_zero_throughout_stays_zero(case: Case, backend: str) -> None:
     """A scale of 0 divides nothing but zeros, and 0 / 0 is 0."""
     row = ROWS[case.name]

@@ -18,6 +18,7 @@ from programs import DRAWN, FILES, Case
 
 from einc.ir.indices import Index, size
 from einc.ir.programs import Equation, NormalProgram, Program, Slot, Tensor
+from einc.ir.sums import added
 from einc.ir.terms import (
     FALSE,
     ONE,
@@ -421,3 +422,7 @@ def test_the_order_of_the_rules_does_not_matter(case: Case, monkeypatch: pytest.
         shuffled = normalise(typed_of(case))
         assert_close(meaning(shuffled, given_, sizes), want)
         assert shape(shuffled) == shape(usual)
+
+
+def test_a_sum_of_no_terms_is_0() -> None:
+    assert [added(parts) for parts in ((), (v,), (v, w))] == [ZERO, v, Apply("add", (v, w))]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
-from helpers import called, meaning, typed
+from helpers import called, meaning, pairs_in_turn, typed
 from triton_modes import interpreted
 
 import einc
@@ -30,7 +30,8 @@ from einc.syntax.printing.show import show
 from einc.transforms.storing import holds
 
 HEAD = "index t, s : time(T)\nindex d : feature(D)\n"
-BACKENDS = pytest.mark.parametrize("backend", ["torch", "triton", "cpp"])
+FEW, ALL = ("int8", "e4m3", "e5m2"), ("torch", "triton", "cpp")
+BACKENDS = pytest.mark.parametrize("backend", ALL)
 # Products of what is stored with data, with what is stored in the same type, and in another one.
 GIVEN = {
     "few and data": "input Q_t^d, k_s^d : TYPE, V_s^d, σ_s",
@@ -63,9 +64,7 @@ def drawn(program: Program, sizes: dict[str, int], dtype: str = "float32") -> di
 # inputs
 
 
-@BACKENDS
-@pytest.mark.parametrize("word", ["int8", "e4m3", "e5m2"])
-@pytest.mark.parametrize("case", list(GIVEN))
+@pairs_in_turn("case, word, backend", GIVEN, FEW, ALL, every=3)
 def test_inputs_that_are_stored_in_few_bits(backend: str, word: str, case: str) -> None:
     program = given_as(case, word)
     for sizes in ({"T": 37, "D": 40}, {"T": 1, "D": 3}):
@@ -152,8 +151,7 @@ def test_what_may_not_be_held_is_not(equation: str) -> None:
     assert not holds(holding(equation), "y", DECLARED[LOST[equation]])
 
 
-@BACKENDS
-@pytest.mark.parametrize("grad", [False, True])
+@pairs_in_turn("backend, grad", ALL, [False, True], every=2)
 def test_storing_changes_no_value(backend: str, grad: bool) -> None:
     sizes, program = {"N": 3, "P": 8, "H": 2, "d_k": 32}, checked("precision/sage1")
     found = []
@@ -223,9 +221,7 @@ USED = {
 }
 
 
-@BACKENDS
-@pytest.mark.parametrize("word", ["int8", "e4m3", "e5m2"])
-@pytest.mark.parametrize("case", list(USED))
+@pairs_in_turn("case, word, backend", USED, FEW, ALL, every=3)
 def test_what_passes_over_positions_reads_few_bits(backend: str, word: str, case: str) -> None:
     program = typed(f"{HEAD}input x_t^d\ninput q_t^d : {word}\n{USED[case]}\noutput z_t^d = x_t^d q_t^d")
     sizes = {"T": 19, "D": 3, "E": 2}

@@ -14,7 +14,7 @@ Streams = Callable[[Module, Kernel, str, int], bool]  # whether a kernel takes a
 
 
 @dataclass(frozen=True)
-class Laid:
+class CacheViews:
     """The buffers that are objects of the cache, with their axis of positions; what is
     read of them whole has another name."""
 
@@ -40,7 +40,7 @@ class Laid:
         return False
 
 
-def laid(module: Module, streams: Streams) -> Laid:
+def laid(module: Module, streams: Streams) -> CacheViews:
     """What some kernel of the module takes from the cache tile by tile."""
     found: dict[str, int] = {}
     for step in leaves(module.steps):
@@ -52,16 +52,16 @@ def laid(module: Module, streams: Streams) -> Laid:
     rounds = [step for step in module.steps if isinstance(step, Loop)]
     given = {key for _, key in module.outputs}
     given |= {name for step in rounds for name in step.reads}
-    known = Laid({name: axis for name, axis in found.items() if name not in given}, streams)
+    known = CacheViews({name: axis for name, axis in found.items() if name not in given}, streams)
     while known.axes:
         passed = {n for s in leaves(module.steps) for n in known.axes.keys() & reads(s) if known.passes(module, s, n)}
         if passed == known.axes.keys():
             return known
-        known = Laid({name: axis for name, axis in known.axes.items() if name in passed}, streams)
+        known = CacheViews({name: axis for name, axis in known.axes.items() if name in passed}, streams)
     return known
 
 
-def view(module: Module, step: BroadcastView, body: Writer, known: Laid | None, helpers: set[str]) -> None:
+def view(module: Module, step: BroadcastView, body: Writer, known: CacheViews | None, helpers: set[str]) -> None:
     """Writes the view where runs are of one length; adds the helper that it calls, if it calls one."""
     onto, text = sized(step.onto, tight=True), stored(module, step.operand, step.out)
     if step.order != tuple(range(len(step.order))):

@@ -27,7 +27,8 @@ def start(fold: str, helpers: set[str]) -> str:
 
 
 def step(fold: str, helpers: set[str]) -> str:
-    """The function of two tensors that merges two values of a fold; a helper where torch has none."""
+    """The function of two tensors that merges two values of a fold; a helper where torch has none. Changes
+    `helpers`."""
     if fold in STEPS:
         return STEPS[fold]
     helpers.add(f"_{fold}_step")

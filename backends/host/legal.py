@@ -94,7 +94,7 @@ class _Expanding:
     known: dict[tuple[Op, tuple[str, ...], Kind], str] = field(default_factory=dict)
 
     def let(self, let: Let) -> None:
-        """Appends the let, after it what it needs; its own last operation keeps its name."""
+        """Appends the let, after it what it needs; its own last operation keeps its name. Raises Unspelled."""
         match let.op:
             case Scalar(term):
                 self.lets.append(replace(let, op=Scalar(expanded(term, self.spells))))
@@ -130,7 +130,8 @@ class _Expanding:
         raise Unspelled(f"no expansion has a {type(term).__name__}")
 
     def _named(self, op: Op, args: tuple[str, ...], of: Let) -> str:
-        """A let for an operation, of the kind of the value that it is for; the axes are those of its operands."""
+        """A let for an operation, of the kind of the value that it is for; the axes are those of its operands. Changes
+        `self.all` and `self.known`."""
         operands = [self.all[name] for name in args]
         truth = isinstance(op, Map) and _is_primitive(op.op) and PRIMITIVES[op.op].kind != "value"
         kind: Kind = "truth" if truth else "scalar" if all(x.kind == "scalar" for x in operands) else of.kind

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
-from einc.backends.host.cache_views import Laid, reads
+from einc.backends.host.cache_views import CacheViews, reads
 from einc.backends.host.contractions import PROMOTED, element, stored
 from einc.backends.host.naming import named
 from einc.backends.host.source import Part
@@ -30,7 +30,7 @@ class Page:
     helpers: set[str]  # and what the statements import
     places: dict[tuple[str, IndexSet], str] = field(default_factory=dict)
     functions: list[str] = field(default_factory=list)
-    laid: Laid | None = None
+    laid: CacheViews | None = None
     # what is read of the past as a whole, by the name of its object
     wholes: dict[str, str] = field(default_factory=dict)
 

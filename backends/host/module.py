@@ -53,7 +53,7 @@ _RUNTIME = "einc.backends.host.runtime"
 _FIRST = (
     Source(f"{_RUNTIME}.checks"),
     Source(f"{_RUNTIME}.values"),
-    *(Source(f"{_RUNTIME}.{name}", annotated=True) for name in ("cache", "laid", "exhausted", "pool", "pages")),
+    *(Source(f"{_RUNTIME}.{name}", annotated=True) for name in ("cache", "cache_view", "exhausted", "pool", "pages")),
     Source(f"{_RUNTIME}.saved"),
     Source(f"{_RUNTIME}.requests"),
     Source(f"{_RUNTIME}.groups"),
@@ -284,7 +284,7 @@ def _step(step: Leaf, page: Page, dialect: Dialect) -> None:
             here = replace(page, places={}, wholes=dict(page.wholes))
             _step(step.kernel, here, dialect)
             if page.laid is not None and step.out in page.laid.axes:
-                body(f"{step.out} = _Laid({step.out}, {page.laid.axes[step.out]})")
+                body(f"{step.out} = _CacheView({step.out}, {page.laid.axes[step.out]})")
             body.close()
         case Call():
             _call(step, page, dialect.ahead(step.kernel, page))

@@ -219,7 +219,7 @@ class _File:
         return next(inner for inner, declared in self.shown.declared.items() if declared == name)
 
     def placed(self, key: str) -> str:
-        """The placements of a tensor, as an expression of the file."""
+        """The placements of a tensor, as an expression of the file. Changes `self.helpers`."""
         out = []
         for cut in self.cuts[key]:
             if cut is None:
@@ -232,7 +232,8 @@ class _File:
         return f"({', '.join(out)}{',' * (len(out) == 1)})"
 
     def weights(self, shell: ModuleClass, asked: list[str]) -> list[str]:
-        """The class of the weights, of which a rank has its parts. EincError where one is cut as no DTensor can be."""
+        """The class of the weights, of which a rank has its parts. EincError where one is cut as no DTensor can be.
+        Changes `self.helpers`."""
         self.helpers.update(("_parted", "distribute_tensor"))
         module, apart, placed = self.shown.module, dict[str, tuple[int, Extent]](), dict[str, str]()
         inputs = [replace(tensor, slots=self.whole(tensor)) for tensor in module.inputs]

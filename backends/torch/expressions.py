@@ -119,7 +119,7 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, ScatterWriter):
             case Scan():
                 return self.running(let, let.op)
             case ScatterAdd():
-                return self.tally(let, let.op)
+                return self.scatter_add(let, let.op)
 
     def extent(self, axis: str) -> str:
         """The length of an axis as text, not in brackets: of its tile where it is cut in tiles, else of its set."""

@@ -197,7 +197,7 @@ class Reader:
         return along and len(set(flat)) == len(flat) and self._simple(let)
 
     def _pieces(self, sub: Subscript, dim: int, views: list[str]) -> list[AxisRef | Gather]:
-        """The dimensions of a subscript once its view is taken."""
+        """The dimensions of a subscript once its view is taken. Changes `views`."""
         match sub:
             case Flatten(parts, sets):
                 views.append(f".unflatten({dim}, ({', '.join(sized(s.extent) for s in sets)}))")
@@ -230,7 +230,7 @@ class Reader:
         return False
 
     def _index(self, value: str, sub: Gather) -> str:
-        """Storage positions of a computed subscript whose number is the value."""
+        """Storage positions of a computed subscript whose number is the value. Changes `self.helpers`."""
         code, start, extent = self.value(value), sub.set.start, sized(sub.set.extent)
         text = (str(int(code.text) - start) if code.text.isdigit() else f"{code.at(SUM)} - {start}" if start
                 else code.text)

@@ -54,8 +54,8 @@ class Multiplier(Reader):
         return Code(f'torch.einsum("{left}->{out}", {", ".join(c.text for c, _ in operands)})', ATOM, True)
 
     def _matmul(self, let: Let, operands: list[tuple[Code, tuple[str, ...]]], over: tuple[str, ...]) -> Code | None:
-        """A batched matrix product: batches, then rows, then columns, each of any number
-        of axes; None for other patterns."""
+        """A batched matrix product: batches, then rows, then columns, each of any number of axes; None for other
+        patterns. Changes `self.helpers`."""
         if not self.tile.inside or not over or let.kind != "real":
             return None
         (a, left), (b, right) = operands

@@ -20,7 +20,8 @@ class Runner(Reader):
     """A reader that writes running folds."""
 
     def running(self, let: Let, op: Scan) -> Code:
-        """One pass along the axis; where the results stand at other points than the elements they are moved there."""
+        """One pass along the axis; where the results stand at other points than the elements they are moved there.
+        Changes `self.helpers`."""
         arg = self.lets[let.args[0]]
         plain = isinstance(arg.op, Load) and arg.name not in self.variables
         code, axes = self.raw(arg) if plain else (self.value(arg.name), arg.axes)

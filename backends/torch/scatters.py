@@ -17,7 +17,7 @@ class ScatterWriter(Reader):
         """The extent of an axis within the tile; the scribe knows how."""
         raise NotImplementedError(axis)
 
-    def tally(self, let: Let, op: ScatterAdd, total: str = "") -> Code:
+    def scatter_add(self, let: Let, op: ScatterAdd, total: str = "") -> Code:
         """The sums, added to a total if there is one."""
         arg, number = (self.lets[name] for name in let.args)
         kept = tuple(a for a in let.axes if a != op.axis)

@@ -339,7 +339,7 @@ def _lets(
         if let.name not in chosen or isinstance(let.op, Scalar | Iota | PreviousCarry) or let.name in scribe.variables:
             continue
         if let.carry is not None and isinstance(let.op, ScatterAdd):
-            body(scribe.tally(let, let.op, scribe.passing.carried[let.name]).text)
+            body(scribe.scatter_add(let, let.op, scribe.passing.carried[let.name]).text)
             scribe.variables[let.name] = scribe.passing.carried[let.name]
             continue
         if let.carry is not None:

@@ -60,7 +60,7 @@ class Arguments:
     # tensors
 
     def pointer(self, buffer: str) -> str:
-        """The parameter of a buffer, or of what has been registered."""
+        """The parameter of a buffer, or of what has been registered. Changes `self.tensors.pointers`."""
         if buffer not in self.tensors.pointers:
             self.tensors.pointers[buffer] = identifier(buffer)
             self._strides(buffer, identifier(buffer), self.module.buffers[buffer].axes)
@@ -71,7 +71,8 @@ class Arguments:
             self.tensors.strides[buffer, slot] = self.names.fresh(f"{pointer}_{identifier(letter)}")
 
     def share(self, buffer: str) -> str:
-        """Where each tile leaves its share of a result; the key of that tensor, whose first axis are the tiles."""
+        """Where each tile leaves its share of a result; the key of that tensor, whose first axis are the tiles. Changes
+        `self.tensors.pointers`."""
         key = f"{buffer} of each tile"
         if key not in self.tensors.pointers:
             self.tensors.pointers[key] = self.names.fresh(f"{identifier(buffer)}_shares")
@@ -79,7 +80,7 @@ class Arguments:
         return key
 
     def running(self, key: str, of: str, wanted: str, text: str) -> str:
-        """A tensor that the host derives from another."""
+        """A tensor that the host derives from another. Changes `self.tensors.pointers` and `self.tensors.prepared`."""
         if key not in self.tensors.pointers:
             self.tensors.pointers[key] = self.names.fresh(wanted)
             self._strides(key, self.tensors.pointers[key], self.module.buffers[of].axes)
@@ -87,7 +88,7 @@ class Arguments:
         return self.tensors.pointers[key]
 
     def pages(self) -> tuple[str, str]:
-        """The parameters by which the kernel finds positions in pages."""
+        """The parameters by which the kernel finds positions in pages. Changes `self.paging`."""
         if not self.paging[0]:
             self.paging = self.names.fresh("pages"), self.names.fresh("PAGE")
         return self.paging
@@ -127,7 +128,8 @@ class Arguments:
         return scalar_map(op.op, [self.host(a) for a in self.lets[name].args])
 
     def number(self, name: str, exact: bool = False) -> Code:
-        """The let in the kernel: a literal, a size, or a parameter; with what is known of its sign."""
+        """The let in the kernel: a literal, a size, or a parameter; with what is known of its sign. Changes
+        `self.calls`, `self.whole` and `self.numbers`."""
         let = self.lets[name]
         made = self.host(name)
         if isinstance(let.op, Scalar) and isinstance(let.op.term, Const):

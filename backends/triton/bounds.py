@@ -47,7 +47,8 @@ class Numbers:
     # closed forms: see `host.bounds`
 
     def arithmetic(self, op: Arithmetic, args: Sequence[str]) -> str:
-        """In Triton's arithmetic of scalars, with helpers for quotients of what may be negative."""
+        """In Triton's arithmetic of scalars, with helpers for quotients of what may be negative. Changes
+        `self.scribe.helpers`."""
         self.scribe.helpers |= _HELPERS.get(op, set())
         match op:
             case "min" | "max":

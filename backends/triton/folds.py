@@ -153,7 +153,7 @@ class Folder(Scribe):
 
     def _product(self, let: Let, op: Dot, neutral: dict[str, Code], merged: str) -> Code | None:
         """A product of matrices by `tl.dot`, or None where the operands do not have that shape. The variable `merged`
-        becomes its accumulator, unless the result has yet to be scaled.
+        becomes its accumulator, unless the result has yet to be scaled. Changes `self.helpers`.
         """
         folded, result = self.folded_dims(let), self.shape(let.name)
         if len(folded) != 1 or len(result) != 2 or len(op.over) != 1:

@@ -17,7 +17,7 @@ from einc.backends.triton.layout import Layout, layout
 from einc.backends.triton.loads import SPLIT, extent_text
 from einc.backends.triton.loops import Passer
 from einc.backends.triton.merging import shared
-from einc.backends.triton.phases import Stages, stages
+from einc.backends.triton.phases import Phases, phases
 from einc.backends.triton.scatters import ScatterWriter
 from einc.backends.triton.tile import Even, Shifted
 from einc.backends.writer import Writer, identifier
@@ -29,7 +29,7 @@ class Written:
     """The text of a kernel, and what the host has to know of it."""
 
     layout: Layout
-    stages: Stages
+    stages: Phases
     arguments: Arguments
     lines: list[str]
     counts: dict[str, str]  # program axis, or cut dimension -> how many of it there are, for the host
@@ -59,7 +59,7 @@ def _kernel_text(module: Module, kernel: Kernel, parts: bool, join: bool, laid: 
     given = Arguments(module, kernel, laid=laid)
     body = Writer(depth=1)
     scribe = ScatterWriter(module, kernel, made, given, set(), body)
-    order = stages(kernel, made)
+    order = phases(kernel, made)
     writer = _Kernel(scribe, order, Numbers(scribe), parts)
     writer.join_parts() if join else writer.write()
     lines = _pruned(body.lines)

@@ -177,7 +177,8 @@ class Reader:
         return [Step(self.place.moved, (passed,), moves=True)] if passed and paged else []
 
     def hoist(self, text: str, wanted: str) -> str:
-        """The text under a name before the loops of the pass."""
+        """The text under a name before the loops of the pass. Changes `self.passed.hoisted`, `self.body.lines` and
+        `self.passed.mark`."""
         assert self.passed.mark is not None
         if text not in self.passed.hoisted:
             self.passed.hoisted[text] = self.arguments.names.fresh(wanted)

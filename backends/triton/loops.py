@@ -71,7 +71,7 @@ class Passer(Merger):
     # how far
 
     def _reaches(self, axis: Axis) -> list[tuple[str, str]]:
-        """The pieces of the axis that this tile needs, as names."""
+        """The pieces of the axis that this tile needs, as names. Changes `self.scribe.place.shift`."""
         if self.kernel.resumed is not None:
             return [self.ends]
         scan = next((let.op for let in self.kernel.lets if isinstance(let.op, Scan)), None)
@@ -109,7 +109,7 @@ class Passer(Merger):
         return first, last
 
     def _sorted(self, axis: Axis, pieces: list[tuple[str, str]]) -> list[tuple[str, str]]:
-        """The pieces from left to right, each from where the ones before it end."""
+        """The pieces from left to right, each from where the ones before it end. Changes `pieces`."""
         pieces = list(pieces)
         for end in range(len(pieces) - 1, 0, -1):
             for n in range(end):

@@ -74,7 +74,7 @@ class Merger(Frame):
         """
         name, carry, scribe = self.states[let.name], let.carry, self.scribe
         if isinstance(let.op, ScatterAdd):
-            self.body(f"{name} = {scribe.tally(let, let.op, name)}")
+            self.body(f"{name} = {scribe.scatter_add(let, let.op, name)}")
             scribe.variables[let.name] = Code(name)
             return
         fold = carry.fold if carry is not None else let.op.fold if isinstance(let.op, Reduce) else "sum"
@@ -189,8 +189,8 @@ class Merger(Frame):
             self.scribe.variables[name] = Code(variable)
 
     def _moved(self, let: Let, state: Mapping[str, Code]) -> str:
-        """What a sum about maxima gains where those of one state become those of all: what is carried without the
-        share of a tile, with this state as the one before it."""
+        """What a sum about maxima gains where those of one state become those of all: what is carried without the share
+        of a tile, with this state as the one before it. Changes `self.scribe.variables`."""
         lets, waiting = {x.name: x for x in self.kernel.lets}, [*let.args]
         before = dict(self.scribe.variables)
         self.scribe.variables |= state

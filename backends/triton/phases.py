@@ -24,19 +24,21 @@ class Pass:
 
 
 @dataclass(frozen=True, slots=True)
-class Stages:
+class Phases:
+    """A kernel in the order in which it runs: what stands before its passes, the passes, the stores after them."""
+
     head: tuple[Let, ...]
     passes: tuple[Pass, ...]
     stores: tuple[Store, ...]
 
 
-def stages(kernel: Kernel, layout: Layout) -> Stages:
+def phases(kernel: Kernel, layout: Layout) -> Phases:
     """Cuts the lets and stores of a kernel into passes over the passed axis, what stands before them, and the stores
     after them. Without such an axis there are no passes.
     """
     dim = layout.role("passed")
     if dim is None:
-        return Stages(kernel.lets, (), kernel.stores)
+        return Phases(kernel.lets, (), kernel.stores)
     made = _Cut(kernel, dim.axes)
     inner = [made.inner(n) for n in range(made.count)]
     known = set[str]().union(*inner) | {let.name for let in kernel.lets if made.ends(let)}
@@ -49,7 +51,7 @@ def stages(kernel: Kernel, layout: Layout) -> Stages:
         after = tuple(let for let in rest if made.after(let) == n + 1)
         passes.append(Pass(lets, folds, stores, after))
     head = tuple(let for let in rest if made.after(let) == 0)
-    return Stages(head, tuple(passes), tuple(s for s in kernel.stores if not made.runs(s.value)))
+    return Phases(head, tuple(passes), tuple(s for s in kernel.stores if not made.runs(s.value)))
 
 
 class _Cut:

@@ -8,7 +8,7 @@ from einc.backends.host.code import tight
 from einc.backends.triton.bounds import Numbers
 from einc.backends.triton.layout import Dim, Layout
 from einc.backends.triton.loads import extent_text
-from einc.backends.triton.phases import Stages
+from einc.backends.triton.phases import Phases
 from einc.backends.triton.scatters import ScatterWriter
 from einc.backends.writer import identifier
 from einc.ir.plan import Kernel, Let
@@ -19,7 +19,7 @@ class Frame:
     """The text of a kernel in the making. `parts`: several programs may share the passed axis of one tile."""
 
     scribe: ScatterWriter
-    stages: Stages
+    stages: Phases
     numbers: Numbers
     parts: bool = False
     # program axis, or cut dimension -> how many of it, for the host

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from einc.backends.triton.even import apart, moved_by
 from einc.backends.triton.layout import Dim, Layout
-from einc.backends.triton.phases import Pass, Stages
+from einc.backends.triton.phases import Pass, Phases
 from einc.ir.plan import Dot, Kernel, Let, Load, Map, PreviousCarry, Reduce, Select
 from einc.ir.primitives import LONG, PRIMITIVES
 
@@ -45,7 +45,7 @@ class Room:
     fed: Held
 
 
-def measured(kernel: Kernel, layout: Layout, stages: Stages) -> Room:
+def measured(kernel: Kernel, layout: Layout, stages: Phases) -> Room:
     """The registers and the shared memory that a program needs; of several passes the fullest one counts."""
     measure = _Measure(kernel, layout)
     alive = [measure.alive(one, stages) for one in stages.passes] or [measure.walk(stages.head, _held(), set())]
@@ -111,7 +111,7 @@ class _Measure:
             return all(isinstance(self.lets[u].op, Dot) for u in self.users.get(name, []))
         return isinstance(let.op, Dot) and len(let.args) > 1
 
-    def alive(self, one: Pass, stages: Stages) -> Held:
+    def alive(self, one: Pass, stages: Phases) -> Held:
         """The most that one step of a pass holds, with what is merged in all of them and what waits for its end."""
         base = _held()
         for let in stages.head:

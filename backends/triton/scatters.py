@@ -14,8 +14,8 @@ from einc.ir.plan import Let, ScatterAdd
 class ScatterWriter(Folder):
     """A folder that writes such sums."""
 
-    def tally(self, let: Let, op: ScatterAdd, total: str) -> str:
-        """The total with the elements of this tile."""
+    def scatter_add(self, let: Let, op: ScatterAdd, total: str) -> str:
+        """The total with the elements of this tile. Changes `self.helpers`."""
         neutral = self._neutral(let)
         arg, number = let.args
         shape, folded = self.shape(arg), self.folded_dims(let)

@@ -54,7 +54,8 @@ class Start:
         self.tiled = ""
 
     def written(self, name: str, kernel: str) -> tuple[list[str], str]:
-        """The lines of the function of this name, for the kernel of that one, and the expression that calls it."""
+        """The lines of the function of this name, for the kernel of that one, and the expression that calls it. Changes
+        `self.page.helpers`."""
         body, made = self.body, self.made
         self.page.helpers |= {"_padded", "_tile", "lru_cache"}
         self._tile(name)
@@ -97,7 +98,8 @@ class Start:
     # the tile
 
     def _tile(self, name: str) -> None:
-        """Whole dimensions padded, the others as the device has room for them."""
+        """Whole dimensions padded, the others as the device has room for them. Changes `self.tiled` and
+        `self.blocks`."""
         made, kernel, body, helpers = self.made, self.kernel, self.body, self.page.helpers
         given, products = made.arguments, uses(made, "tl.dot(")
         rows, passed = made.layout.role("rows"), made.layout.role("passed")

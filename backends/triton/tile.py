@@ -166,7 +166,8 @@ class Scribe(Reader):
     # points
 
     def _map(self, let: Let, op: str) -> Code:
-        """A primitive on operands aligned with the let's dimensions, in the arithmetic of its kind."""
+        """A primitive on operands aligned with the let's dimensions, in the arithmetic of its kind. Changes
+        `self.helpers`."""
         if op == "spread":
             return self._spread(let, let.args[0])
         if op in ("real", "exact"):
@@ -236,7 +237,7 @@ class Scribe(Reader):
 
     def _integer(self, let: Let, op: str, shape: Shape) -> Code:
         """A primitive whose result is whole numbers. A product has 64 bits, unless its axes are never long or a factor
-        is a small constant.
+        is a small constant. Changes `self.helpers`.
         """
         codes = [self.aligned(a, shape) for a in let.args]
         if op == "sub" and all(isinstance(self.lets[a].op, Iota) for a in let.args):
@@ -264,7 +265,7 @@ class Scribe(Reader):
 
     def _real(self, let: Let, op: str, shape: Shape) -> Code:
         """A primitive on real or exact numbers. Where the divisor is a number of the host's that may be 0, a quotient
-        with 0 above is 0.
+        with 0 above is 0. Changes `self.helpers`.
         """
         kind = "exact" if let.kind == "exact" else "real"
         if op == "pow":

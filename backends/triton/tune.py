@@ -249,7 +249,7 @@ class _Search:
         return self.measure(trial)
 
     def _kernel(self, first: Trial, default: float, end: float) -> Found:
-        """The best tile of one kernel among those that are timed before `end`."""
+        """The best tile of one kernel among those that are timed before `end`. Changes `self.notes`."""
         best, least, timed, met = first.tile, default * BETTER, 1, [first.marks()]
         tiles = [tile for tile in first.candidates if tile != first.tile and (first.key, tile) not in self.refused]
         for n, tile in enumerate(tiles):

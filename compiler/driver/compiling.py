@@ -185,7 +185,7 @@ def compile(path_or_text: str | Path, backend: str = "auto", *, strict: bool = F
 
 def built(program: TypedProgram, options: Options = DEFAULTS, of: Origin | None = None,
           mesh: Mapping[str, int] = NO_MESH) -> Compiled:
-    """The callable of a program that has been checked; `of` is what a pickle of it would have."""
+    """The callable of a program that has been checked; `of` is what a pickle of it would have. Raises EincError."""
     if options.serves and (options.module or options.grad or options.tune):
         raise EincError([Problem("what serves has no gradient, class or tuned tiles", helps=(
             Help('say `plan="serve"`, and none of the others'),))])

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from einc.checking.checker import Specs, checked, meant
 from einc.checking.checker import worked as worked_out
-from einc.checking.declarations.scope import Account
+from einc.checking.declarations.scope import Outcomes
 from einc.checking.notation import Elaborated, is_indexed
 from einc.checking.programs.elaborate import Work
 from einc.checking.programs.readings import Place, Reading
@@ -51,6 +51,7 @@ def read_source(path_or_text: str | Path, report: Report, sources: Sources = DIS
 
 def find(source: Source, name: str, report: Report, sources: Sources = DISK) -> Source | None:
     """Finds a used spec: beside the file that uses it, else one of einc's. None where there is none, which is reported.
+    Changes `report`.
     """
     found = sources.used(source, name)
     if isinstance(found, Problem):
@@ -164,7 +165,7 @@ def check_spec(source: Source, report: Report, *, strict: bool = False, proved: 
 
 
 def check_tree(tree: SyntaxTree, report: Report, *, strict: bool = False, proved: bool = True,
-               sources: Sources = DISK) -> tuple[TypedProgram | None, Account]:
+               sources: Sources = DISK) -> tuple[TypedProgram | None, Outcomes]:
     """The same for a text that is parsed, and what became of its equations where it is a paper's. Problems go to the
     report.
     """
@@ -173,7 +174,7 @@ def check_tree(tree: SyntaxTree, report: Report, *, strict: bool = False, proved
     if program is not None and proved:
         _prove(program, report)
     report.settle()
-    return ((None if report.errors or (strict and report.warnings) else program), Account() if found is None
+    return ((None if report.errors or (strict and report.warnings) else program), Outcomes() if found is None
             else found.account)
 
 

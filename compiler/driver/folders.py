@@ -39,7 +39,7 @@ def main_of(path: Path) -> tuple[str, bytes]:
 
 
 def _texts(folder: Path) -> Iterator[tuple[str, bytes]]:
-    """The texts of TeX of a folder, one by one."""
+    """The texts of TeX of a folder, one by one. Raises Unpacked."""
     total = 0
     for name in entries(folder):
         if name.lower().endswith(ENDING):
@@ -56,7 +56,7 @@ def _decoded(data: bytes) -> str:
 
 
 def _main(path: Path, kind: str, texts: Mapping[str, bool]) -> str:
-    """The one file that is a whole document, of those that are said to be one or none."""
+    """The one file that is a whole document, of those that are said to be one or none. Raises Unpacked."""
     found = sorted((name for name, whole in texts.items() if whole), key=lambda name: (name.count("/"), name))
     if not found:
         raise Unpacked(f"cannot read {path}: {kind}, and none of its {ENDING} files has `\\documentclass`", helps=(

@@ -235,7 +235,14 @@ CLASSES = {
         "slot_of": "ir.programs.slot_of", "Recur": "ir.programs.BlockLoop", "Repeat": "ir.programs.IndexLoop",
     },
     "planning.fusing.fuse": {"Group": "planning.fusing.fuse.FusedGroup"},
-    "planning.streaming.passes": {"Carry": "planning.streaming.passes.CarriedFold"},
+    "planning.streaming.passes": {"Carry": "planning.streaming.passes.CarriedFold",
+                                  "Chunks": "planning.streaming.passes.ChunkedScan"},
+    "planning.streaming.partials": {"Shares": "planning.streaming.partials.PartialReductions"},
+    "planning.streaming.moments": {"Moving": "planning.streaming.moments.RunningMoments"},
+    "planning.fusing.grouped_axes": {"Run": "planning.fusing.grouped_axes.GroupedAxis"},
+    "checking.declarations.scope": {"Account": "checking.declarations.scope.Outcomes"},
+    "driver.decoding.engine": {"Text": "driver.decoding.engine.Request"},
+    "ir.rounds": {"Turns": "ir.rounds.OrderedLoop"},
     "ir.choices": {"Row": "ir.choices.LibraryKernel"},
     "driver.decoding.sampling": {"Taking": "driver.decoding.sampling.Sampler"},
 }
@@ -268,7 +275,8 @@ def _class(module: str, former: Mapping[str, str], name: str) -> Any:
 
 
 def find(name: str) -> ModuleSpec | None:
-    """The specification of the module that had this name; None where no module had it. Warns with the new name."""
+    """The specification of the module that had this name; None where no module had it. Warns with the new name. Raises
+    ModuleNotFoundError."""
     now = MOVED.get(name.removeprefix("einc."))
     if now is None:
         return None

@@ -39,7 +39,7 @@ def load_ipython_extension(shell: Any) -> None:
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """What `%unload_ext einc` calls."""
+    """What `%unload_ext einc` calls. Changes `shell.magics_manager.magics`."""
     shell.magics_manager.magics["cell"].pop("ein", None)
     html, plain, latex = _formatters(shell)
     for kind in _SHOWN:

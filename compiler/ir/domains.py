@@ -177,7 +177,7 @@ class _Search:
         self.failed: dict[tuple[frozenset[tuple[Term, Extent]], Extent, bool], int] = {}
 
     def nonnegative(self, goal: Linear, strict: bool = False, depth: int = _DEPTH) -> bool:
-        """Whether `goal ≥ 0` (strict: `> 0`) follows."""
+        """Whether `goal ≥ 0` (strict: `> 0`) follows. Changes `self.failed` and `self.steps`."""
         if not goal.atoms:
             return positive(goal.constant.fixed(self.sizes), strict, self.some)
         known = frozenset(goal.atoms), goal.constant, strict

@@ -205,9 +205,9 @@ def thirds(extent: int) -> Sequence[Sequence[int]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Turns:
-    """Rounds in order, with what is made in each. `kept` are the values with one part for each round that are read
-    after the last.
+class OrderedLoop:
+    """A loop whose rounds run in order, with what is made in each. `kept` are the values with one part for each round
+    that are read after the last.
     """
 
     repeat: IndexLoop
@@ -242,21 +242,22 @@ def place_of(index: Index, equation: Equation) -> int | None:
     return next((n for n, axis in enumerate(equation.axes) if axis == Position(index)), None)
 
 
-def steps(program: Program) -> dict[str, Equation | BlockLoop | Turns]:
+def steps(program: Program) -> dict[str, Equation | BlockLoop | OrderedLoop]:
     """What gives each tensor its value: its equation, or the rounds that it is a state of."""
     inner = {key for repeat in program.repeats for key in repeat.inside}
-    out: dict[str, Equation | BlockLoop | Turns] = {e.target: e for e in program.equations if e.target not in inner}
+    out: dict[str, Equation | BlockLoop | OrderedLoop] = {}
+    out |= {e.target: e for e in program.equations if e.target not in inner}
     out |= {key: recur for recur in program.recurs for key in recur.targets}
     for repeat in program.repeats:
         kept = program.kept[repeat]
-        turns = Turns(repeat, tuple(e for e in program.equations if e.target in repeat.inside), kept)
+        turns = OrderedLoop(repeat, tuple(e for e in program.equations if e.target in repeat.inside), kept)
         out |= dict.fromkeys([*(state for state, _, _ in repeat.states), *kept], turns)
     return out
 
 
-def needs(step: Equation | BlockLoop | Turns) -> Set[str]:
+def needs(step: Equation | BlockLoop | OrderedLoop) -> Set[str]:
     """The tensors that must be there before."""
-    if isinstance(step, Turns):
+    if isinstance(step, OrderedLoop):
         made = {*step.repeat.inside, *(state for state, _, _ in step.repeat.states)}
         return {first for _, first, _ in step.repeat.states}.union(*map(needs, step.body)) - made
     if isinstance(step, Equation):

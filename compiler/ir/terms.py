@@ -129,7 +129,7 @@ def children(term: Term) -> tuple[Term, ...]:
 
 def rebuild(term: Term, kids: tuple[Term, ...]) -> Term:
     """The term with other children; the same object if nothing changed."""
-    if all(map(is_, kids, children(term))):
+    if all(map(is_, kids, _CHILDREN[type(term)](term))):
         return term
     match term:
         case Const() | Truth() | Size() | Position():
@@ -192,7 +192,7 @@ def reads(term: Term) -> tuple[Read, ...]:
 
 def transform(term: Term, change: Callable[[Term], Term]) -> Term:
     """`change` applied everywhere, from the leaves up."""
-    kids = children(term)
+    kids = _CHILDREN[type(term)](term)
     return change(rebuild(term, tuple([transform(kid, change) for kid in kids])) if kids else term)
 
 
@@ -217,7 +217,7 @@ def substitute(term: Term, by: Mapping[Index, Term]) -> Term:
                 case Position(other):
                     return Join(other, tuple(new))
             raise AssertionError("a direct sum is read whole")
-    kids = children(term)
+    kids = _CHILDREN[type(term)](term)
     return rebuild(term, tuple([substitute(kid, by) for kid in kids])) if kids else term
 
 

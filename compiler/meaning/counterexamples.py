@@ -123,7 +123,7 @@ def _agreed(program: Program, sizes: dict[str, int]) -> None:
 
 
 def _inputs(program: Program, sizes: dict[str, int], random: np.random.Generator, positive: bool) -> Arrays | None:
-    """Random inputs for the sizes; None where the sizes do not fit."""
+    """Random inputs for the sizes; None where the sizes do not fit. Changes `sizes`."""
     lengths = {x.packed.lengths: x for x in _sets(program) if x.packed is not None}
     out: Arrays = {}
     for tensor in sorted(program.inputs(), key=lambda t: t.key not in lengths):

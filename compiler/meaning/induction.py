@@ -228,7 +228,7 @@ class _Rounds:
                              Where(Apply("lt", (start, at)), made)))
 
     def _made(self, tensor: str, subs: tuple[Term, ...], at: Term) -> Term:
-        """What an equation of the round makes; an element that another round made stays as it is."""
+        """What an equation of the round makes; an element that another round made stays as it is. Raises Unknown."""
         equation = self.program.by_target.get(tensor)
         if equation is None or tensor not in self.loop.inside:
             raise Unknown(tensor)

@@ -26,7 +26,7 @@ from einc.ir.folds import FOLDS
 from einc.ir.indices import Index, IndexSet
 from einc.ir.primitives import HASHES, PRIMITIVES
 from einc.ir.programs import BlockLoop, Equation, Program, Slot, Tensor
-from einc.ir.rounds import Cut, Turns, needs, run, steps, thirds
+from einc.ir.rounds import Cut, OrderedLoop, needs, run, steps, thirds
 from einc.ir.terms import (
     Apply,
     Const,
@@ -78,7 +78,7 @@ def interpret(program: Program, arrays: Mapping[str, Array], sizes: Mapping[str,
                     machine.values[target] = machine.solve(equation)
                 case BlockLoop() as recur if target not in machine.values:
                     _rounds(machine, recur, cut)
-                case Turns() as turns if target not in machine.values:
+                case OrderedLoop() as turns if target not in machine.values:
                     turns.run(machine.values, machine.solve, machine.extent)
             for key in [k for k in machine.values if last.get(k, at) <= at and k not in kept]:
                 del machine.values[key]
@@ -161,7 +161,7 @@ class _Machine:
         return f"{shown.array[tuple(point[i] for i in shown.indices)]}" + f" (at {place})" * bool(place)
 
     def solve(self, equation: Equation) -> Array:
-        """The array of the target, 0 where the equation has no points."""
+        """The array of the target, 0 where the equation has no points. Changes `self.wide`."""
         tensor, indices = self.program.tensors[equation.target], equation.indices
         live = self.conditions(equation.domain, ())
         if tensor.integer:

@@ -193,7 +193,7 @@ def put(found: Form, by: Mapping[Index, Term]) -> Form:
 
 
 def folded(op: str, bound: tuple[Index, ...], domain: Term, body: Form) -> Form:
-    """What does not move with the bound indices leaves the fold, by the law of its kind."""
+    """What does not move with the bound indices leaves the fold, by the law of its kind. Raises Unformed."""
     if FOLDS[op].linear:
         if infinite(body):
             raise Unformed

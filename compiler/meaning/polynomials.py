@@ -143,7 +143,7 @@ def atom(found: Atom, power: int = 1) -> Form:
 
 
 def collected(items: Iterable[tuple[Monomial, Fraction]]) -> Form:
-    """The sum of monomials."""
+    """The sum of monomials. Raises Unformed."""
     items = list(items)
     if len(items) == 1:
         return tuple(items) if items[0][1] else NOTHING
@@ -216,7 +216,8 @@ def _lowered(found: Atom, n: int) -> Form:
 
 
 def inverse(found: Form) -> Form:
-    """1 / form: of one monomial a monomial, of a sum an atom for what is left when the common factor is taken out."""
+    """1 / form: of one monomial a monomial, of a sum an atom for what is left when the common factor is taken out.
+    Raises Unformed."""
     if not found or infinite(found):
         raise Unformed
     common = _content(found)
@@ -265,7 +266,7 @@ def extent(found: Extent) -> Form:
 
 
 def exponential(found: Form) -> Form:
-    """e^form; e^(log x) is x, e^-∞ is 0."""
+    """e^form; e^(log x) is x, e^-∞ is 0. Raises Unformed."""
     sign = sum(c for m, c in found if m.powers == ((INFINITY, 1),) and not m.exponent)
     if infinite(found):
         if sign < 0:
@@ -282,7 +283,7 @@ def _is_log(found: Monomial) -> bool:
 
 
 def logarithm(found: Form) -> Form:
-    """log(e^p x) = p + log x."""
+    """log(e^p x) = p + log x. Raises Unformed."""
     if not found:
         raise Unformed
     common = Monomial(_content(found).exponent, ())

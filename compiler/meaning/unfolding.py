@@ -92,7 +92,7 @@ class Unfolding:
             before = before + part.set.extent
 
     def term(self, term: Term) -> Term:
-        """The term with everything in place."""
+        """The term with everything in place. Changes `self.nodes`. Raises TooLong."""
         self.nodes += 1
         if self.nodes > _MOST:
             raise TooLong

@@ -45,7 +45,7 @@ from einc.planning.contractions.nested import with_rows
 from einc.planning.contractions.segments import segment, with_segments
 from einc.planning.fusing.fuse import FusedGroup, groups
 from einc.planning.fusing.given import LoweringInput, Passing
-from einc.planning.fusing.grouped_axes import Run, paired, shared
+from einc.planning.fusing.grouped_axes import GroupedAxis, paired, shared
 from einc.planning.fusing.library import called, gathered
 from einc.planning.fusing.onepass import one_pass, tiled
 from einc.planning.fusing.reduced_precision import mark_roundable
@@ -170,7 +170,7 @@ class _Whole:
     equations: Definitions
     buffers: dict[str, Buffer]
     keys: list[tuple[str, IndexSet]]
-    runs: dict[str, Run]
+    runs: dict[str, GroupedAxis]
     choices: Choices
     spare: list[str]
 
@@ -198,7 +198,7 @@ def _side_by_side(whole: _Whole, equation: Equation, join: Join) -> Concat | App
                 axis=equation.axes.index(Position(join.index)))
 
 
-def _view(kernel: Kernel, run: Run, equation: Equation) -> BroadcastView:
+def _view(kernel: Kernel, run: GroupedAxis, equation: Equation) -> BroadcastView:
     """The kernel that copies, to be run only where the runs are not of one length."""
     places = [run.place if n == run.axis else run.operand.subs.index(axis) for n, axis in enumerate(equation.axes)]
     return BroadcastView(
@@ -206,7 +206,7 @@ def _view(kernel: Kernel, run: Run, equation: Equation) -> BroadcastView:
         order=tuple(places), onto=run.onto.extent, of=run.index.set.extent, count=run.count)
 
 
-def _along_runs(buffer: Buffer, run: Run) -> Buffer:
+def _along_runs(buffer: Buffer, run: GroupedAxis) -> Buffer:
     """The buffer of a copy with one element for each run."""
     each, _ = run.parts()
     return replace(buffer, sets=tuple(each.set if n == run.axis else s for n, s in enumerate(buffer.sets)))

@@ -79,7 +79,8 @@ def formula(source: Source, report: Report, functions: frozenset[str], within: t
 
 
 def _ranged(found: list[Word]) -> list[Word]:
-    """`= 1, 2, …, N` and `{1, …, N}` as the range `1..N`; of the numbers before the dots the first is the beginning."""
+    """`= 1, 2, …, N` and `{1, …, N}` as the range `1..N`; of the numbers before the dots the first is the beginning.
+    Changes `found`."""
     out: list[Word] = []
     for n, word in enumerate(found):
         out.append(word)

@@ -26,7 +26,8 @@ class Subscripts:
 
 
 def subscripts(text: str) -> Subscripts:
-    """`bhtd,bhsd->bhts`, or without an arrow the letters that stand once, in the order of the alphabet."""
+    """`bhtd,bhsd->bhts`, or without an arrow the letters that stand once, in the order of the alphabet. Raises
+    PatternError."""
     compact = text.replace(" ", "")
     if "." in compact:
         raise PatternError("`...` in a string of einsum stands for axes whose number nothing says",
@@ -49,7 +50,7 @@ Names = tuple[str, ...]  # the words of one axis: several in parentheses, none f
 
 
 def pattern(text: str) -> tuple[tuple[Names, ...], tuple[Names, ...]]:
-    """`b t (h d) -> b h t d`: the axes before and after."""
+    """`b t (h d) -> b h t d`: the axes before and after. Raises PatternError."""
     left, arrow, right = text.partition("->")
     if not arrow or "->" in right:
         raise PatternError("a pattern has one `->`")
@@ -57,7 +58,7 @@ def pattern(text: str) -> tuple[tuple[Names, ...], tuple[Names, ...]]:
 
 
 def axes(text: str) -> tuple[Names, ...]:
-    """`b t (h d) 1` -> (b), (t), (h, d), ()."""
+    """`b t (h d) 1` -> (b), (t), (h, d), (). Raises PatternError."""
     found: list[Names] = []
     group: list[str] | None = None
     at = 0

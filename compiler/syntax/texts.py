@@ -23,7 +23,7 @@ def too_many(what: str, span: Span | None) -> NotText:
 
 
 def read_bytes(name: str, data: bytes, report: Report, most: int = MAX_BYTES) -> Source:
-    """The text of a file; what is too large or not UTF-8 is a problem, not a crash."""
+    """The text of a file; what is too large or not UTF-8 is a problem, not a crash. Changes `report`."""
     if len(data) > most:
         report.add(too_large(f"{name} has more than {most:,} bytes", None))
         return Source(name, "")

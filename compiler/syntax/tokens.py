@@ -244,7 +244,8 @@ class _Lexer:
         return before[-1:] in (["LOW"], ["UP"]) or before in (["LOW", "LBRACE"], ["UP", "LBRACE"])
 
     def _expanded(self, name: str, meaning: Meaning, start: int, end: int) -> int:
-        """The words of an author's macro, all of them where it is used; so is what is wrong with them."""
+        """The words of an author's macro, all of them where it is used; so is what is wrong with them. Changes
+        `self.report` and `self.out`."""
         given, end = arguments(self.source.text, end, meaning)
         text = filled(meaning.body, given, self.room[0])
         inner = Report()

@@ -84,7 +84,8 @@ def _split(program: TypedProgram, of: IndexSet, count: int) -> tuple[Index, Inde
 
 def _by_blocks(draft: Draft, key: str, letters: tuple[Index, ...], split: tuple[Index, Index],
                known: tuple[Term, ...], row: Narrow) -> tuple[Read, Read]:
-    """The scale of each block of the last axis, and the numbers of the axis that are rounded by it."""
+    """The scale of each block of the last axis, and the numbers of the axis that are rounded by it. Changes
+    `draft.equations`, `draft.tensors` and `draft`."""
     block, place = split
     last = Pack((Position(block), Position(place)), (block.set, place.set), letters[-1].set)
     there = tuple(substitute(c, {letters[-1]: last}) for c in known)

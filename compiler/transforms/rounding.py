@@ -192,7 +192,7 @@ class _Products:
         return _Cut((block, place), {letter: Pack((Position(block), Position(place)), (blocks, places), letter.set)})
 
     def _rounded(self, term: Term, summed: tuple[Index, ...], within: Term, at: _At) -> tuple[Read, Read]:
-        """A factor's scale and its rounded numbers, whose product is about the factor."""
+        """A factor's scale and its rounded numbers, whose product is about the factor. Changes `self.made`."""
         letters = tuple(i for i in _in_order(term) if i not in at.fixed)
         kept = () if self.rounding.share == "tensor" else tuple(i for i in letters if i not in summed)
         known = tuple(c for c in conjuncts(within) if free_indices(c) <= {*letters, *at.fixed})

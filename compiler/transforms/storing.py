@@ -35,7 +35,8 @@ class _Known:
         self.reaches = Reaches(self.equations)
 
     def held(self, term: Term, row: Narrow) -> bool:
-        """Whether a type holds every value of a term. Every type holds 0, which a condition leaves behind."""
+        """Whether a type holds every value of a term. Every type holds 0, which a condition leaves behind. Changes
+        `self.passing`."""
         match term:
             case Apply(op) if op in NARROW and _within(NARROW[op], row):
                 return True
@@ -58,7 +59,7 @@ class _Known:
         return self.whole(term) and max(row.low, -most) <= low and high <= min(row.high, most)
 
     def whole(self, term: Term) -> bool:
-        """Whether every value of a term is a whole number."""
+        """Whether every value of a term is a whole number. Changes `self.looked`."""
         match term:
             case Const(value):
                 return value == value // 1

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from einc.backends.host.runtime.cache_view import _CacheView
 from einc.backends.host.runtime.checks import _whole
-from einc.backends.host.runtime.laid import _Laid
 from einc.backends.host.runtime.pages import _Paged, _reserve, _Table
 from einc.backends.host.runtime.saved import _written
 
@@ -169,9 +169,9 @@ class _Rows:
     def nbytes(self) -> int:
         return sum(r.nbytes for r in self.rounds.values()) + (0 if self.store is None else self.store.nbytes)
 
-    def append(self, new: torch.Tensor, axis: int, order: tuple[int, ...]) -> "_Laid":
+    def append(self, new: torch.Tensor, axis: int, order: tuple[int, ...]) -> "_CacheView":
         """All rows, the new ones laid after the past; `order` is that of the axes in memory."""
-        laid: _Laid
+        laid: _CacheView
         past, pool = self.cache.length - self.cache.dropped, self.cache.pool
         upto = past + new.shape[axis]
         if past and (self.store is None if pool is None else self.name not in pool.stores):
@@ -185,7 +185,7 @@ class _Rows:
                 self.axis, self.order = axis, order
                 self.move_to(new, upto, 0, 0)
             self.room(past, upto)
-            laid = _Laid(self.store.narrow(axis, 0, upto), axis)
+            laid = _CacheView(self.store.narrow(axis, 0, upto), axis)
         laid.write(new, past)
         return laid
 

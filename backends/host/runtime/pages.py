@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from einc.backends.host.runtime.cache_view import _CacheView
 from einc.backends.host.runtime.exhausted import Exhausted
-from einc.backends.host.runtime.laid import _Laid
 
 if TYPE_CHECKING:
     from einc.backends.host.runtime.cache import Cache
@@ -134,7 +134,7 @@ class _Table:
         return self.pages[entry] * self.pool.page + within, end * self.pool.page
 
 
-class _Paged(_Laid):
+class _Paged(_CacheView):
     """Rows in pages: views where pages lie side by side, copies elsewhere, those of tiles
     in memory that is used again."""
 

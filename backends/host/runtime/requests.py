@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from einc.backends.host.runtime.cache import Cache
-from einc.backends.host.runtime.laid import _Laid
+from einc.backends.host.runtime.cache_view import _CacheView
 from einc.backends.host.runtime.pages import _reserve
 
 
@@ -81,7 +81,7 @@ def _stacked(parts: list[torch.Tensor], axis: int, shape: list[int], dtype: torc
 class _Turned:
     """What is kept, with its axes in another order."""
 
-    def __init__(self, laid: _Laid, order: tuple[int, ...]) -> None:
+    def __init__(self, laid: _CacheView, order: tuple[int, ...]) -> None:
         self.laid, self.order, self.single, self.upto, self.tiles = laid, order, laid.single, laid.upto, laid.tiles
         self.rows, self.table = laid.rows.permute(order), laid.table
 
@@ -95,7 +95,7 @@ class _Turned:
         return self.laid.spread().permute(self.order)
 
 
-def _cuts(*kept: _Laid | _Turned) -> Iterator[tuple[int, int]]:
+def _cuts(*kept: _CacheView | _Turned) -> Iterator[tuple[int, int]]:
     """Pieces of what is kept: those of what does not lie side by side."""
     laid = next(one for one in kept if not one.single)
     return laid.tiles(((0, laid.upto),), laid.upto)

@@ -99,7 +99,7 @@ def _counted(call: Call) -> Call:
 
 
 def _sound(call: Call) -> Call:
-    """A pattern of einops, where each word stands where it may."""
+    """A pattern of einops, where each word stands where it may. Raises BadPattern."""
     before, after = ([x for names in axes for x in names] for axes in (call.words[0], call.out))
     twice = [x for axes in (before, after) for x in axes if axes.count(x) > 1]
     if twice:

@@ -89,7 +89,7 @@ class _Work:
             self.reader.slots.setdefault(symbol.key.name, {})[len(own) + len(sides)] = (*own, *sides)
 
     def _tensor(self, line: s.Statement) -> None:
-        """Notes the axes of `tensor x : B × L × d`, by their sizes."""
+        """Notes the axes of `tensor x : B × L × d`, by their sizes. What is wrong goes to the report."""
         try:
             if len(line.tail) != 1:
                 raise BadDeclaration("nothing says which sizes these arrays have", line.span, helps=(
@@ -179,7 +179,7 @@ class _Work:
                 yield use.name
 
     def _try(self, line: s.Statement) -> bool:
-        """Reads an equation; False where it waits for another."""
+        """Reads an equation; False where it waits for another. What is wrong goes to the report."""
         body = line.clauses[0].body
         assert isinstance(body, s.Relation)
         try:

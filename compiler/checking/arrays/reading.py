@@ -102,7 +102,8 @@ class Reader:
         return [found[n] for n in range(len(pairs))]
 
     def _product(self, factors: Sequence[s.Expression], operators: Sequence[str], span: Span) -> Value:
-        """Factors entry by entry: a product of two arrays side by side is a question."""
+        """Factors entry by entry: a product of two arrays side by side is a question. Raises OpenReading or
+        BadPattern."""
         found = list(applications(factors, operators))
         values = self._each([(x, y) for _, x, y in found])
         marks = tuple(mark for mark, _, _ in found)
@@ -122,7 +123,7 @@ class Reader:
         return entrywise(self.naming.sets, values, span, lambda nodes: product(nodes, marks, span))
 
     def _applied(self, name: s.Expression, group: s.Expression | None) -> Value:
-        """A function of what stands in parentheses, or a call with a string."""
+        """A function of what stands in parentheses, or a call with a string. Raises BadPattern or OpenReading."""
         assert group is not None
         call = called(name, group)
         if call is not None:
@@ -161,7 +162,8 @@ class Reader:
         return entrywise(self.naming.sets, [self.value(x) for x in plain], span, build)
 
     def operand(self, node: s.Expression, letters: Sequence[str], axes: tuple[int, ...]) -> Value:
-        """An operand of a call: a name that nothing says anything of has the axes of its words."""
+        """An operand of a call: a name that nothing says anything of has the axes of its words. Changes `self.slots`
+        and `self.inputs`."""
         use = self._use(node) if is_name(node) else None
         if use is not None:
             found = self.slots.get(use.name, {})
@@ -174,7 +176,7 @@ class Reader:
         return self.value(node)
 
     def _named(self, node: s.Expression) -> Value:
-        """A name: all of an array, or a number."""
+        """A name: all of an array, or a number. Raises OpenReading, WaitingError, LostError or NoShape."""
         use = None if node.span.text in BUILT_IN else self._use(node)
         array = use is not None and (use.name in self.slots or use.name in self.pending or use.name in self.lost)
         if use is None or (self._scalar(node) and not array):

@@ -18,7 +18,8 @@ from einc.syntax.printing.layout import alike
 
 
 def declare(scope: Scope, statements: Iterable[s.Statement]) -> None:
-    """Fills the scope with everything that equations need to know first; a bad declaration is reported and left out."""
+    """Fills the scope with everything that equations need to know first; a bad declaration is reported and left out.
+    Raises NotYet."""
     ordered = list(statements)
     late: list[Structure] = []
     for statement in ordered:
@@ -76,7 +77,8 @@ def defined_in(statement: s.Statement) -> Iterator[str]:
 
 
 def _index(scope: Scope, statement: s.Statement, at: int) -> list[Structure]:
-    """One index of an `index` line; what its set is made of is returned."""
+    """One index of an `index` line; what its set is made of is returned. Raises BadDeclaration, Silent or
+    DefinedTwice."""
     clause, kinds = statement.clauses[at], statement.tail
     name = index_name(clause.body)
     if not kinds:

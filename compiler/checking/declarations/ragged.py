@@ -126,7 +126,8 @@ class Owners:
                     self.one(index, request.index, span)
 
     def rest(self, indices: Iterable[Index], seen: Iterable[Index], span: Span | None) -> None:
-        """Notes that positions of which no tensor says it belong to the only request that there is."""
+        """Notes that positions of which no tensor says it belong to the only request that there is. Raises
+        NoRequest."""
         requests = {i for i in seen if i.set.cls == "request"} | set(self.known.values())
         for index in indices:
             if index.set.by and index not in self.known:

@@ -194,7 +194,7 @@ class Function:
 
 
 @dataclass(frozen=True)
-class Account:
+class Outcomes:
     """What became of the equations of a paper, by the places where they stand.
 
     `kept` are the tensors of the program that they define, `passed` the equations or declarations that hold in place of
@@ -219,7 +219,7 @@ class Called:
     program: TypedProgram
     meant: frozenset[Term]
     claims: tuple[Claim, ...] = ()
-    account: Account = field(default_factory=Account)
+    account: Outcomes = field(default_factory=Outcomes)
 
 
 class Library(Protocol):

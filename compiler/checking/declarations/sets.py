@@ -34,7 +34,7 @@ def free_name(scope: Scope, name: str, span: Span) -> None:
 
 
 def index_set(scope: Scope, node: s.Expression, structure: s.Expression | None) -> IndexSet:
-    """`time(T)`, `vocab(0..V-1)`; `feature` alone where a direct sum follows."""
+    """`time(T)`, `vocab(0..V-1)`; `feature` alone where a direct sum follows. Raises BadDeclaration."""
     match node:
         case s.Product((s.Word(cls), s.Group("(", ")", (inner,))), ("", "")):
             pass
@@ -105,7 +105,7 @@ def _class(scope: Scope, name: str, span: Span) -> str:
 
 
 def extent(scope: Scope, node: s.Expression) -> Extent:
-    """An extent expression; every name in it becomes a size."""
+    """An extent expression; every name in it becomes a size. Raises BadDeclaration."""
     found = extent_of(node)
     for name in sorted(found.sizes):
         if name in scope.reserved and node.span.text != name:
@@ -200,7 +200,7 @@ def _parts(one: Structure) -> tuple[s.Expression, ...]:
 
 
 def _direct_sum(scope: Scope, one: Structure) -> None:
-    """Notes `= c ⊕ ρ`: all of the one, then all of the other."""
+    """Notes `= c ⊕ ρ`: all of the one, then all of the other. Raises BadPart or DefinedTwice."""
     indices = scope.text(one.body.span).indices
     index = indices[one.name]
     parts = tuple(declared(scope, p) for p in _parts(one))
@@ -223,7 +223,8 @@ def _direct_sum(scope: Scope, one: Structure) -> None:
 
 
 def _composite(scope: Scope, one: Structure) -> None:
-    """Notes `= (i a)`: any index of the set may be written as that pair."""
+    """Notes `= (i a)`: any index of the set may be written as that pair. Raises Silent, BadDeclaration, DefinedTwice or
+    WrongData."""
     node = one.body
     index = scope.text(node.span).indices[one.name]
     inner = node.items[0] if isinstance(node, s.Group) and len(node.items) == 1 else node
@@ -270,7 +271,7 @@ def undeclared(letter: str) -> Help:
 
 
 def declared(scope: Scope, node: s.Expression) -> Index:
-    """The declared index that a node names."""
+    """The declared index that a node names. Raises Silent or UnknownIndex."""
     name = index_name(node)
     found = scope.seen(node.span).get(name) if name is not None else None
     if found is None:

@@ -52,7 +52,8 @@ def stem_of(node: s.Expression) -> tuple[str, ...]:
 
 
 def left_side(scope: Scope, node: s.Expression, role: Role, declare: bool = True, loop: Loop = OPEN) -> Left:
-    """The signature of a name as it is declared or defined; a new one where none fits."""
+    """The signature of a name as it is declared or defined; a new one where none fits. Changes `scope`. Raises
+    BadDeclaration, Reserved or BadLoop."""
     found = head(node)
     if found is None:
         raise BadDeclaration(f"`{node.span.text}` is no name", node.span,
@@ -119,7 +120,8 @@ def _existing(scope: Scope, stem: Name, reading: Reading, loop: Loop, span: Span
 
 def _declaring(scope: Scope, stem: Name, scripts: tuple[s.Script, ...], node: s.Expression,
                indices: dict[str, Index]) -> tuple[Name, tuple[Item, ...]]:
-    """Returns the name and slots that a new left side declares; its scripts must have exactly one reading."""
+    """Returns the name and slots that a new left side declares; its scripts must have exactly one reading. Raises
+    Silent or UnreadableScript."""
     found = readings(scripts, Vocabulary(indices, None, frozenset(scope.maps)))
     plain = [r for r in found if all(i.kind != "expression" for i in r)]
     if not plain:

@@ -51,7 +51,8 @@ def below_a_root(context: Context, factors: tuple[s.Expression, ...], at: int) -
 
 
 def call(context: Context, name: Name, scripts: tuple[s.Script, ...], group: s.Group, span: Span) -> Value:
-    """The value of an application."""
+    """The value of an application. Changes `context.made.calls`. Raises Undeclared, Circular, WrongArguments or
+    TooDeep."""
     if (name.python in context.scope.reserved and context.inside.letters is None
             and context.scope.foreign.undefines(name.base)):
         raise Undeclared(f"the paper defines `{name.base}` itself, and that cannot be read", span, helps=(
@@ -161,7 +162,7 @@ class _Call:
     whole: frozenset[Index] = frozenset()
 
     def value(self, scripts: tuple[s.Script, ...]) -> Value:
-        """The body with the parameters bound to the arguments."""
+        """The body with the parameters bound to the arguments. Changes `self.context.made.bound`."""
         if scripts:
             self._script(scripts)
         given = [(parameter, node) for parameter, node in zip(self.function.params, self.nodes, strict=True)
@@ -179,7 +180,8 @@ class _Call:
         return self._passed_through(self._body(letters, tuple(params)), values, params)
 
     def _script(self, scripts: tuple[s.Script, ...]) -> None:
-        """Finds the indices that the call's script gives to the definition's letters, and their domain."""
+        """Finds the indices that the call's script gives to the definition's letters, and their domain. Raises
+        WrongArguments."""
         found = binder(self.context, scripts, self.span, own=True)
         if len(found.bound) > 1 and (wider := over_several(self.function, len(found.bound))) is not None:
             self.function = wider
@@ -203,7 +205,8 @@ class _Call:
         return (Help(f"{said}`{self.function.name}_{{{letters[-1]}}}(…)`"),) if letters else ()
 
     def _argument(self, letters: tuple[tuple[str, str], ...], node: s.Expression) -> Value:
-        """The argument's value; where the call has no script, its one upper index is the definition's own."""
+        """The argument's value; where the call has no script, its one upper index is the definition's own. Changes
+        `self.own`. Raises WrongArguments."""
         missing = [x for x, _ in letters if x not in self.own]
         if not missing:
             return once(self._within(letters).value(node))
@@ -233,7 +236,8 @@ class _Call:
         return self.context if left is None else replace(self.context.holding(*own), left=left.union(own))
 
     def _restricted(self, letters: tuple[tuple[str, str], ...], value: Value, node: s.Expression) -> Value:
-        """An argument with a line: the line must be there, and over time its domain must be said."""
+        """An argument with a line: the line must be there, and over time its domain must be said. Raises
+        WrongArguments, Silent or NoDomain."""
         line = [self.own[x] for x, _ in letters if x in self.own]
         if not line:
             return value
@@ -268,7 +272,7 @@ class _Call:
 
     def _body(self, letters: dict[str, Index], params: tuple[Parameter, ...]) -> Value:
         """Returns the value of the definition's body with its parameters bound, after those that have values of their
-        own and what stands in its `with`.
+        own and what stands in its `with`. Raises WrongArguments.
         """
         context, function = self.context, self.function
         own = frozenset(letters[x] for x in {y for p in function.params for y, _ in p.letters})

@@ -23,7 +23,8 @@ from einc.syntax import tree as s
 
 
 def uniform(context: Context, group: s.Group, span: Span) -> Value:
-    """The seed hashed with the place in the program, then with the position of each index of the first argument."""
+    """The seed hashed with the place in the program, then with the position of each index of the first argument. Raises
+    WrongArguments."""
     if len(group.items) != 2:
         raise WrongArguments(f"`{UNIFORM}` takes 2 arguments, not {len(group.items)}", span,
                              notes=(f"`{UNIFORM}(x, seed)` is a number in [0, 1) for each element of x",))
@@ -37,7 +38,7 @@ def uniform(context: Context, group: s.Group, span: Span) -> Value:
 
 
 def counted(context: Context, node: s.Expression) -> Value:
-    """An argument that is a whole number, or an index of any class."""
+    """An argument that is a whole number, or an index of any class. Raises WrongArguments."""
     name = index_name(node)
     bound = {p.name.text for p in context.inside.params}
     index = context.indices.get(name) if name is not None and name not in bound else None

@@ -122,7 +122,8 @@ def _defined(scope: Scope, found: Collected, statement: s.Statement, loop: Loop,
 
 
 def _equations(scope: Scope, clauses: list[s.Clause], loop: Loop, broken: bool) -> list[Entry]:
-    """The equations of a list, each with the restrictions and local definitions that follow it."""
+    """The equations of a list, each with the restrictions and local definitions that follow it. Raises
+    BadDeclaration."""
     groups: list[tuple[s.Clause, s.Relation, list[s.Clause], list[s.Relation]]] = []
     for clause in clauses:
         body = clause.body
@@ -235,7 +236,7 @@ def _rank(found: Collected, entry: Entry) -> None:
 
 def _replaced(scope: Scope, entry: Entry, override: bool) -> None:
     """Makes what a used spec is given a value of this text, by `override X_t^f = …`: it is made here, and the caller is
-    not asked for it.
+    not asked for it. Raises AssignsInput.
     """
     signature = entry.left.signature
     used = signature.span.source != entry.span.source and not entry.update and not counts(scope, signature)
@@ -262,7 +263,7 @@ def _update(scope: Scope, found: Collected, entry: Entry) -> None:
 
 
 def beside(problem: Problem, entry: Entry | None) -> Problem:
-    """An index that is not on the left is shown with the left side."""
+    """An index that is not on the left is shown with the left side. Changes `problem.labels`."""
     if isinstance(problem, FreeOnRight | BoundAndFree | ForeignIndex) and entry is not None and entry.name is not None:
         problem.labels += (Label(entry.name, "the left side"),)
     return problem

@@ -26,7 +26,8 @@ _BOLD = re.compile(r"\\(?:mathbf|boldsymbol|textbf|bm)\b")
 
 def inferred(context: Context, stem: Name, scripts: tuple[s.Script, ...],
              node: s.Expression) -> tuple[Signature, tuple[Item, ...]]:
-    """The input that a name stands for, and the items of this use; the problem of the name where it can be none."""
+    """The input that a name stands for, and the items of this use; the problem of the name where it can be none.
+    Changes `context.scope`."""
     problem = unmatched(context, stem, scripts, node)
     source, at = node.span.source, node.span.end
     applied = not scripts and _APPLIED.match(source.text, at, at + 40)

@@ -28,7 +28,7 @@ _SPELLINGS = (
 
 
 def unfold(scope: Scope, statements: Iterable[s.Statement], around: Loop = OPEN) -> Lines:
-    """Every line of the program; the lines of a block with the `for`s around them."""
+    """Every line of the program; the lines of a block with the `for`s around them. Changes `scope.lost`."""
     out: Lines = []
     for statement in statements:
         if statement.keyword != "for":
@@ -96,8 +96,8 @@ def _loop(scope: Scope, statement: s.Statement, around: Loop) -> Loop:
 
 
 def _counted(scope: Scope, clauses: list[s.Expression]) -> Index | None:
-    """The index of `ℓ in 1..N`, where ℓ is no declared index and no declared index runs
-    over so many: it counts the rounds."""
+    """The index of `ℓ in 1..N`, where ℓ is no declared index and no declared index runs over so many: it counts the
+    rounds. Raises BadLoop."""
     match clauses:
         case [s.Relation((name, s.Range(low, high)), ("in",))] if _unknown(scope, name):
             pass

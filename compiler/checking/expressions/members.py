@@ -33,7 +33,8 @@ def declare_masks(scope: Scope, statements: Iterable[tuple[s.Statement, Loop]]) 
 
 
 def _set(scope: Scope, found: Collected, statement: s.Statement, loop: Loop) -> None:
-    """Declares `set S_t = topk_{s ≤ t}(I_{t s}, n)`: a name that stands after `∈`."""
+    """Declares `set S_t = topk_{s ≤ t}(I_{t s}, n)`: a name that stands after `∈`. Raises BadDeclaration, DefinedTwice
+    or OverridesNothing."""
     match statement.clauses:
         case (s.Clause(s.Relation((left, s.Product((_, s.Group("(", ")", (_, count))), ("", "")) as written),
                                   ("=" | ":=",))),):

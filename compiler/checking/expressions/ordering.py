@@ -21,7 +21,8 @@ from einc.syntax import tree as s
 
 
 def place(context: Context, scripts: tuple[s.Script, ...], group: s.Group, span: Span) -> Value:
-    """Where the largest, second largest … stands; the number before the first element where there are fewer."""
+    """Where the largest, second largest … stands; the number before the first element where there are fewer. Raises
+    WrongArguments or WrongType."""
     if len(group.items) != 2:
         raise WrongArguments(f"`topk` takes 2 arguments, not {len(group.items)}", span, notes=(
             "they are what is compared, and which of the ordered elements is asked for: `topk_{s ≤ t}(I_{t s}, r)`",))
@@ -35,7 +36,8 @@ def place(context: Context, scripts: tuple[s.Script, ...], group: s.Group, span:
 
 
 def _ordered(context: Context, scripts: tuple[s.Script, ...], node: s.Expression, span: Span) -> Value:
-    """The points of the script's domain in the order of the values that they have."""
+    """The points of the script's domain in the order of the values that they have. Changes `context.made.bound` and
+    `context.made.places`. Raises WrongArguments or BoundTwice."""
     under = binder(context, scripts, span)
     if len(under.bound) != 1:
         raise WrongArguments(f"`topk` runs over one index, its script names {len(under.bound)}", span)
@@ -71,7 +73,7 @@ def _in_time(context: Context, index: Index, domain: Term, meant: bool, span: Sp
 
 
 def choose(context: Context, signature: Signature, members: Members) -> None:
-    """Makes the two tensors of a set: its elements by rank, and what is 1 on them."""
+    """Makes the two tensors of a set: its elements by rank, and what is 1 on them. Raises BadDeclaration."""
     operator, group = members.written.factors if isinstance(members.written, s.Product) else (members.written, None)
     found = head(operator)
     if found is None or found[0].text != "topk" or not isinstance(group, s.Group):
@@ -93,7 +95,8 @@ def choose(context: Context, signature: Signature, members: Members) -> None:
 
 
 def _stored(context: Context, signature: Signature, members: Members, ordered: Fold) -> str:
-    """The equations of the elements by rank, and of membership; the key of the latter."""
+    """The equations of the elements by rank, and of membership; the key of the latter. Changes `context.made.tensors`
+    and `context.made.equations`."""
     (element,) = ordered.bound
     set_ = IndexSet(element.set.cls, members.count)
     rank = Index(_letter(context, set_), set_)

@@ -56,7 +56,7 @@ def is_condition(node: s.Expression) -> bool:
 
 
 def predicate(context: Context, node: s.Expression) -> Term:
-    """The node as a condition on indices."""
+    """The node as a condition on indices. Raises RelationAsValue."""
     match node:
         case s.Relation(operands, operators):
             return both(*(_related(context, a, o, b)
@@ -141,7 +141,7 @@ def _same(pair: tuple[Index | None, Index | None], op: str, span: Span) -> Term:
 
 
 def _member(context: Context, item: Term, node: s.Expression) -> Term:
-    """`s ∈ (t-W, t]`, `s ∈ 1..T`, `s ∈ {1, 4}`."""
+    """`s ∈ (t-W, t]`, `s ∈ 1..T`, `s ∈ {1, 4}`. Raises Silent or NotApplicable."""
     match node:
         case s.Range(low, high) | s.Group("{", "}", (s.Range(low, high),)):
             return both(Apply("le", (context.value(low).term, item)), Apply("le", (item, context.value(high).term)))
@@ -172,7 +172,8 @@ class Binder:
 
 
 def binder(context: Context, scripts: tuple[s.Script, ...], span: Span, own: bool = False) -> Binder:
-    """What the scripts of a big operator bind; with `own`, what those of a function name, which binds nothing."""
+    """What the scripts of a big operator bind; with `own`, what those of a function name, which binds nothing. Raises
+    Unbound or BoundTwice."""
     lower = [x for x in scripts if x.kind == "lower"]
     upper = [x for x in scripts if x.kind == "upper"]
     if len(lower) != 1 or len(upper) > 1 or lower[0].content is None:
@@ -236,7 +237,7 @@ def _alone(context: Context, node: s.Expression) -> list[Index]:
 
 
 def _from_to(context: Context, items: tuple[s.Expression, ...], upper: s.Script) -> Binder:
-    """`Σ_{j=1}^{n}` is `Σ_{1 ≤ j ≤ n}`."""
+    """`Σ_{j=1}^{n}` is `Σ_{1 ≤ j ≤ n}`. Raises UnknownIndex or Unbound."""
     match items:
         case (s.Relation((left, low), ("=",)),) if (
             (index := index_name(left)) is not None and upper.content is not None
@@ -294,7 +295,8 @@ def _in_order(term: Term) -> list[Index]:
 
 
 def _names(context: Context, node: s.Expression) -> list[Index] | None:
-    """The indices of a plain list such as `s`, `s h` or, for a composite, `(y x)`; None for a condition."""
+    """The indices of a plain list such as `s`, `s h` or, for a composite, `(y x)`; None for a condition. Raises Silent
+    or UnknownIndex."""
     match node:
         case s.Group("(", ")", (s.Product(_, operators) as inner,)) if not any(operators):
             return _names(context, inner)

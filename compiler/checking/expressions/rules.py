@@ -77,7 +77,8 @@ def _two_readings(index: Index, found: tuple[Occurrence, ...]) -> None:
 
 
 def _pairs(context: Context, index: Index, found: tuple[Occurrence, ...], value: Value) -> bool:
-    """Whether the occurrences are a pair to be summed; an error where the rules refuse them."""
+    """Whether the occurrences are a pair to be summed; an error where the rules refuse them. Changes
+    `context.report`."""
     first, *others = found
     if index in value.bound or (not others and index in value.summed):
         raise BoundAndFree(f"index `{index}` is bound inside and free outside", first.span, "free here",

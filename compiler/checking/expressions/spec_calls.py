@@ -34,7 +34,7 @@ def spec_name(node: s.Expression) -> str | None:
 
 
 def spec_call(context: Context, name: str, group: s.Group, span: Span) -> Value:
-    """The value of the only output of a called spec."""
+    """The value of the only output of a called spec. Raises CannotCall or NotYet."""
     if context.inside.letters is not None or context.scope.texts.library is None:
         raise CannotCall(f"`{span.text}` stands in a definition, which sees its parameters and other definitions "
                          f"alone", span,
@@ -71,7 +71,7 @@ class _Call:
     values: dict[str, tuple[Tensor, Value, tuple[Index, ...], s.Expression]] = field(default_factory=dict)
 
     def value(self, group: s.Group) -> Value:
-        """The output, read at the indices that the arguments and the left side give."""
+        """The output, read at the indices that the arguments and the left side give. Raises CannotCall."""
         for item in group.items:
             self._argument(item)
         self._tie()
@@ -143,7 +143,8 @@ class _Call:
         return dict.fromkeys(n for extent in extents for n in sorted(extent.sizes))
 
     def _tensor(self, tensor: Tensor, node: s.Expression) -> None:
-        """Reads the value of an input into `self.values`; it must exist everywhere and be integer if the input is."""
+        """Reads the value of an input into `self.values`; it must exist everywhere and be integer if the input is.
+        Raises NotYet, PartialOutput or WrongType."""
         value = self._placed(once(self.context.value(node)), node)
         if any(index.set.by for index in value.free):
             raise NotYet(f"`{self.name}` is called on positions of requests, which this release does not compile",
@@ -246,7 +247,7 @@ class _Call:
     # what comes back
 
     def _letters(self, output: Tensor) -> tuple[Index, ...]:
-        """The caller's index for each slot of the output."""
+        """The caller's index for each slot of the output. Raises CannotCall."""
         out: list[Index] = []
         for slot in output.slots:
             over = replace(slot.set, extent=slot.set.extent.put(self.sizes))

@@ -104,7 +104,7 @@ class Copy:
         return Index(self.letters.get(base, base) + old.name[len(base):], self.over(old.set))
 
     def term(self, term: Term) -> Term:
-        """A term of the called program as one of the caller's."""
+        """A term of the called program as one of the caller's. Changes `self.made.places`."""
         kids = tuple(self.term(kid) for kid in children(term))
         match term:
             case Size(extent):
@@ -167,7 +167,7 @@ class Copy:
 
     def _pass_through(self) -> None:
         """Finds for each tensor the indices that pass through what it is made of; chance, all that pass through the
-        call.
+        call. Changes `self.extra`.
         """
         program = self.program
         into: dict[str, set[str]] = {e.target: {*e.reads} for e in program.equations}

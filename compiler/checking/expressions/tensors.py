@@ -207,7 +207,7 @@ def _parameter(context: Context, param: Parameter, items: tuple[Item, ...]) -> V
 
 
 def member(context: Context, item: Value, of: Span, node: s.Expression) -> Term | None:
-    """`s ∈ S_t`; None where nothing of the name is a set."""
+    """`s ∈ S_t`; None where nothing of the name is a set. Raises Silent, WrongType or WrongSet."""
     found = head(node)
     if found is None or context.inside.letters is not None or not any(x.members for x in context.scope.named(found[0])):
         return None
@@ -266,7 +266,7 @@ def same(condition: Term) -> bool:
 
 
 def subscript(context: Context, slot: Slot, item: Item) -> Value:
-    """An item as an integer term in the values of the slot's set."""
+    """An item as an integer term in the values of the slot's set. Raises WrongType."""
     match item.kind:
         case "index" if item.index is not None:
             return Value(_in_set(context, slot.set, item.index),
@@ -306,7 +306,7 @@ def _within(context: Context, into: IndexSet, over: IndexSet, item: Term) -> Ter
 
 
 def map_value(context: Context, name: str, args: tuple[s.Expression, ...], span: Span) -> Value:
-    """π(h): the map's body at its argument, a whole number."""
+    """π(h): the map's body at its argument, a whole number. Raises WrongArguments or WrongSet."""
     found = context.scope.maps[name]
     if len(args) != len(found.params):
         raise WrongArguments(f"map `{name}` takes {len(found.params)} index{'es' * (len(found.params) > 1)}, not "
@@ -327,7 +327,8 @@ def map_value(context: Context, name: str, args: tuple[s.Expression, ...], span:
 
 
 def _kronecker(context: Context, stem: Name, scripts: tuple[s.Script, ...], span: Span) -> Value | None:
-    """δ_a^b: a gate over a class that is never summed, 0 or 1 over others. ε_a^b: ±1 on two values."""
+    """δ_a^b: a gate over a class that is never summed, 0 or 1 over others. ε_a^b: ±1 on two values. Changes
+    `context.report`. Raises UnreadableScript or WrongSet."""
     if stem not in (Name("δ"), Name("ε")) or context.scope.named(stem) or not scripts:
         return None
     found = [r for r in readings(scripts, context.vocabulary(frozenset()))

@@ -103,7 +103,7 @@ class Made:
     repeats: list[IndexLoop] = field(default_factory=list)  # those of called specs
 
     def fresh(self, stem: str) -> str:
-        """A key that nothing has yet."""
+        """A key that nothing has yet. Changes `self.keys`."""
         self.keys.append(self.reserved(stem))
         return self.keys[-1]
 

@@ -15,7 +15,8 @@ _WISE: dict[str, y.Side] = {"row": "columns", "col": "rows", "column": "rows"}
 
 
 def along(known: Known, node: s.Expression, inner: y.Typed, own: bool) -> tuple[y.Side | None, s.Expression | None]:
-    """The side along which a function of lines runs, None where nothing says it, and the domain in its script."""
+    """The side along which a function of lines runs, None where nothing says it, and the domain in its script. Raises
+    OpenReading or NoShape."""
     content, domain = script(node)
     shape = inner.shape
     letter = next((w for w in first_words(content) if w in known.letters), None)
@@ -46,7 +47,8 @@ def at_letter(node: s.Expression, inner: y.Typed) -> s.Expression | None:
 
 
 def _worded(known: Known, node: s.Expression, shape: Shape) -> y.Side | None:
-    """The side along which the words say that a function runs, None where they say nothing or not which."""
+    """The side along which the words say that a function runs, None where they say nothing or not which. Raises
+    OpenReading."""
     found = head(node)
     said = known.axes.get(found[0].base.lower(), frozenset()) - {PAST} if found is not None else frozenset()
     sides: dict[y.Side, set[str]] = {"columns": {"row"}, "rows": {"column"}}

@@ -69,7 +69,7 @@ def norm(label: str, laid: Laid, given: s.Group, span: Span) -> y.Typed:
 
 
 def diagonal(laid: Laid, given: s.Group, span: Span) -> y.Typed:
-    """`diag(v)` of a vector."""
+    """`diag(v)` of a vector. Raises ShapesDiffer."""
     inner = laid.one(_only(given, span))
     if ONE not in (inner.shape.rows, inner.shape.columns):
         raise ShapesDiffer(f"`diag` of {shown(inner)}, which is no vector", span)
@@ -78,14 +78,15 @@ def diagonal(laid: Laid, given: s.Group, span: Span) -> y.Typed:
 
 
 def concatenated(laid: Laid, given: s.Group, span: Span) -> y.Typed:
-    """`Concat(head_1, …, head_h)`, `Concat(a, b)`: matrices side by side, and columns below each other."""
+    """`Concat(head_1, …, head_h)`, `Concat(a, b)`: matrices side by side, and columns below each other. Raises
+    NoShape."""
     if not given.items:
         raise NoShape("nothing is concatenated", span)
     return laid.line(dotted(given), None)
 
 
 def ones(known: Known, sizes: Container[str], content: s.Expression, span: Span, row: bool) -> y.Typed:
-    """`1_L`, a vector of L ones."""
+    """`1_L`, a vector of L ones. Raises NoShape."""
     inner = content.items[0] if isinstance(content, s.Group) and len(content.items) == 1 else content
     size = size_name(inner)
     if size is None or not (size in sizes or size in known.classes):
@@ -101,7 +102,8 @@ def ones_of(span: Span) -> NoShape:
 
 
 def identity(laid: Laid, given: s.Group, span: Span) -> y.Typed:
-    """The identity that is as large as a square matrix, and of the size in its script, where one stands there."""
+    """The identity that is as large as a square matrix, and of the size in its script, where one stands there. Raises
+    ShapesDiffer."""
     inner = laid.one(given.items[0])
     size = None if len(given.items) == 1 else size_name(given.items[1])
     if inner.shape.rows != inner.shape.columns or len(inner.shape.rows) != 1 or (

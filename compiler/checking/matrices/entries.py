@@ -173,7 +173,8 @@ def a_list(span: Span) -> NoShape:
 
 
 def listed(first: y.Typed, last: y.Typed, order: Container[tuple[str, str]], span: Span) -> y.Listed:
-    """`a_i ⋯ a_{j+1}`: the product of what lies between, where a condition beside it says which end is the lower."""
+    """`a_i ⋯ a_{j+1}`: the product of what lies between, where a condition beside it says which end is the lower.
+    Raises NoShape or OpenReading."""
     if not isinstance(first, y.Leaf) or not isinstance(last, y.Leaf) or not first.shape.number or (
             first.symbol != last.symbol):
         raise NoShape(f"`{span.text}` is no product of numbers", span)

@@ -200,7 +200,7 @@ def unbarred(called: y.Typed, name: str, node: s.Expression, given: s.Group) -> 
 
 
 def script(node: s.Expression) -> tuple[s.Expression | None, s.Expression | None]:
-    """What stands in the script of a function, and the domain in it: every condition there holds."""
+    """What stands in the script of a function, and the domain in it: every condition there holds. Raises NoShape."""
     content = node.scripts[0].content if isinstance(node, s.Scripted) else None
     items = content.items if isinstance(content, s.Group) and content.open == "{" else (content,) if content else ()
     conditions = tuple(x for x in items if isinstance(x, s.Relation | s.Logic))

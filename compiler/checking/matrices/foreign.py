@@ -29,7 +29,8 @@ def no_name(span: Span) -> BadDeclaration:
 
 
 def in_indices(statements: Iterable[s.Statement], report: Report) -> Iterator[s.Statement]:
-    """The lines without those that hold a sign of matrices alone, a transpose or `⊙`, which are reported."""
+    """The lines without those that hold a sign of matrices alone, a transpose or `⊙`, which are reported. Changes
+    `report`."""
     for line in statements:
         if line.rank is not None and parameters(line) is not None:
             report.add(no_name(left_of(line.clauses[0].body).span))

@@ -95,7 +95,8 @@ class Laid:
         return self.of(self.known, cell)
 
     def line(self, cells: Sequence[s.Expression | None], side: y.Side | None) -> y.Typed:
-        """The typed matrix of cells that follow each other along a side, None for the one along which vectors lie."""
+        """The typed matrix of cells that follow each other along a side, None for the one along which vectors lie.
+        Raises OpenReading."""
         found = self._collapsed([None if x is None else _Term((x,)) for x in cells], side or "columns")
         if side is None:
             first = self._of(_Term(found[0].cells), found[0].counts).shape
@@ -135,7 +136,8 @@ class Laid:
         return y.Stacked(letter, inner, side, shape, self.span)
 
     def _joined(self, parts: list[y.Typed], side: y.Side) -> y.Typed:
-        """Matrices along a side. A letter of its own counts those that are as large; others make a direct sum."""
+        """Matrices along a side. A letter of its own counts those that are as large; others make a direct sum. Raises
+        ShapesDiffer or NoShape."""
         if len(parts) == 1:
             return parts[0]
         other: y.Side = "columns" if side == "rows" else "rows"

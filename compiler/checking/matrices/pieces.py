@@ -49,7 +49,8 @@ def _pieced(line: s.Statement, known: Known, others: Sequence[object]) -> s.Stat
 
 
 def piece(laid: Laid, given: s.Group, span: Span) -> y.Typed:
-    """The piece of a matrix at a letter, which counts the outer part of one of its sides."""
+    """The piece of a matrix at a letter, which counts the outer part of one of its sides. Raises OpenReading or
+    ShapesDiffer."""
     place, whole = given.items
     inner = laid.one(whole)
     found = cut(laid.known, place, inner, span)
@@ -80,7 +81,7 @@ def equal_part(laid: Laid, given: s.Group, span: Span) -> y.Typed:
 
 def each(laid: Laid, given: s.Group, span: Span) -> y.Typed:
     """A matrix times a column, or times each of the pieces of which that consists. A letter that is given is that of
-    the column in the matrix too, whatever it is called there.
+    the column in the matrix too, whatever it is called there. Raises OpenReading or ShapesDiffer.
     """
     letter, matrix, vector, runs = given.items
     x = laid.one(vector)

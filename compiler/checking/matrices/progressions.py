@@ -165,7 +165,7 @@ def _merged(terms: tuple[Any, ...], letter: str, after: int, start: int) -> tupl
 
 
 def _inside(terms: tuple[Any, ...], letter: str, after: int, start: int) -> tuple[Any, frozenset[str]]:
-    """The same of what things hold that are of one kind."""
+    """The same of what things hold that are of one kind. Raises _NotListed."""
     first = terms[0]
     if isinstance(first, tuple) and all(len(x) == len(first) for x in terms):
         parts = [_merged(x, letter, after, start) for x in zip(*terms, strict=True)]

@@ -198,7 +198,8 @@ class Reader:
 
     def _readings(self, line: s.Statement, left: Use, body: s.Relation, entrywise: bool,
                   faults: list[Problem]) -> Iterator[Reading]:
-        """The readings of an equation by the sides that its vectors may have; adds to the faults of the others."""
+        """The readings of an equation by the sides that its vectors may have; adds to the faults of the others. Raises
+        OpenReading."""
         for side in _SIDES:
             try:
                 right = Typing(self.known, self.symbols, self.unknown, side, entrywise).of(body.operands[1])

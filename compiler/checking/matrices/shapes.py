@@ -144,12 +144,17 @@ def shapes_of(symbol: Symbol) -> tuple[Shape, ...]:
     return (Shape(symbol.sides[0], ONE), Shape(ONE, symbol.sides[0])) if symbol.sides else (Shape(),)
 
 
+_LEAVES = (s.Word, s.Number)  # most of what stands in an expression: nothing is in them
+
+
 def parts(node: s.Expression) -> Iterator[s.Expression]:
     """An expression and everything in it, what stands in scripts too."""
     left = [node]
     while left:
         node = left.pop()
         yield node
+        if isinstance(node, _LEAVES):
+            continue
         scripts = node.scripts if isinstance(node, s.Scripted) else ()
         left += reversed((*within(node), *(k.content for k in scripts if k.content is not None)))
 

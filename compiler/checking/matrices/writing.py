@@ -62,7 +62,7 @@ class Writing:
         return self.write(node, row, column, used)
 
     def write(self, node: y.Typed, row: Letters, column: Letters, used: frozenset[str]) -> s.Expression:
-        """The expression whose rows and columns have these letters; none where a side is 1."""
+        """The expression with these letters for rows and columns, none for a side of 1; notes its reads and guesses."""
         match node:
             case y.Plain(expression):
                 return expression
@@ -187,7 +187,8 @@ class Writing:
         return s.Product((function, given), ("", ""), node.span)
 
     def _lines(self, node: y.Lines, row: Letters, column: Letters, used: frozenset[str]) -> s.Expression:
-        """A function of lines at the letter of its side; one that makes a number of a line binds a letter for it."""
+        """A function of lines at the letter of its side; one that makes a number of a line binds a letter for it.
+        Raises OpenReading or NoShape."""
         if node.inner.shape.number and node.side is None and node.domain is not None:
             return self._at_letter(node, node.domain, used)
         if node.side is None:
@@ -235,7 +236,7 @@ class Writing:
     def _domain(self, node: y.Lines, side: Dimension, own: str, other: Letters) -> s.Expression:
         """What stands in the script of a function: its letter alone, or a domain, whose first letter is that of the
         line and whose others are those across. Along one sequence across another the whole of it is meant, for nothing
-        of the one comes before something of the other.
+        of the one comes before something of the other. Changes `self.guessed`. Raises NoShape.
         """
         letters = self.supply.known.letters
         across = node.inner.shape.rows if node.side == "columns" else node.inner.shape.columns

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from einc.checking.declarations.ragged import Ragged, lengths_of
-from einc.checking.declarations.scope import Account, Signature
+from einc.checking.declarations.scope import Outcomes, Signature
 from einc.checking.programs.elaborate import Work
 from einc.checking.programs.restarts import refused
 from einc.errors.problems import AskedTwice, OnePythonName, Undeclared
@@ -60,7 +60,8 @@ def outputs(work: Work, recurs: list[BlockLoop], repeats: list[IndexLoop],
 
 def assemble(work: Work, source: Source, chosen: list[Signature], recurs: list[BlockLoop], repeats: list[IndexLoop],
              name: str = "") -> tuple[TypedProgram, Text] | None:
-    """The program, and what the audit needs to know of its text; None where two tensors want one name."""
+    """The program, and what the audit needs to know of its text; None where two tensors want one name. Changes
+    `work.report`."""
     closed = work.blocks.closed
     everything = {e.target: closed.get(e.target, e) for e in [*work.made.equations, *work.equations.values()]}
     live = _live(everything, recurs, repeats, [x.key for x in chosen])
@@ -105,6 +106,7 @@ def _python_names(work: Work, live: dict[str, None], chosen: list[Signature]) ->
     """Maps the key of every live tensor to its Python name; where two clash, one gets its key or `_out` at its end.
 
     Two of the same standing (both local, or both declared) are reported as OnePythonName, and the result is None.
+    Changes `work.report`.
     """
     signatures = {x.key: x for x in work.scope.signatures}
     names = _asked(work, live)
@@ -137,7 +139,8 @@ def _python_names(work: Work, live: dict[str, None], chosen: list[Signature]) ->
 
 
 def _asked(work: Work, live: dict[str, None]) -> dict[str, str] | None:
-    """The names that calls of specs ask of the caller, each asked once; None where one is asked twice."""
+    """The names that calls of specs ask of the caller, each asked once; None where one is asked twice. Changes
+    `work.report`."""
     given = {_identifier(x.alias or x.name.python): x.span for x in work.scope.signatures
              if x.role != "local" and x.key in live}
     names = {key: python for key, (python, _) in work.made.asked.items() if key in live}
@@ -249,7 +252,7 @@ def _renamed(equation: Equation, names: dict[str, str]) -> Equation:
                     equation.source)
 
 
-def account(work: Work, names: Mapping[str, str]) -> Account:
+def account(work: Work, names: Mapping[str, str]) -> Outcomes:
     """What became of the equations of a paper."""
     found = work.collected
     kept = {x.span: names[x.left.signature.key] for x in (*found.entries.values(), *found.updates)
@@ -257,7 +260,7 @@ def account(work: Work, names: Mapping[str, str]) -> Account:
     passed = {x.span: found.entries[id(y)].span if id(y) in found.entries else y.span for x in found.passed
               for y in [x.left.signature]}
     inferred = {names[x.key]: x.text for x in work.scope.signatures if x.inferred and x.key in names}
-    return Account(kept, passed, found.failed, inferred, work.scope.foreign.guessed, work.scope.foreign.inlined)
+    return Outcomes(kept, passed, found.failed, inferred, work.scope.foreign.guessed, work.scope.foreign.inlined)
 
 
 @dataclass(frozen=True)

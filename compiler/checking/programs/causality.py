@@ -95,7 +95,7 @@ class _Flow:
     debts: Debts
 
     def run(self) -> Debts:
-        """The debts of every tensor."""
+        """The debts of every tensor. Changes `self.debts`."""
         fresh = count()
         for equation in self.program.equations:
             found: dict[IndexSet, dict[tuple[Term | None, Term], Owed]] = {}

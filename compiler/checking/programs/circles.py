@@ -35,7 +35,7 @@ _WAY_OUT = Help("read it at earlier positions alone: at `t - 1`, or in a sum ove
 
 def circles(work: Work, recurs: list[BlockLoop], ordered: list[IndexLoop]) -> list[IndexLoop]:
     """The loops that the circles of the program are, but for those within loops that are `ordered` already; a circle
-    that is none is reported.
+    that is none is reported. Changes `work.report`.
     """
     if not work.circles:
         return []

@@ -146,8 +146,8 @@ def _known(context: Context, signature: Signature, letters: tuple[Index, ...], f
 
 
 def _assumed(context: Context, clause: s.Clause) -> tuple[Context, list[tuple[Signature, Signature]]]:
-    """`assuming LEFT = RIGHT`: what is new on one side is defined by the other, or an
-    input of which no more is known."""
+    """`assuming LEFT = RIGHT`: what is new on one side is defined by the other, or an input of which no more is known.
+    Changes `context.made.tensors`. Raises BadDeclaration."""
     relation, negated = _relation(clause, "an assumption is an equation")
     if negated:
         raise BadDeclaration("an assumption says what is equal", clause.span, helps=(Help("leave out `not`"),))

@@ -103,7 +103,7 @@ class Work:
                 self.open.clear()
 
     def settle(self, signature: Signature, span: Span) -> None:
-        """Makes sure that the equation behind a signature has been read."""
+        """Makes sure that the equation behind a signature has been read. Raises Circular or _Deeper."""
         key = id(signature)
         if key in self.done:
             return
@@ -143,7 +143,7 @@ class Work:
         return Context(self.scope, report, made, owner, left, value, self.settle, self.scope.text(span), loop=loop)
 
     def _rounds(self, rounds: Rounds, fixed: tuple[Index, ...]) -> None:
-        """Finds the index that the rounds take piece by piece, and the domain they take it from."""
+        """Finds the index that the rounds take piece by piece, and the domain they take it from. Raises BadLoop."""
         context = self._context("·", None, self.made, self.report, rounds.span, Loop(fixed))
         named = [context.vocabulary(frozenset()).index(index_name(x) or "") for x in rounds.conditions]
         asked = [x if rounds.block else upwards(context, x) for x in rounds.conditions]
@@ -168,7 +168,8 @@ class Work:
         self.blocks.inner.setdefault(rounds, []).extend([*made.equations, *([] if equation is None else [equation])])
 
     def _update(self, entry: Entry) -> None:
-        """Reads the next value of a state: it exists where the state does."""
+        """Reads the next value of a state: it exists where the state does. What is wrong goes to the
+        report."""
         signature, rounds = entry.left.signature, entry.loop.rounds
         assert rounds is not None
         start, made, report = self.collected.entries.get(id(signature)), self.made.apart(), Report()
@@ -232,7 +233,7 @@ class Work:
         self.equations[id(signature)] = Equation(signature.key, terms, domain, body, " ".join(entry.span.text.split()))
 
     def _evaluated(self, entry: Entry, made: Made, report: Report) -> tuple[Value, Term]:
-        """What the right side means, and where the equation holds. Problems go to the report."""
+        """What the right side means, and where the equation holds. Problems go to the report. Raises Silent."""
         signature, rounds = entry.left.signature, entry.loop.rounds
         terms = tuple(_axis(axis, self.scope) for axis in entry.left.axes)
         left = frozenset(i for axis in entry.left.axes for i in axis)
@@ -278,7 +279,7 @@ class Work:
     # what stands for itself: read to be checked, and thrown away
 
     def _map(self, found: Map) -> None:
-        """Reports a map that does not give a whole number for the numbers that it is given."""
+        """Reports a map that does not give a whole number for the numbers that it is given. Raises BadMap."""
         made = self.made.apart()
         with self.scope.telling():
             context = self._context(found.name, frozenset(found.params), made, Report(), found.span)
@@ -356,7 +357,7 @@ def _masks(signature: Signature, terms: tuple[Term, ...], context: Context) -> T
 
 
 def _joined(context: Context, entry: Entry, left: frozenset[Index]) -> Value:
-    """`… ⊕ …` along the one index of the left side that is a direct sum."""
+    """`… ⊕ …` along the one index of the left side that is a direct sum. Raises BadPart."""
     assert isinstance(entry.body, s.DirectSum)
     whole = [i for i in left if i.set in context.scope.sets.sums]
     if len(whole) != 1:

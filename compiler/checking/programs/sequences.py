@@ -90,7 +90,8 @@ def _after(recur: BlockLoop, states: Set[str]) -> set[str]:
 
 
 def _earlier(work: Work, recur: BlockLoop, down: bool) -> None:
-    """Reports a value that a round reads of another round, where it is not proved that it is there already."""
+    """Reports a value that a round reads of another round, where it is not proved that it is there already. Raises
+    RoundValue."""
     index, after = recur.index, _after(recur, _states(recur))
     by = {e.target: e for e in (*recur.inside, *recur.updates) if e.target not in after}
     parts = {key: at for key, e in by.items() if (at := place_of(index, e)) is not None}
@@ -198,7 +199,7 @@ def _unless(condition: Term, body: Term | Equation, update: Equation) -> Equatio
 
 def _ended(work: Work, recur: BlockLoop, end: _End) -> BlockLoop:
     """The rounds without the index that ends them: a state has new names inside, and under its own the value that
-    belongs to each element.
+    belongs to each element. Changes `work.made.tensors` and `work.owners`.
     """
     targets = {e.target: e for e in recur.equations}
     names = {key: work.made.fresh(f"{key}_round") for key, e in targets.items() if end.index in e.indices}

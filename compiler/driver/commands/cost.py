@@ -13,7 +13,7 @@ from einc.driver import compiling
 from einc.driver.commands.common import BACKEND, FILE, GRAD, PLAN, SIZES, Chosen, known_sizes, typed
 from einc.driver.commands.sizes import names
 from einc.driver.options import Grad, Options
-from einc.driver.reports.costing import BYTES, Account, account, modules
+from einc.driver.reports.costing import BYTES, ModuleCost, account, modules
 from einc.driver.reports.priced import Told
 from einc.errors.report import failure
 from einc.ir.plan import Module
@@ -94,7 +94,7 @@ def _bytes(memory: str) -> int:
 
 
 def _accounts(program: TypedProgram, options: Options, sizes: dict[str, int],
-              dtype: str) -> tuple[list[Account], list[Module]]:
+              dtype: str) -> tuple[list[ModuleCost], list[Module]]:
     """What each module of a plan costs, and the modules."""
     found = list(modules(compiling.planned(program, options)))
     return [account(title, m, count, sizes, BYTES[dtype]) for title, m, count in found], [m for _, m, _ in found]

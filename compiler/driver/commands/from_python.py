@@ -39,7 +39,7 @@ def command(ctx: click.Context, *, place: str, time: str, shapes: tuple[str, ...
 
     Its source is read, and never run: einsum, products of matrices, views, masks, functions of lines, einops, and
     layers of torch whose weights become weights. What the language does not say is a comment in the spec that quotes
-    the line; then the status is 1.
+    the line; then the status is 1. Raises EincError.
     """
     name, marks, path = place.rpartition("::")
     name = "" if name == "-" else name

@@ -35,7 +35,7 @@ from einc.driver.commands.configs import agreed, beside
 from einc.driver.commands.prompts import Coder, Reader, coder, numbers
 from einc.driver.commands.sizes import asked, extent, names
 from einc.driver.compiled import Compiled
-from einc.driver.decoding.engine import Engine, Text
+from einc.driver.decoding.engine import Engine, Request
 from einc.driver.decoding.maps import written_map
 from einc.driver.decoding.sampling import Sampler
 from einc.driver.decoding.vocabulary import Roles, roles
@@ -278,7 +278,7 @@ class Pace:
         return [f"{name:8} {counted(n, 'token')}, {n / max(took, 1e-9):,.4g} tokens/s" for name, n, took in told if n]
 
 
-def _step(engine: Engine, pace: Pace, failed: dict[int, EincError]) -> list[tuple[Text, int]]:
+def _step(engine: Engine, pace: Pace, failed: dict[int, EincError]) -> list[tuple[Request, int]]:
     """One step and what it took; what fails of a text ends that one."""
     pool, texts = engine.pool, (*engine.running, *engine.waiting)
     begun, read, grown = time.perf_counter(), engine.read, engine.grown
@@ -361,7 +361,7 @@ class Shown:
         self.over = [False] * len(texts)
         self.next = self.made = 0  # the first one that is not printed yet; tokens
 
-    def step(self, engine: Engine, made: list[tuple[Text, int]], failed: Collection[int]) -> None:
+    def step(self, engine: Engine, made: list[tuple[Request, int]], failed: Collection[int]) -> None:
         """Notes and shows what a step of the engine made; texts that failed are over."""
         self.made += len(made)
         alone = len(self.parts) == 1

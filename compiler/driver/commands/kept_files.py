@@ -31,7 +31,7 @@ class Found:
 
 
 def checked(path: str) -> int:
-    """Says whether a kept file is the one that its command writes now; the status of the command."""
+    """Says whether a kept file is the one that its command writes now; the status of the command. Raises EincError."""
     report = Report()
     source = read(path, report)
     if report.errors:

@@ -38,7 +38,7 @@ def command(*, name: str, like: str | None, copy: bool) -> None:
 
 
 def _like(path: Path, like: str, copy: bool) -> str:
-    """The text that begins a variant of a spec, or is a copy of it."""
+    """The text that begins a variant of a spec, or is a copy of it. Raises EincError."""
     report = Report()
     source = pipeline.read_source(like, report)
     if report.errors:

@@ -14,7 +14,8 @@ from einc.errors.report import Report, failure
 
 
 def checked(file: Chosen, report: Report, style: str, fix: bool) -> int:
-    """Every equation of a paper: its problems, and how many there are of each status; the exit status."""
+    """Every equation of a paper: its problems, and how many there are of each status; the exit status. Changes
+    `report`."""
     if fix:
         raise failure("--fix is for specs: a paper is its author's",
                       "mend it by hand, or say it otherwise in a side file")

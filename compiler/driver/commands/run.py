@@ -210,8 +210,8 @@ def _hard(program: Program, sizes: Mapping[str, int], chosen: tuple[str | None, 
 
 def by_map(program: Program, sizes: Mapping[str, int], data_file: str, dtype: str | None, seed: int, name: str,
            prefix: str) -> tuple[dict[str, data.Array], dict[str, int]]:
-    """Weights of another model under our names; the other inputs as the file has them
-    under ours, or random; and the sizes."""
+    """Weights of another model under our names; the other inputs as the file has them under ours, or random; and the
+    sizes. Raises EincError."""
     state = data.everything(data_file)
     where, written = written_map(name)
     try:

@@ -18,14 +18,14 @@ from einc.driver.decoding.sampling import Sampler, Stop, endings, whole
 from einc.driver.decoding.vocabulary import Spoken
 
 Array = Any  # a tensor of torch, by its methods
-Row = tuple["Text", int]  # a text, and how many of its tokens a step reads
+Row = tuple["Request", int]  # a text, and how many of its tokens a step reads
 _ALIKE = 16  # positions that texts without pages have in common at least, so that one takes them from the other
 _REFUSED = (TypeError, ValueError, IndexError, RuntimeError, ArithmeticError)
 
 
 @dataclass(eq=False)
-class Text:
-    """One text of an engine: what it begins with and what was made, `over` when nothing
+class Request:
+    """A request to an engine, one text: what it begins with and what was made, `over` when nothing
     more comes, `error` if it failed."""
 
     prompt: tuple[int, ...] = field(repr=False)
@@ -87,8 +87,8 @@ class Engine:
             raise TypeError('an engine takes a compiled spec that keeps what is settled: compile it with plan="serve"')
         self.model, self.budget, self.pool = Spoken(model, given), whole("budget", budget, 1), pool
         self.pages = Pages(0 if pool is None else pool.free)
-        self.running: list[Text] = []  # both in the order in which texts were added
-        self.waiting: list[Text] = []
+        self.running: list[Request] = []  # both in the order in which texts were added
+        self.waiting: list[Request] = []
         self.added = 0
         # tokens: of prompts, of texts that are being made, taken over from others
         self.read = self.grown = self.shared = 0
@@ -111,11 +111,12 @@ class Engine:
         return bool(self.running or self.waiting)
 
     def add(self, ids: Array | Sequence[int], count: int, *, temperature: float = 0.0, top_k: int | None = None,
-            top_p: float | None = None, seed: int = 0, stop: Stop = None, row: int = 0) -> Text:
+            top_p: float | None = None, seed: int = 0, stop: Stop = None, row: int = 0) -> Request:
         """A text to go on with by `count` tokens, or up to one of `stop`; it joins in the
         next step that has room for it.
 
         `row` is the number that it is drawn by: the text is that of this row of `einc.generate` with the same seed.
+        Raises ValueError.
         """
         try:
             tokens = list(map(index, ids.tolist() if hasattr(ids, "tolist") else ids))
@@ -127,13 +128,13 @@ class Engine:
         count, row = whole("count", count, 1), whole("row", row)
         stops = frozenset(endings(stop))
         with self.turn:
-            text = Text(tuple(tokens), count, taking, stops, row, self.added, tokens)
+            text = Request(tuple(tokens), count, taking, stops, row, self.added, tokens)
             self.added += 1
             self.waiting.append(text)
         return text
 
-    def close(self, text: Text) -> None:
-        """Ends a text; its room is free for others."""
+    def close(self, text: Request) -> None:
+        """Ends a text; its room is free for others. Changes `text.over`."""
         with self.turn:
             self._forget(text)
             text.over = True
@@ -141,12 +142,12 @@ class Engine:
                 if text in texts:
                     texts.remove(text)
 
-    def step(self) -> list[tuple[Text, int]]:
+    def step(self) -> list[tuple[Request, int]]:
         """One step: the tokens that it made, each with its text. It makes none while it
         only reads, or when a text fails."""
         with self.turn:
             rows = self._fitting(self._planned())
-            out: list[tuple[Text, int]] = []
+            out: list[tuple[Request, int]] = []
             for mine in [rows] if self.model.beside else [[row] for row in rows]:
                 for texts, last in self._ahead(mine):
                     out += self._taken(texts, last)
@@ -190,7 +191,7 @@ class Engine:
             insort(self.running, text, key=lambda text: text.number)
             left -= text.left
 
-    def _alike(self, text: Text) -> tuple[Text | None, int, bool]:
+    def _alike(self, text: Request) -> tuple[Request | None, int, bool]:
         """The text that has most of what this one begins with, how much, and whether one will soon have more."""
         least, found, best, comes = _ALIKE if self.pool is None else self.pool.page, None, 0, False
         for other in self.running:
@@ -207,7 +208,7 @@ class Engine:
     def _pages(self, positions: int) -> int:
         return -(-positions // int(self.pool.page))
 
-    def _fits(self, text: Text, count: int) -> bool:
+    def _fits(self, text: Request, count: int) -> bool:
         """Whether there is room for the tokens of a text of which `count` are there already, and for
         those that others will read soon. One that was put back waits for room for all that it and they
         may still become: it is put back once at most.
@@ -243,12 +244,12 @@ class Engine:
                 rows = [row for row in rows if row[0] is not last]
         return rows
 
-    def _forget(self, text: Text) -> None:
+    def _forget(self, text: Request) -> None:
         if self.pool is not None and text.cache is not None:
             text.cache.free()
         text.cache = None
 
-    def _put_back(self, text: Text) -> None:
+    def _put_back(self, text: Request) -> None:
         """Lets a text wait again, and frees what is kept of it."""
         self._forget(text)
         text.back = True
@@ -258,7 +259,7 @@ class Engine:
 
     # what a step makes
 
-    def _ahead(self, rows: list[Row]) -> list[tuple[list[Text], Array]]:
+    def _ahead(self, rows: list[Row]) -> list[tuple[list[Request], Array]]:
         """The texts that have been read to their end, and what comes next for them. Where a step is refused, that of
         each text alone says whose fault it is: a step that fails leaves what is kept as it was.
         """
@@ -270,7 +271,7 @@ class Engine:
             self._fail(rows[0][0], error)
             return []
 
-    def _run(self, rows: list[Row]) -> tuple[list[Text], Array]:
+    def _run(self, rows: list[Row]) -> tuple[list[Request], Array]:
         caches, counts = [text.cache for text, _ in rows], [count for _, count in rows]
         new = [token for text, count in rows for token in text.tokens[text.cache.length :][:count]]
         begun = sum(count for text, count in rows if count > 1 or not text.made)
@@ -279,7 +280,7 @@ class Engine:
         whole = [n for n, (text, _) in enumerate(rows) if not text.left]
         return [rows[n][0] for n in whole], logits[whole]
 
-    def _taken(self, texts: list[Text], last: Array) -> Iterator[tuple[Text, int]]:
+    def _taken(self, texts: list[Request], last: Array) -> Iterator[tuple[Request, int]]:
         """The next token of each text; those that are taken in one way are taken at once."""
         ways = dict[Sampler, list[int]]()
         for n, (text, fine) in enumerate(zip(texts, last.amax(-1).isfinite().tolist(), strict=True)):
@@ -293,7 +294,7 @@ class Engine:
             tokens = way.taken(last[places], [text.taking.draw(text.row, len(text.tokens)) for text in mine])
             yield from zip(mine, tokens.tolist(), strict=True)
 
-    def _fail(self, text: Text, error: Exception) -> None:
+    def _fail(self, text: Request, error: Exception) -> None:
         text.error = error
         self.close(text)
 

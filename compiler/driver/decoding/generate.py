@@ -51,8 +51,8 @@ def generate(logits: Callable[..., Any], ids: Array | Sequence[Array], steps: in
 def stream(logits: Callable[..., Any], ids: Array | Sequence[Array], steps: int, *, temperature: float = 0.0,
            top_k: int | None = None, top_p: float | None = None, seed: int = 0, stop: Stop = None,
            given: Mapping[str, Any] | None = None) -> Iterator[Any]:
-    """The tokens that `generate` adds, one for each row, as they are made; of a list
-    pairs, the number of a text and its token."""
+    """The tokens that `generate` adds, one for each row, as they are made; of a list pairs, the number of a text and
+    its token. Raises ValueError."""
     several = isinstance(ids, list | tuple)
     texts: Sequence[Any] = list(map(_wide, ids)) if several else [_wide(ids)]
     ids = texts if several else texts[0]

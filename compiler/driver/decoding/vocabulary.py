@@ -86,7 +86,8 @@ class Spoken:
         return self._logits(lambda **given: self.made(*cache, **given, **self.latest), ids)
 
     def step(self, caches: Sequence[Any], new: Sequence[int], counts: Sequence[int]) -> Array:
-        """The logits (R, V) after new tokens of several texts, so many of each, one text after another."""
+        """The logits (R, V) after new tokens of several texts, so many of each, one text after another. Raises
+        TypeError."""
         like = next((x for x in self.given.values() if hasattr(x, "new_zeros")), None)
         if like is None:
             raise TypeError(f"no tensor is given of what `{self.made.program.name}` takes beside the tokens")
@@ -104,7 +105,8 @@ class Spoken:
         return self._logits(prefill, ids), cache[0]
 
     def _logits(self, run: Callable[..., Any], ids: Array) -> Array:
-        """The logits of the tokens; the batch is laid around or taken off where the spec and the ids differ in it."""
+        """The logits of the tokens; the batch is laid around or taken off where the spec and the ids differ in it.
+        Raises ValueError."""
         single, batch = ids.ndim == 1, self.roles.batch is not None
         if not single and not batch and len(ids) != 1:
             raise ValueError(f"`{self.made.program.name}` has no batch: it takes one text at a time, and {len(ids)} "

@@ -163,7 +163,7 @@ def _stack(arrays: list[Array], new: bool) -> Array:
 
 
 def _lengths(line: Entry, tensor: Tensor, shape: tuple[int, ...], known: Mapping[str, int]) -> dict[str, int] | None:
-    """How long each letter of the pattern is; None where that is not known yet."""
+    """How long each letter of the pattern is; None where that is not known yet. Raises WrongData."""
     if line.left and len(line.left) != len(shape):
         raise WrongData(f"`{line.key}` comes from an array of {len(shape)} axes, and its map speaks of "
                         f"{len(line.left)}")
@@ -197,7 +197,7 @@ def learn(tensor: Tensor, shape: tuple[int, ...], known: dict[str, int]) -> None
 
 
 def _moved(line: Entry, array: Array, lengths: Mapping[str, int]) -> Array:
-    """The array with its axes as ours."""
+    """The array with its axes as ours. Raises WrongData."""
     if line.left:
         flat = _letters(line.left)
         array = array.reshape([lengths[x] for x in flat]).permute([flat.index(x) for x in _letters(line.right)])

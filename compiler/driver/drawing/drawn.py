@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 
 from einc.driver import compiling
 from einc.driver.commands import data
@@ -46,8 +48,8 @@ def planned(program: TypedProgram, options: Options) -> Module:
 
 
 def _given(program: TypedProgram, sizes: Mapping[str, int], most: int, data_file: str | None,
-           seed: int) -> tuple[dict[str, int], dict[str, Cells]]:
-    """A number for each size, and the inputs: those of a file, or random ones."""
+           seed: int) -> tuple[dict[str, int], Mapping[str, Cells]]:
+    """A number for each size, and the inputs: those of a file, or random ones, which are drawn once one is read."""
     if data_file is not None:
         found = data.load(data_file, program, None)
         arrays = {key: data.exact(tensor) for key, tensor in found.items()}
@@ -56,7 +58,32 @@ def _given(program: TypedProgram, sizes: Mapping[str, int], most: int, data_file
     positions = {name for one in sets(program) if one.cls == "time" for name in one.extent.sizes}
     usual = {name: (most if name in positions else n) for name, n in default(program, sizes).items()}
     known = {**usual, **program.sizes, **sizes}
-    return known, {key: data.exact(x) for key, x in data.randoms(program, known, "float32", seed).items()}
+    return known, _Random(program, known, seed)
+
+
+@dataclass(frozen=True, eq=False)
+class _Random(Mapping[str, Cells]):
+    """Random inputs of a program at these sizes. All are drawn when the first is read: a domain may read none, and at
+    large sizes the picture is refused before."""
+
+    program: TypedProgram
+    sizes: Mapping[str, int]
+    seed: int
+
+    @cached_property
+    def arrays(self) -> dict[str, Cells]:
+        """Each input by its key."""
+        found = data.randoms(self.program, self.sizes, "float32", self.seed)
+        return {key: data.exact(x) for key, x in found.items()}
+
+    def __getitem__(self, key: str) -> Cells:
+        return self.arrays[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.arrays)
+
+    def __len__(self) -> int:
+        return len(self.arrays)
 
 
 def _read(program: TypedProgram, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:

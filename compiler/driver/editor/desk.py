@@ -23,7 +23,7 @@ class Asked(Sources):
     asked: set[str] = field(default_factory=set, compare=False)
 
     def used(self, by: Source, name: str) -> Source | Problem | None:
-        """The spec that a text uses by its name."""
+        """The spec that a text uses by its name. Changes `self.asked`."""
         self.asked.add(os.path.normpath(Path(by.name).parent / f"{name}{ENDING}"))
         return super().used(by, name)
 
@@ -51,7 +51,7 @@ class Desk:
         return tuple(other for other in self._changed(path) if other != path)
 
     def touched(self) -> tuple[str, ...]:
-        """Something has changed on the disk: every text is checked again."""
+        """Something has changed on the disk: every text is checked again. Changes `self.known`."""
         self.known.clear()
         return tuple(self.open)
 

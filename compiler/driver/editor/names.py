@@ -154,7 +154,7 @@ class _Finder:
         return found is not None
 
     def _name(self, node: s.Word | s.Scripted, own: Own) -> None:
-        """A name and what hangs on it."""
+        """A name and what hangs on it. Changes `self.found`."""
         symbol = self._symbol(node, own)
         scripts = node.scripts if isinstance(node, s.Scripted) else ()
         base = node.base if isinstance(node, s.Scripted) else node

@@ -126,7 +126,7 @@ def examples() -> tuple[str, ...]:
 
 
 def listening(door: Door, port: int = 0) -> ThreadingHTTPServer:
-    """A server on this machine that answers through a door; with port 0 on one that is free."""
+    """A server on this machine that answers through a door; with port 0 on one that is free. Changes `door.port`."""
     server = ThreadingHTTPServer(("127.0.0.1", port), _handler(door))
     server.daemon_threads = True
     door.port = server.server_address[1]
@@ -163,7 +163,7 @@ def _handler(door: Door) -> type[BaseHTTPRequestHandler]:
             self._answer("GET", b"")
 
         def do_POST(self) -> None:
-            """Answers what is asked."""
+            """Answers what is asked. Changes `self.close_connection`."""
             given = self.headers.get("Content-Length", "")
             length = int(given) if given.isascii() and given.isdecimal() and len(given) < 10 else -1
             if not 0 <= length <= MOST:

@@ -32,7 +32,7 @@ class Workers:
     closed: bool = False
 
     def run(self, page: str, request: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer to a request of a page; what that page asked before is ended."""
+        """The answer to a request of a page; what that page asked before is ended. Changes `self.running`."""
         with self.lock:
             if self.closed:
                 return {"stopped": "the server has ended"}
@@ -61,13 +61,13 @@ class Workers:
         return "a newer text came" if status == -9 else "it takes more time or memory than the page has"
 
     def ready(self) -> None:
-        """Starts the process that waits for the next request."""
+        """Starts the process that waits for the next request. Changes `self.spare`."""
         with self.lock:
             if self.spare is None and not self.closed:
                 self.spare = _started(self.folder.name)
 
     def close(self) -> None:
-        """Ends every process."""
+        """Ends every process. Changes `self.closed` and `self.running`."""
         with self.lock:
             self.closed = True
             left = [*self.running.values(), *([] if self.spare is None else [self.spare])]

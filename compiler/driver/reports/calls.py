@@ -98,13 +98,13 @@ class _Writer:
         self.before: list[str] = []
 
     def name(self, stem: str) -> str:
-        """A name that nothing else has."""
+        """A name that nothing else has. Changes `self.taken`."""
         found = unused(stem, self.taken)
         self.taken.add(found)
         return found
 
     def lines(self, scored: Scored) -> list[str]:
-        """The lines that give the names of a pass their values."""
+        """The lines that give the names of a pass their values. Raises UnsaidError."""
         if scored.greatest and not self.known.logarithm:
             raise UnsaidError(f"{self.known.title} gives no logarithm of what its weights are divided by")
         q, k, v = (self.name(stem) for stem in "qkv")
@@ -197,7 +197,8 @@ class _Writer:
         return ["", f"def {name}({parameters}):", *(f"    {line}" for line in lines), ""]
 
     def _arrays(self, scored: Scored, q: str) -> tuple[list[str], str, dict[str, str]]:
-        """An array that is added to the scores, or says which there are, the call, and its words."""
+        """An array that is added to the scores, or says which there are, the call, and its words. Raises
+        UnsaidError."""
         added = simplify(transform(scored.score, lambda t: ZERO if t == SCORE else t), ALL)
         if form(scored.score) != form(Apply("add", (SCORE, added))):
             raise UnsaidError(f"{self.known.title} adds to a score, and has no other function of it")

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator
 from dataclasses import replace
 
 from einc.checking.declarations.names import left_of
-from einc.checking.declarations.scope import Account as Became
+from einc.checking.declarations.scope import Outcomes
 from einc.documents.assumed import both_sides
 from einc.documents.needs import Needs
 from einc.documents.said import Said
@@ -45,7 +45,7 @@ def holding(line: s.Statement) -> s.Statement:
     return s.Statement("output", False, (s.Clause(left, None, left.span),), (total(left.span),), left.span)
 
 
-def disputed(paper: Paper, section: int, became: Became, needs: Needs, known: Container[Span]) -> dict[Span, Problem]:
+def disputed(paper: Paper, section: int, became: Outcomes, needs: Needs, known: Container[Span]) -> dict[Span, Problem]:
     """The displays of one section that say different things of one name, or say it of different places: which of them
     holds is a question, and nobody knows what the name is. Further sides of one chain are compared with its first.
     """

@@ -77,7 +77,7 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class ModuleCost:
     """The cost of one module: the text calls it `title`; `choices` are its steps that choose, by their numbers."""
 
     title: str
@@ -103,7 +103,7 @@ def modules(plan: Module | Gradient | SegmentedModule) -> Iterator[tuple[str, Mo
                 yield from [(f"backward of piece {n}", half.backward, count)] if half.gradients else []
 
 
-def account(title: str, module: Module, count: Extent, sizes: Mapping[str, int], real: int) -> Account:
+def account(title: str, module: Module, count: Extent, sizes: Mapping[str, int], real: int) -> ModuleCost:
     """What a module costs that runs so often, its data in elements of `real` bytes."""
     known = numbers(module, sizes)
     choices = tuple((n, s) for n, s in enumerate(module.steps, 1) if isinstance(s, Choose))
@@ -111,7 +111,7 @@ def account(title: str, module: Module, count: Extent, sizes: Mapping[str, int],
     picks = list(product(*options))
     places = [n for n, _ in choices]
     ways = tuple(_way(module, dict(zip(places, pick, strict=True)), count, known, real) for pick in picks[:_WAYS])
-    return Account(title, ways, choices, known)
+    return ModuleCost(title, ways, choices, known)
 
 
 def _way(module: Module, pick: Mapping[int, int], count: Extent, known: Mapping[str, int], real: int) -> Way:

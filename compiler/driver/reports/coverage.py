@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import accumulate
 
 from einc.checking.declarations.names import index_name, left_of
-from einc.checking.declarations.scope import Account as Became
+from einc.checking.declarations.scope import Outcomes
 from einc.documents.coverage import LEVELS, Account, Entry, Inferred, Made, Sure
 from einc.documents.needs import Needs
 from einc.documents.ranges import unlike
@@ -43,7 +43,7 @@ class Section:
 
     number: int
     program: TypedProgram | None
-    became: Became
+    became: Outcomes
     problems: tuple[Problem, ...]
     broken: Mapping[Span, Problem]
     needs: Needs
@@ -93,7 +93,7 @@ def section_of(paper: Paper, number: int) -> Section:
             return Section(number, program, became, tuple(report.sorted()), broken, needs)
         broken |= wrong
         broken |= _wholes(paper, number, broken)
-    return Section(number, None, Became(), (), broken, Needs(paper.tree(number, broken.keys()), ()))
+    return Section(number, None, Outcomes(), (), broken, Needs(paper.tree(number, broken.keys()), ()))
 
 
 def _wholes(paper: Paper, number: int, broken: Mapping[Span, Problem]) -> dict[Span, Problem]:
@@ -109,7 +109,7 @@ def _wholes(paper: Paper, number: int, broken: Mapping[Span, Problem]) -> dict[S
     return out
 
 
-def _failed(paper: Paper, became: Became, known: Container[Span]) -> dict[Span, Problem]:
+def _failed(paper: Paper, became: Outcomes, known: Container[Span]) -> dict[Span, Problem]:
     """The displays that can be no equations of a program, each with its problem: what they define is not known. Of what
     one of them updates, nobody knows either what the other displays of its section say.
     """

@@ -111,7 +111,7 @@ def joined(codes: Iterable[Code]) -> str:
 
 
 def right_side(program: Program, equation: Equation) -> str:
-    """The right side of an assignment: the axes of the target in their order."""
+    """The right side of an assignment: the axes of the target in their order. Raises UnsaidError."""
     if any(not isinstance(x, Position | Pack) for x in equation.axes) or len(set(equation.indices)) < len(
             equation.indices):
         raise UnsaidError("a left side of another kind")
@@ -130,7 +130,7 @@ def whole(code: Code, order: Sequence[Index]) -> Code:
 
 
 def expression(program: Program, term: Term) -> Code:
-    """A term as an array over its letters."""
+    """A term as an array over its letters. Raises UnsaidError."""
     match term:
         case Const(value):
             return _number(value)
@@ -193,7 +193,7 @@ def _element(sub: Term) -> Term:
 
 def _gathered(program: Program, tensor: Tensor, subs: Sequence[Term]) -> Code:
     """A tensor at places that are computed of positions: an array of whole numbers for each axis. What a condition
-    around it hides may lie outside, and is read at the nearest place there is.
+    around it hides may lie outside, and is read at the nearest place there is. Raises UnsaidError.
     """
     subs = [_element(sub) for sub in subs]
     if any(isinstance(part, Read | Fold | Join) for sub in subs for part in walk(sub)):
@@ -211,7 +211,8 @@ def _gathered(program: Program, tensor: Tensor, subs: Sequence[Term]) -> Code:
 
 
 def _read(program: Program, tensor: Tensor, subs: Sequence[Term]) -> Code:
-    """A tensor with its axes: a composite is taken apart, a letter that stands twice is the diagonal."""
+    """A tensor with its axes: a composite is taken apart, a letter that stands twice is the diagonal. Raises
+    UnsaidError."""
     if not subs:
         return Code(tensor.key)
     if any(slot.set.by for slot in tensor.slots):
@@ -235,7 +236,7 @@ def _read(program: Program, tensor: Tensor, subs: Sequence[Term]) -> Code:
 
 
 def _einsum(operands: Sequence[Code], out: Sequence[Index]) -> Code:
-    """A line of einsum: one letter for each index."""
+    """A line of einsum: one letter for each index. Raises UnsaidError."""
     every = list(dict.fromkeys(x for code in operands for x in code.letters))
     names: dict[Index, str] = {}
     for index in every:
@@ -267,7 +268,7 @@ def _order(codes: Sequence[Code]) -> tuple[Index, ...]:
 
 
 def _applied(op: str, args: Sequence[Code]) -> Code:
-    """A function or a sign, element by element."""
+    """A function or a sign, element by element. Raises UnsaidError."""
     if op in SAME:
         return args[0]
     order, of = _order(args), joined(args)
@@ -313,7 +314,7 @@ def factors(term: Term) -> tuple[list[Term], list[Term]]:
 
 
 def _fold(program: Program, term: Fold) -> Code:
-    """A sum of a product is a line of einsum; any other fold is one over the last axes."""
+    """A sum of a product is a line of einsum; any other fold is one over the last axes. Raises UnsaidError."""
     condition = None if term.domain == TRUE else expression(program, term.domain)
     if term.op == "sum":
         return _summed(program, term, condition)

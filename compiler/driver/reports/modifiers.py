@@ -51,7 +51,7 @@ class Modifier:
         return self._said(term).text
 
     def _said(self, term: Term) -> _Said:
-        """A term as an expression, with what is known of that."""
+        """A term as an expression, with what is known of that. Raises UnsaidError."""
         match term:
             case Const(value):
                 return _number(value)
@@ -117,7 +117,7 @@ class Modifier:
         return self._applied(op, [self._applied("div", [above, below])])
 
     def _applied(self, op: str, args: Sequence[_Said]) -> _Said:
-        """A function or a sign of numbers and tensors."""
+        """A function or a sign of numbers and tensors. Raises UnsaidError."""
         tensor, whole = any(a.tensor for a in args), all(a.whole for a in args)
         if op in UNSAID:
             raise UnsaidError(f"`{op}`")

@@ -9,7 +9,7 @@ from itertools import combinations
 from textwrap import indent, wrap
 from typing import Any
 
-from einc.driver.reports.costing import Account, Part, Way, turn, value
+from einc.driver.reports.costing import ModuleCost, Part, Way, turn, value
 from einc.driver.reports.formulas import Formula, Formulas, maximum
 from einc.ir.indices import OPEN, Extent, size
 from einc.ir.plan import Choose, Module
@@ -22,7 +22,7 @@ _FLOPS, _BYTES = "FLOP", "B"
 _NOTE = "a multiply-add is two flops; each step reads and writes its bytes once; inputs are no part of memory"
 _LONG = 70  # signs of a quotient beyond which its largest terms say more
 _FEW = 3  # moments at which memory may be largest that are printed
-Accounts = Sequence[Sequence[Account]]
+ModuleCosts = Sequence[Sequence[ModuleCost]]
 Figure = tuple[str, Extent, str]
 
 
@@ -39,7 +39,7 @@ class Told:
 
     # text
 
-    def text(self, names: Sequence[str], costs: Accounts) -> str:
+    def text(self, names: Sequence[str], costs: ModuleCosts) -> str:
         """For each plan its steps and the whole, then where ways through it, and the plans, cost the same."""
         lines = []
         for name, accounts in zip(names, costs, strict=True):
@@ -51,7 +51,7 @@ class Told:
         lines.append(_NOTE)
         return "\n".join(lines) + "\n"
 
-    def _account(self, one: Account) -> Iterator[str]:
+    def _account(self, one: ModuleCost) -> Iterator[str]:
         """The lines of one account: steps and totals of each way, where ways cost the same, when each is taken."""
         for way in one.ways:
             yield from [f"way {way.label}", ""] if way.label else []
@@ -197,12 +197,12 @@ class Told:
 
     # LaTeX and data
 
-    def tex(self, names: Sequence[str], costs: Accounts) -> str:
+    def tex(self, names: Sequence[str], costs: ModuleCosts) -> str:
         """A display for each way: a line for each step that costs anything, and one for the whole."""
         return "".join(self._display(name, one, way) for name, accounts in zip(names, costs, strict=True)
                        for one in accounts for way in one.ways)
 
-    def _display(self, name: str, one: Account, way: Way) -> str:
+    def _display(self, name: str, one: ModuleCost, way: Way) -> str:
         columns = "flops, bytes read, bytes written, memory"
         head = "% " + ", ".join(x for x in (name, one.title, way.label, columns) if x)
         rows = [(r"\text{" + (f"{p.name} " + ", ".join(p.makes)).replace("_", r"\_") + "}",
@@ -213,7 +213,7 @@ class Told:
         body = indent(" \\\\\n".join(lines), "  ")
         return f"{head}\n\\begin{{array}}{{lllll}}\n{body}\n\\end{{array}}\n"
 
-    def data(self, names: Sequence[str], costs: Accounts) -> dict[str, Any]:
+    def data(self, names: Sequence[str], costs: ModuleCosts) -> dict[str, Any]:
         """Everything, with formulas that sympy reads."""
         plans = [{"name": name, "modules": [self._module(one) for one in accounts]}
                  for name, accounts in zip(names, costs, strict=True)]
@@ -225,7 +225,7 @@ class Told:
                  for n, m, a, b, known in pairs for what, name, at in self.crossings(a, b, known)]
         return {"dtype": self.dtype, "sizes": dict(self.sizes), "plans": plans, "equal": equal}
 
-    def _module(self, one: Account) -> dict[str, Any]:
+    def _module(self, one: ModuleCost) -> dict[str, Any]:
         found = [(n, name, turn(step, one.known, name)) for n, step in one.choices for name in sorted(self.open)]
         turns = [{"step": n, "size": name, "from": [{"at": first, "way": chr(ord("a") + at)} for first, at in places]}
                  for n, name, places in found if len(places) > 1]
@@ -261,12 +261,12 @@ def _of_part(part: Part) -> tuple[Figure, ...]:
             ("memory", part.alive, _BYTES), ("tile", cost.held, _BYTES))
 
 
-def _whole(accounts: Sequence[Account]) -> Way:
+def _whole(accounts: Sequence[ModuleCost]) -> Way:
     """The first ways of all modules of a plan, one after the other."""
     return Way("", tuple(p for one in accounts for p in one.ways[0].parts))
 
 
-def _known(costs: Accounts) -> dict[str, int]:
+def _known(costs: ModuleCosts) -> dict[str, int]:
     return {n: v for accounts in costs for one in accounts for n, v in one.known.items()}
 
 

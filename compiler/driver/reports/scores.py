@@ -165,7 +165,8 @@ class _Pass:
         return equation.target not in self.inside and self.column not in equation.indices
 
     def _sums(self) -> tuple[Equation, Equation, Equation]:
-        """What a pass carries: the greatest exponent, the sum of the exponentials, and their sum with a value."""
+        """What a pass carries: the greatest exponent, the sum of the exponentials, and their sum with a value. Raises
+        UnsaidError."""
         firsts = [c for c in self.carried.values() if c.fold == "max" and c.reference is None]
         if len(firsts) != 1:
             raise UnsaidError(f"its pass carries {', '.join(self.carried)}, and no sums beside a greatest value")
@@ -225,7 +226,7 @@ class _Pass:
 def _finished(result: Equation, keys: tuple[str, str, str], made: tuple[Term, Term, Term]) -> Equation:
     """A result as made of what the call gives: its sums relative to the logarithm of their sum, which is then 1.
 
-    That is the same where the result does not change with what the sums are relative to.
+    That is the same where the result does not change with what the sums are relative to. Raises UnsaidError.
     """
     body = _ungated(result.body, keys[0])
 
@@ -253,7 +254,8 @@ def _ungated(body: Term, greatest: str) -> Term:
 
 
 def _product(exponent: Term, row: Index, column: Index) -> tuple[Fold, Term, Term]:
-    """The one product of both sides in an exponent, the number before it, and the exponent as made of both."""
+    """The one product of both sides in an exponent, the number before it, and the exponent as made of both. Raises
+    UnsaidError."""
     folds = [x for x in walk(exponent) if isinstance(x, Fold)]
     both = [x for x in dict.fromkeys(folds) if {row, column} <= free_indices(x)]
     if len(both) != 1 or len({*folds}) != 1:
@@ -267,7 +269,7 @@ def _product(exponent: Term, row: Index, column: Index) -> tuple[Fold, Term, Ter
 
 
 def _scaled(term: Term, fold: Fold, found: list[Term]) -> tuple[Term, Term]:
-    """The number that stands before a product, and the term with `SCORE` in place of both."""
+    """The number that stands before a product, and the term with `SCORE` in place of both. Raises UnsaidError."""
     def number(inner: Term) -> Term | None:
         """The number before the product where a term is that; None where it is not."""
         if inner == fold:
@@ -295,7 +297,7 @@ def _scaled(term: Term, fold: Fold, found: list[Term]) -> tuple[Term, Term]:
 
 
 def _sides(fold: Fold, row: Index, column: Index) -> tuple[Term, Term, tuple[Index, ...]]:
-    """The factors of a product by the side that they have; what has neither goes with the rows."""
+    """The factors of a product by the side that they have; what has neither goes with the rows. Raises UnsaidError."""
     above, below = factors(fold.body)
     mine = [x for x in above if column not in free_indices(x)]
     theirs = [x for x in above if column in free_indices(x)]

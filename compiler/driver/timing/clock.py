@@ -72,7 +72,7 @@ class Quiet:
         return max(0.0, others - 0.03 - 0.1 * (time.perf_counter() - start))
 
     def wait(self) -> None:
-        """Until the machine is quiet, as long as the patience lasts."""
+        """Until the machine is quiet, as long as the patience lasts. Changes `self.patience`."""
         while self.patience > 0 and self.disturbance(lambda: time.sleep(0.2)) > 0:
             self.patience -= 0.2
 

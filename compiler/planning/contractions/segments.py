@@ -141,7 +141,7 @@ class _Sums:
     known: list[Equation] = field(default_factory=list)  # made for earlier equations
 
     def equation(self, equation: Equation) -> list[Equation]:
-        """The equation, after those that it needs."""
+        """The equation, after those that it needs. Changes `self.tensors` and `self.known`."""
         body = equation.body
         if not isinstance(body, Fold) or body.op != "sum" or not _plain(equation.axes):
             return [equation]

@@ -19,8 +19,9 @@ from einc.planning.fusing.fuse import FusedGroup
 
 
 @dataclass(frozen=True)
-class Run:
-    """A copy along `index`, whose runs are the elements of `onto` that it reads at the slot `place` of its operand."""
+class GroupedAxis:
+    """A copy along `index`, as of the heads that share keys: each run of its elements reads one element of `onto`,
+    at the slot `place` of its operand."""
 
     target: str
     operand: Read
@@ -34,7 +35,7 @@ class Run:
         """The number of runs, a size of the emitted module: that of `onto`, or of the index itself."""
         return "runs_" + "_".join(re.sub(r"\W+", "_", str(s.extent)).strip("_") for s in (self.onto, self.index.set))
 
-    def within(self, equations: Iterable[Equation]) -> Run | None:
+    def within(self, equations: Iterable[Equation]) -> GroupedAxis | None:
         """The same run under the letter that these equations give to its index; None where they give it several."""
         letters = {r.subs[self.axis] for e in equations for r in reads(e.body) if r.tensor == self.target}
         found = letters.pop() if len(letters) == 1 else None
@@ -50,7 +51,7 @@ class Run:
         )
 
 
-def run_of(equation: Equation, onto: tuple[IndexSet, ...]) -> Run | None:
+def grouped_axis(equation: Equation, onto: tuple[IndexSet, ...]) -> GroupedAxis | None:
     """The run that an equation copies along, if it is such a copy; `onto` are the sets of the operand's slots."""
     body = equation.body
     if not isinstance(body, Read) or equation.domain != TRUE or not all(isinstance(a, Position) for a in equation.axes):
@@ -66,7 +67,7 @@ def run_of(equation: Equation, onto: tuple[IndexSet, ...]) -> Run | None:
         or Position(index) in plain):
         return None
     axis = equation.axes.index(Position(index))
-    return Run(equation.target, body, index, slot, place, axis) if _runs(sub, index, slot) else None
+    return GroupedAxis(equation.target, body, index, slot, place, axis) if _runs(sub, index, slot) else None
 
 
 def _runs(sub: Term, index: Index, onto: IndexSet) -> bool:
@@ -87,7 +88,8 @@ def _runs(sub: Term, index: Index, onto: IndexSet) -> bool:
     return first == begins and outer.constant == number(onto.start - least)
 
 
-def paired(equations: tuple[Equation, ...], runs: Iterable[Run], virtual: frozenset[str]) -> tuple[Equation, ...]:
+def paired(equations: tuple[Equation, ...], runs: Iterable[GroupedAxis],
+           virtual: frozenset[str]) -> tuple[Equation, ...]:
     """The equations of a kernel with the index of the runs as a pair, and the copies read along their runs.
 
     `virtual` values have the pair as two axes, stored ones as a composite axis.
@@ -98,7 +100,7 @@ def paired(equations: tuple[Equation, ...], runs: Iterable[Run], virtual: frozen
     return equations
 
 
-def _paired(equations: tuple[Equation, ...], runs: dict[str, Run], index: Index,
+def _paired(equations: tuple[Equation, ...], runs: dict[str, GroupedAxis], index: Index,
             virtual: frozenset[str]) -> tuple[Equation, ...]:
     """The equations with one index of runs replaced by the pair (run, place within it).
     All of `runs` must have this index; `virtual` values have the two as axes of their own."""
@@ -131,15 +133,16 @@ def _flat(subs: tuple[Term, ...], pack: Pack) -> tuple[Term, ...]:
     return tuple(x for s in subs for x in (pack.parts if s == pack else (s,)))
 
 
-def shared(groups: Sequence[FusedGroup], tiled: Sequence[bool], buffers: Mapping[str, Buffer]) -> dict[str, Run]:
+def shared(groups: Sequence[FusedGroup], tiled: Sequence[bool],
+           buffers: Mapping[str, Buffer]) -> dict[str, GroupedAxis]:
     """The copies that only tiled kernels read, each under one letter: they need not be made. An index that kernels pass
     over or cut in tiles stays one, and no pair."""
-    found: dict[str, Run] = {}
+    found: dict[str, GroupedAxis] = {}
     for group in groups:
         only = group.equations[0]
         if len(group.equations) > 1 or not isinstance(only.body, Read) or buffers[only.target].role == "output":
             continue  # a result is whole
-        run = run_of(only, buffers[only.body.tensor].sets)
+        run = grouped_axis(only, buffers[only.body.tensor].sets)
         if run is not None and run.index.set.cls not in OPEN:
             found[run.target] = run
     for group, is_tiled in zip(groups, tiled, strict=True):

@@ -36,7 +36,7 @@ from einc.planning.analysis.signs import known_of
 from einc.planning.analysis.storage import buffers_of, with_parts
 from einc.planning.contractions.materialise import peeled
 from einc.planning.fusing.fuse import FusedGroup, groups
-from einc.planning.fusing.grouped_axes import Run
+from einc.planning.fusing.grouped_axes import GroupedAxis
 from einc.planning.fusing.onepass import one_pass
 from einc.planning.streaming.passes import Streamed
 from einc.transforms.laws.simplify import is_number, simplify
@@ -64,7 +64,7 @@ def row(name: str, program: NormalProgram, call: str, where: str, shared: str = 
 
 
 def called(choices: Choices, kernel: Kernel, passed: Streamed, group: FusedGroup, program: NormalProgram,
-           buffers: Mapping[str, Buffer], runs: Mapping[str, Run]) -> Kernel | Call:
+           buffers: Mapping[str, Buffer], runs: Mapping[str, GroupedAxis]) -> Kernel | Call:
     """The kernel of a pass, or the call of the first row that computes the same."""
     rows = [r for r in choices.rows if r.results == len(kernel.stores)] if kernel.stream is not None else []
     if not rows:
@@ -302,7 +302,7 @@ def _operand(names: _Names, x: str, subs: tuple[Term, ...], y: str, others: tupl
 
 
 def _call(found: LibraryKernel, names: _Names, kernel: Kernel, theirs: Mapping[str, Equation],
-          buffers: Mapping[str, Buffer], runs: Mapping[str, Run]) -> Call | None:
+          buffers: Mapping[str, Buffer], runs: Mapping[str, GroupedAxis]) -> Call | None:
     """The call, where everything that the row lacks is a batch of all operands and of the results."""
     _, _, batch = names.results[found.results[0]]
     operands: list[tuple[str, str, tuple[int, ...]]] = []
@@ -344,7 +344,7 @@ def _sized(number: Term, sizes: Mapping[str, Extent]) -> Term:
     return transform(number, lambda t: Size(t.extent.put(sizes)) if isinstance(t, Size) else t)
 
 
-def _spoken(found: LibraryKernel, runs: Mapping[str, Run], batch: tuple[Index, ...]) -> str | None:
+def _spoken(found: LibraryKernel, runs: Mapping[str, GroupedAxis], batch: tuple[Index, ...]) -> str | None:
     """The words of the call; None where it cannot be made of operands that runs share."""
     if not runs:
         return found.library.call

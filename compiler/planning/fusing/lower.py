@@ -350,7 +350,8 @@ class Lowering:
         return [scaled if n == at else a for n, a in enumerate(args)]
 
     def _masked(self, args: list[str], fold: Fold, equation: Equation) -> list[str]:
-        """The arguments with the fold's neutral element wherever its domain fails."""
+        """The arguments with the fold's neutral element wherever its domain fails. Changes `self.tame`, `self.fills`,
+        `self.values` and `self.known`."""
         domain = fold.domain
         mask = self.term(domain, equation.domain) if domain != TRUE else ""
         over = frozenset(i.name for i in fold.bound)

@@ -13,7 +13,7 @@ from einc.planning.analysis.prefix import alone
 from einc.planning.fusing.fuse import FusedGroup
 from einc.planning.fusing.split import needed
 from einc.planning.streaming.chunks import chunked
-from einc.planning.streaming.partials import shares
+from einc.planning.streaming.partials import partial_reductions
 from einc.planning.streaming.passes import Streamed
 from einc.planning.streaming.stream import stream
 
@@ -25,7 +25,7 @@ def one_pass(program: NormalProgram, known: Definitions, group: FusedGroup, kept
     if group.along is not None or not tiled(group):
         return Streamed(group.equations, None, ())
     taken = frozenset(program.tensors)
-    shared = shares(group.equations, kept, program, choices.ordered)
+    shared = partial_reductions(group.equations, kept, program, choices.ordered)
     found = None if shared else chunked(group.equations, group.virtual, taken, known)
     if found is not None and (found[1] or choices.states):
         return found[0]

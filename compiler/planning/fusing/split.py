@@ -15,7 +15,7 @@ from einc.ir.indices import PLACES, Index
 from einc.ir.programs import Equation, NormalProgram
 from einc.ir.sums import factors, product
 from einc.ir.terms import Apply, Fold, Read, Term, reads
-from einc.planning.streaming.partials import shares
+from einc.planning.streaming.partials import partial_reductions
 from einc.planning.streaming.stream import stream
 from einc.transforms.laws.simplify import is_number
 
@@ -89,7 +89,7 @@ def _joined(program: NormalProgram, by: Equations, virtual: frozenset[str], one:
             continue
         wanted = (one | other) & made.keys()
         inside = needed(made, virtual, wanted)
-        found = shares(inside, frozenset(wanted), program, ordered)
+        found = partial_reductions(inside, frozenset(wanted), program, ordered)
         if (found is not None
             and stream(found.passed, virtual, frozenset(wanted) | found.rows, frozenset(program.tensors)).carries):
             return made, wanted

@@ -47,7 +47,7 @@ from einc.ir.terms import (
 from einc.planning.analysis.cost import nominal
 from einc.planning.analysis.prefix import Prefix, prefix
 from einc.planning.streaming.moments import exponent
-from einc.planning.streaming.passes import CarriedFold, Chunks, Streamed
+from einc.planning.streaming.passes import CarriedFold, ChunkedScan, Streamed
 from einc.planning.streaming.separate import Entangled, Pair, separate
 from einc.planning.streaming.stream import spelled
 from einc.transforms.laws import ALL
@@ -132,7 +132,7 @@ class _Chunks:
     # sums
 
     def _sums(self, equation: Equation, fold: Fold, rest: Term) -> list[Term]:
-        """What the tiles before give, one term for each product of the separated body."""
+        """What the tiles before give, one term for each product of the separated body. Raises Entangled."""
         parts: list[tuple[tuple[Index, ...], Pair]] = []
         others = tuple(b for b in fold.bound if b != self.found.over)
         for bound, parted in self._products(fold.body):
@@ -154,7 +154,8 @@ class _Chunks:
         return (True, True) not in own or (False, False) in own or {(True, False), (False, True)} <= own
 
     def _term(self, equation: Equation, bound: tuple[Index, ...], pair: Pair, rest: Term) -> Term:
-        """c(t) S, summed over what both share; S relative to the running maximum of its exponent."""
+        """c(t) S, summed over what both share; S relative to the running maximum of its exponent. Changes
+        `self.far`."""
         up, outer = exponent(product(pair[0]))
         down, inner = exponent(product(pair[1]))
         free = frozenset().union(*(free_indices(f) for f in pair[0]))
@@ -208,7 +209,8 @@ class _Chunks:
     # maxima
 
     def _extreme(self, equation: Equation, fold: Fold, rest: Term) -> Term:
-        """max_{s, d}(c_{t d} + x_{s d}) = max_d(c_{t d} + max_s x_{s d}); a letter that c lacks goes with s."""
+        """max_{s, d}(c_{t d} + x_{s d}) = max_d(c_{t d} + max_s x_{s d}); a letter that c lacks goes with s. Raises
+        Entangled."""
         outer: list[Term] = []
         inner: list[Term] = []
         for outside, inside in separate(simplify(spelled(self._opened(fold.body)), ALL), self._held, self._moves):
@@ -269,7 +271,7 @@ class _Chunks:
         return transform(term, change)
 
     def _products(self, term: Term) -> list[Product]:
-        """The term as a sum of products, virtual contractions opened where they are factors."""
+        """The term as a sum of products, virtual contractions opened where they are factors. Raises Entangled."""
         match term:
             case Read(tensor, subs) if tensor in self.virtual:
                 equation = self.by[tensor]
@@ -350,7 +352,7 @@ class _Chunks:
         return max(16, 1 << int(math.log2(max(1, min(LENGTH, math.isqrt(_LARGEST // max(1, widest)))))))
 
     def pays(self) -> bool:
-        """Whether the state costs less than the pairs that it spares, at nominal extents."""
+        """Whether the state costs less than the pairs that it spares, at nominal extents. Changes `self.near`."""
         for equation in self.by.values():
             if isinstance(equation.body, Fold) and equation.target in self.virtual:
                 self.near += _volume({*equation.indices, *equation.body.bound} - {self.found.over, self.found.along})
@@ -364,7 +366,7 @@ class _Chunks:
             first |= equation.reads if equation.target in first else frozenset()
         order = (*(e for e in made if e.target in first), *self.carried.values(),
                  *(e for e in made if e.target not in first))
-        chunks = Chunks(self.found, self.length())
+        chunks = ChunkedScan(self.found, self.length())
         return Streamed(order, None, tuple(self.carries), before=dict(self.before), chunks=chunks)
 
 

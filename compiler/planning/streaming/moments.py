@@ -196,7 +196,7 @@ def translated(moments: dict[int, Term], by: Term, power: int) -> list[Term]:
 
 
 @dataclass
-class Moved:
+class RunningValues:
     """What moves with the tiles: means, moments about them, and what left a fold."""
 
     means: dict[Term, Read] = field(default_factory=dict)  # a quotient of sums, and the running mean that it is
@@ -207,13 +207,14 @@ class Moved:
 
 
 @dataclass
-class Moving(Basis):
+class RunningMoments(Basis):
     """A basis with means that move, and moments about them."""
 
-    moved: Moved = field(default_factory=Moved)
+    moved: RunningValues = field(default_factory=RunningValues)
 
     def _moment(self, equation: Equation, fold: Fold, found: Moment) -> None:
-        """Makes the fold from moments about the running mean; where its centre is that mean, it is one of them."""
+        """Makes the fold from moments about the running mean; where its centre is that mean, it is one of them. Raises
+        Entangled."""
         real = any(True for _ in reads(found.value))
         if fold.op != "sum" or fold.bound != (self.index,) or not real:
             raise Entangled(fold.body)
@@ -231,7 +232,8 @@ class Moving(Basis):
         self._finish(equation, product((*found.outer, added(terms))))
 
     def _mean(self, equation: Equation, fold: Fold, weight: Term, value: Term) -> Read:
-        """r ← r + (Σ w (x − r)) / Σ w over what has been seen; where that is nothing, r stays."""
+        """r ← r + (Σ w (x − r)) / Σ w over what has been seen; where that is nothing, r stays. Changes `self.out` and
+        `self.moved.means`."""
         sums = Fold("sum", fold.bound, fold.domain, product(tuple(f for f in (weight, value) if f != ONE)))
         count = self._sum(equation, fold, weight)
         known = self.moved.means.get(key_of(sums))

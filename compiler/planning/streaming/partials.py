@@ -51,8 +51,9 @@ def nested(program: NormalProgram, ordered: bool) -> NormalProgram:
 
 
 @dataclass(frozen=True)
-class Shares:
-    """A kernel's equations once its tiles are cut along `grid`: those of the pass, and those that give a tile's share.
+class PartialReductions:
+    """A kernel's equations once its tiles are cut along `grid`: those of the pass, and those of each tile's partial
+    result, its share.
 
     `late` shares are made after the pass, of rows that it made; `direct` ones in each of its steps, of what stands
     `beside`, and those that `grow` are merged step by step.
@@ -81,8 +82,8 @@ class Shares:
         return replace(passed, equations=(*passed.equations, *beside, *self.direct, *self.late), grid=self.grid)
 
 
-def shares(equations: tuple[Equation, ...], kept: frozenset[str], program: NormalProgram,
-           ordered: bool) -> Shares | None:
+def partial_reductions(equations: tuple[Equation, ...], kept: frozenset[str], program: NormalProgram,
+           ordered: bool) -> PartialReductions | None:
     """How the results of a kernel fold the axis of its tiles away; None where all keep a place, or no axis serves all.
 
     Where tiles run in `order`, a result may keep the axis of the pass: each step adds to its own part of it.
@@ -120,7 +121,8 @@ def shares(equations: tuple[Equation, ...], kept: frozenset[str], program: Norma
         return None  # a step of the pass would read what is known after its last one
     if len(direct) > len(grow) and any(unbounded(e.body, by) for e in beside):
         return None
-    return Shares(grid, tuple(passed), tuple(late), tuple(direct), beside, tuple(grow), next(iter(stream), None))
+    return PartialReductions(grid, tuple(passed), tuple(late), tuple(direct), beside, tuple(grow),
+                             next(iter(stream), None))
 
 
 def _counted(equation: Equation, fold: Fold, tensors: Mapping[str, Tensor]) -> bool:

@@ -26,8 +26,9 @@ class CarriedFold:
 
 
 @dataclass(frozen=True)
-class Chunks:
-    """Tiles of so many points in order."""
+class ChunkedScan:
+    """A scan in chunks: tiles of so many points, one after the other, each of which goes on from what the last one
+    carried."""
 
     found: Prefix
     length: int
@@ -70,6 +71,6 @@ class Streamed:
     notes: tuple[str, ...] = ()
     base2: bool = False
     before: Mapping[str, str] = field(default_factory=dict)
-    chunks: Chunks | None = None
+    chunks: ChunkedScan | None = None
     grid: Index | None = None
     spare: bool = False

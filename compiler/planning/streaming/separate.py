@@ -27,7 +27,8 @@ Pair = tuple[tuple[Term, ...], tuple[Term, ...]]  # factors outside, factors ins
 
 
 def separate(term: Term, held: Holds, moving: Holds) -> list[Pair]:
-    """The products whose sum is the term. `held`: contains a fold's result; `moving`: varies along the folded index."""
+    """The products whose sum is the term. `held`: contains a fold's result; `moving`: varies along the folded index.
+    Raises Entangled."""
     if not held(term):
         return [((), (term,))]
     if not moving(term):

@@ -21,7 +21,7 @@ from einc.ir.signs import sign
 from einc.ir.sums import added, product
 from einc.ir.terms import ZERO, Apply, Const, Fold, Read, Term, const, free_indices, reads, substitute, transform
 from einc.ir.witnesses import witnessed
-from einc.planning.streaming.moments import Moving, exponent, moment, offset
+from einc.planning.streaming.moments import RunningMoments, exponent, moment, offset
 from einc.planning.streaming.passes import CarriedFold, Streamed
 from einc.planning.streaming.separate import Entangled, separate
 from einc.transforms.laws import ALL, exponentials
@@ -72,7 +72,7 @@ def _brief(term: Term) -> str:
 
 
 @dataclass
-class _Pass(Moving):
+class _Pass(RunningMoments):
     """The equations of a pass, taken one after the other."""
 
     def take(self, equation: Equation) -> None:
@@ -139,7 +139,7 @@ class _Pass(Moving):
         self._finish(equation, added(terms))
 
     def _shifted(self, body: Term) -> tuple[tuple[Term, ...], Term]:
-        """max(c + x) = c + max(x)."""
+        """max(c + x) = c + max(x). Raises Entangled."""
         outer: list[Term] = []
         inner: list[Term] = []
         for outside, inside in separate(body, self._holds, self._moves):
@@ -154,7 +154,7 @@ class _Pass(Moving):
     # stabilise
 
     def stabilise(self) -> None:
-        """Carries folds of exp(e) relative to the running maximum of e."""
+        """Carries folds of exp(e) relative to the running maximum of e. Changes `self.out` and `self.carries`."""
         scaled: dict[str, tuple[Read, Read]] = {}
         for target in list(self.carries):
             equation = self.out[target]
@@ -183,7 +183,7 @@ class _Pass(Moving):
     # finish
 
     def finish(self) -> None:
-        """Simplifies what stands outside the folds: scales that cancel are gone."""
+        """Simplifies what stands outside the folds: scales that cancel are gone. Changes `self.out`."""
         self._settle()
         bodies: dict[str, Term] = {}
         for target in self._finish_order():
@@ -240,7 +240,8 @@ class _Pass(Moving):
         return _lettered(made, self.source, others)
 
     def _guard(self, kept: frozenset[str], carries: tuple[CarriedFold, ...]) -> None:
-        """Guards rows without a point: what is stored is what the source gives for folds over nothing."""
+        """Guards rows without a point: what is stored is what the source gives for folds over nothing. Raises
+        Entangled."""
         folds = [self.out[c.target] for c in carries]
         domains = {e.body.domain for e in folds if isinstance(e.body, Fold)}
         references = [c.reference for c in carries if c.reference]

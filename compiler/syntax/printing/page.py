@@ -87,7 +87,7 @@ class _Page:
     end: int = 0
 
     def close(self) -> None:
-        """Ends the display, or the sentence."""
+        """Ends the display, or the sentence. Changes `self.out`."""
         if self.rows:
             self.out += ["\\begin{align*}", " \\\\\n".join(self.rows), "\\end{align*}"]
         if self.listed:
@@ -105,7 +105,7 @@ class _Page:
             self.out += [escaped(" ".join(found)), ""]
 
     def remark(self, end: int) -> str:
-        """The comment behind a statement, on its line."""
+        """The comment behind a statement, on its line. Changes `self.comments`."""
         if self.comments and "\n" not in self.text[end : self.comments[0][0]]:
             start, stop = self.comments.pop(0)
             return self.text[start:stop].strip("# ")

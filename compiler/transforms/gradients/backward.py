@@ -237,7 +237,7 @@ class _Backward:
 
     def _saved_as(self, key: str, equation: Equation) -> None:
         """Saves a value of the forward program, which may have it already under another name and with its axes in
-        another order.
+        another order. Changes `self.extra`, `self.tensors`, `self.saved` and `self.by`.
         """
         form = _form(equation)
         # which are rounded as the data is

@@ -154,7 +154,7 @@ def _applied(op: str, args: tuple[Term, ...], inner: list[Degree | None]) -> Deg
 
 
 def _numbers(op: str, args: tuple[Term, ...], inner: list[Degree | None]) -> Fraction | None:
-    """What a shifted value is multiplied with, where that is known."""
+    """What a shifted value is multiplied with, where that is known. Raises Mixed."""
     total = Fraction(1)
     for place, (arg, degree) in enumerate(zip(args, inner, strict=True)):
         if degree is not None and op == "div" and place == 1:

@@ -203,7 +203,7 @@ class Sweep:
                 assert_never(never)
 
     def _folded(self, equation: Equation, fold: Fold, change: Term) -> Iterator[tuple[str, Share]]:
-        """By the adjoint of the fold's row."""
+        """By the adjoint of the fold's row. Raises TypeError."""
         match FOLDS[fold.op].adjoint:
             case "attained":
                 yield from self._extreme(equation, fold, change)
@@ -254,7 +254,8 @@ class Sweep:
         return any(_may_lack_points(r.tensor, known, seen) for r in reads(below))
 
     def _extreme(self, equation: Equation, fold: Fold, change: Term) -> Iterator[tuple[str, Share]]:
-        """To those that attain it, in equal parts: how many they are is a sum of its own."""
+        """To those that attain it, in equal parts: how many they are is a sum of its own. Changes `self.extremes`,
+        `self.compared`, `self.tensors` and `self.made`."""
         self.extremes.add(equation.target)
         self.compared |= {r.tensor for r in reads(fold.body)}
         attains = Apply("eq", (fold.body, Read(equation.target, equation.axes)))

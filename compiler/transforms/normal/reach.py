@@ -66,7 +66,8 @@ class Reaches:
         return equation.at(read.subs)
 
     def reach(self, term: Term) -> Reach:
-        """Whether the value may be too large, too small, both or neither, because of an exponential in it."""
+        """Whether the value may be too large, too small, both or neither, because of an exponential in it. Changes
+        `self.found`."""
         match term:
             case Read(tensor) if tensor in self.equations:
                 if tensor not in self.found:
@@ -236,7 +237,7 @@ class Reaches:
     # intervals and signs
 
     def interval(self, term: Term) -> Interval:
-        """An interval that holds the value wherever it exists."""
+        """An interval that holds the value wherever it exists. Changes `self.intervals`."""
         match term:
             case Const(value):
                 return float(value), float(value)
@@ -266,7 +267,7 @@ class Reaches:
         return REALS
 
     def sign(self, term: Term) -> int:
-        """POSITIVE, NONNEGATIVE or UNKNOWN: what is known of the sign where the value exists."""
+        """POSITIVE, NONNEGATIVE or UNKNOWN: what is known of the sign where the value exists. Changes `self.signs`."""
         match term:
             case Read(tensor) if tensor in self.equations:
                 if tensor not in self.signs:

@@ -262,7 +262,8 @@ class _Scaling:
         return Where(Apply("lt", (Const(-math.inf), power)), power)
 
     def _named(self, largest: Apply | Fold, given: Term) -> Term:
-        """A maximum of the scales of a sum, with an equation of its own where there are others inside it."""
+        """A maximum of the scales of a sum, with an equation of its own where there are others inside it. Changes
+        `self.tensors`, `self.made`, `self.known.equations` and `self.places`."""
         nested = isinstance(largest, Apply) and any(
             x is not largest and isinstance(x, Apply) and x.op == "max" for x in walk(largest))
         if not (nested or self.named):

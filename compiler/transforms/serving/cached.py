@@ -69,7 +69,8 @@ def _ordered(program: TypedProgram, along: IndexSet) -> None:
 
 
 def ways(program: TypedProgram, along: IndexSet, known: Settled, sizes: Mapping[str, int]) -> list[Step]:
-    """The steps that keep what is settled, nearest to where it is read first; each that makes more again keeps less."""
+    """The steps that keep what is settled, nearest to where it is read first; each that makes more again keeps less.
+    Raises Refused."""
     for name, key in program.outputs:
         if key in known.later:
             who = f": `{known.later[key]}` does" if known.later[key] != key else ""

@@ -75,7 +75,8 @@ def _given(program: TypedProgram, along: IndexSet, given: frozenset[str]) -> tup
 
 
 def _edges(program: TypedProgram, along: IndexSet, whole: frozenset[str]) -> tuple[str, tuple[str, ...]]:
-    """The last value of one position before it meets no other any more, and what it has of its own position besides."""
+    """The last value of one position before it meets no other any more, and what it has of its own position besides.
+    Raises Refused."""
     by = program.by_target
     pairs, data = reached(program, whole), append_stable.settled(program, along).data
     last = [k for k in by if k in pairs and program.tensors[k].count(along) == 1 and any(

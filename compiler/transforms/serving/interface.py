@@ -106,8 +106,8 @@ def _alone(program: TypedProgram, name: str, axes: tuple[Index, ...], body: Term
 
 
 def _seen(program: TypedProgram, value: str) -> TypedProgram:
-    """Where the sums of a tensor run, as far as no data restricts them: axes of heads if
-    they differ, new positions, all."""
+    """Where the sums of a tensor run, as far as no data restricts them: axes of heads if they differ, new positions,
+    all. Raises Refused."""
     found: dict[tuple[Index, ...], list[Term]] = {}
     (over_all,) = (s.set for s in program.tensors[value].slots if s.set.cls == "time")
     same = {value, *(k for k in reached(program, frozenset({value}))
@@ -133,7 +133,8 @@ def _seen(program: TypedProgram, value: str) -> TypedProgram:
 
 def _scale(program: TypedProgram, new: str, past: str) -> TypedProgram:
     """The constants that a new value is multiplied by, with the past that it meets, up to a function that is not
-    linear; one that is 0 at 0 and has a slope there counts as that slope: the scale is that of small values."""
+    linear; one that is 0 at 0 and has a slope there counts as that slope: the scale is that of small values. Raises
+    Refused."""
     far = frozenset({past, *reached(program, frozenset({past}))})
     ways = set(_ways(program, new, far))
     if not all(met for _, met in ways):

@@ -140,7 +140,8 @@ class _Work:
         return (False,) + (True,) * (count - 1) if count else ()
 
     def version(self, key: str, kinds: Kinds) -> str:
-        """The name of a tensor with its positions of these kinds."""
+        """The name of a tensor with its positions of these kinds. Changes `self.names`, `self.tensors` and
+        `self.equations`. Raises Unkept."""
         if (key, kinds) in self.names:
             return self.names[key, kinds]
         tensor = self.program.tensors[key]
@@ -180,7 +181,8 @@ class _Work:
         return name
 
     def _kept(self, key: str) -> str:
-        """All positions of what is kept: its past, then what is new."""
+        """All positions of what is kept: its past, then what is new. Changes `self.names`, `self.tensors`,
+        `self.equations`, `self.sums` and `self.caches`."""
         tensor, new = self.program.tensors[key], self.version(key, (False,))
         past, name = self._fresh(f"{key}_past"), self._fresh(f"{key}_all")
         self.names[key, (True,)] = name

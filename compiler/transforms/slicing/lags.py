@@ -78,7 +78,7 @@ class _Lags:
         return Read(self._last(term.tensor, int(lag)), (*term.subs[:at], *term.subs[at + 1 :]))
 
     def _last(self, key: str, lag: int) -> str:
-        """The state that holds the value of so many rounds ago."""
+        """The state that holds the value of so many rounds ago. Changes `self.names`, `self.made` and `self.states`."""
         if (key, lag) not in self.names:
             equation = self.by[key]
             letters = tuple(i for i in equation.indices if i != self.loop.index)
@@ -93,7 +93,8 @@ class _Lags:
         return self.names[key, lag]
 
     def _all(self, key: str) -> tuple[str, str]:
-        """The state that holds the values of all earlier rounds, and the same with that of this round."""
+        """The state that holds the values of all earlier rounds, and the same with that of this round. Changes
+        `self.names`, `self.made` and `self.states`."""
         if (key, 0) not in self.names:
             equation, at, index = self.by[key], self.parts[key], self.loop.index
             (letter,) = distinct((index,), {i.name for i in equation.indices})

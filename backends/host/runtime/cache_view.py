@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from einc.backends.host.runtime.pages import _Table
 
 
-class _Laid:
-    """The rows of a kept tensor, one position after another along an axis; `single`: all of them lie side by side."""
+class _CacheView:
+    """A view of the rows of a cached tensor, one position after another along an axis; `single`: all of them lie side
+    by side."""
 
     table: _Table | None
     single, table = True, None
