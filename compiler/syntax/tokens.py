@@ -244,8 +244,7 @@ class _Lexer:
         return before[-1:] in (["LOW"], ["UP"]) or before in (["LOW", "LBRACE"], ["UP", "LBRACE"])
 
     def _expanded(self, name: str, meaning: Meaning, start: int, end: int) -> int:
-        """The words of an author's macro, all of them where it is used; so is what is wrong with them. Changes
-        `self.report` and `self.out`."""
+        """The words of an author's macro, all of them where it is used; so is what is wrong with them."""
         given, end = arguments(self.source.text, end, meaning)
         text = filled(meaning.body, given, self.room[0])
         inner = Report()

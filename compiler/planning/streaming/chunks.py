@@ -154,8 +154,7 @@ class _Chunks:
         return (True, True) not in own or (False, False) in own or {(True, False), (False, True)} <= own
 
     def _term(self, equation: Equation, bound: tuple[Index, ...], pair: Pair, rest: Term) -> Term:
-        """c(t) S, summed over what both share; S relative to the running maximum of its exponent. Changes
-        `self.far`."""
+        """c(t) S, summed over what both share; S relative to the running maximum of its exponent."""
         up, outer = exponent(product(pair[0]))
         down, inner = exponent(product(pair[1]))
         free = frozenset().union(*(free_indices(f) for f in pair[0]))
@@ -209,8 +208,7 @@ class _Chunks:
     # maxima
 
     def _extreme(self, equation: Equation, fold: Fold, rest: Term) -> Term:
-        """max_{s, d}(c_{t d} + x_{s d}) = max_d(c_{t d} + max_s x_{s d}); a letter that c lacks goes with s. Raises
-        Entangled."""
+        """max_{s, d}(c_{t d} + x_{s d}) = max_d(c_{t d} + max_s x_{s d}); a letter that c lacks goes with s."""
         outer: list[Term] = []
         inner: list[Term] = []
         for outside, inside in separate(simplify(spelled(self._opened(fold.body)), ALL), self._held, self._moves):
