@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from itertools import product
 
 import pytest
 import torch
-from helpers import arrays, assert_close, called, distance, meaning, plan_of, tensors, typed
+from helpers import arrays, assert_close, called, distance, meaning, tensors, typed, typed_of
 from programs import FILES
 from test_recurrent import slopes
 
@@ -17,6 +18,7 @@ from einc.ir.indices import Index, IndexSet, size
 from einc.ir.plan import Module
 from einc.ir.programs import NormalProgram
 from einc.ir.terms import Apply, Fold, Position, Term, const, substitute
+from einc.transforms.normal import chosen_values
 from einc.transforms.normal.preimages import image
 
 HEAD = """
@@ -60,6 +62,12 @@ DENSE = {"positions in place of blocks"}
 # A last block that is not full, one block alone, fewer blocks than are chosen, one position.
 ROWS = ((23, 4, 2, 2, 3), (5, 8, 3, 2, 2), (12, 3, 9, 1, 5), (1, 1, 1, 1, 1))
 SIZES = [dict(zip("TBnmW", row, strict=True)) for row in ROWS]
+
+
+@pytest.fixture(autouse=True)
+def whatever_it_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chosen blocks alone are computed at sizes at which all positions cost less, too."""
+    monkeypatch.setattr(chosen_values, "GATHERED", 0)
 
 
 def text(name: str) -> str:
@@ -164,7 +172,8 @@ def test_what_is_no_such_map_has_no_interval() -> None:
 
 
 def planned(name: str) -> Module:
-    return plan_of(next(case for case in FILES if case.name == name))
+    plan: Module = front.plan(typed_of(next(case for case in FILES if case.name == name)))
+    return plan
 
 
 @pytest.mark.parametrize("name", ["moba", "nsa"])
@@ -183,3 +192,12 @@ def test_a_sum_over_each_block_is_one_over_all_positions() -> None:
 def test_the_list_of_blocks_is_made_once() -> None:
     """One step reads what is chosen, and makes the list of all blocks that a query sees."""
     assert sum("S_chosen" in step.reads for step in planned("moba").steps) == 1
+
+
+def test_all_positions_are_computed_where_that_costs_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One chosen place costs as much as many that all rows share; the sizes decide where they are known."""
+    monkeypatch.undo()
+    assert dense(pipeline.normal(typed(text("own and chosen"))))
+    long = text("own and chosen").replace("time(T)", "time(1000000)").replace("dim n, m, B, W\n", "dim m, W\n")
+    known = re.sub(r"(?<=[^A-Za-z])B(?=[^A-Za-z])", "64", long).replace("T/64", "1000000/64").replace("}, n)", "}, 4)")
+    assert not dense(pipeline.normal(typed(known.replace("2 T/3", "2000000/3"))))

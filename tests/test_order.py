@@ -148,7 +148,7 @@ def emitted(module: Module) -> Callable[..., Any]:
 # The plans with a choice: named, so that nothing is planned before the first test runs.
 CHOOSING = """
 call cross_attention cross_attention_rope fp8_block memory_layer mla_decode perceiver shared_logits tanh_gate
-llama_lm""".split()  # noqa: SIM905 - as a list it has twenty quotes
+llama_lm nsa""".split()  # noqa: SIM905 - as a list it has twenty quotes
 
 
 @each(CASES, {}, few=DRAWN)

@@ -13,7 +13,7 @@ from string import ascii_lowercase
 from einc.ir.domains import negation, proves
 from einc.ir.draft import unused
 from einc.ir.elements import INTEGER
-from einc.ir.indices import Index, IndexSet, distinct, number, primed
+from einc.ir.indices import INDEX_CLASSES, Extent, Index, IndexSet, distinct, number, primed
 from einc.ir.programs import Equation, Tensor, local
 from einc.ir.terms import (
     ONE,
@@ -38,6 +38,9 @@ from einc.transforms.normal.delta_elimination import axis_order
 from einc.transforms.normal.preimages import Item, bounds_of_image, item_of, negative, plus, steady
 
 
+GATHERED = 128  # positions that all rows share cost about as much as one that a row has for itself
+
+
 @dataclass(frozen=True)
 class Chosen:
     """What a condition of a fold asks of an item: to be one of the `values` that `owners` have."""
@@ -47,9 +50,24 @@ class Chosen:
     values: ChosenSet
     owners: tuple[Term, ...]
 
+    def pays(self, letter: Index) -> bool:
+        """Whether the positions of chosen values cost less than all positions of the letter, at usual extents where
+        they are not known. An element for each rank always does: a set of elements is asked for at no other place.
+        """
+        length, ranks = self.item.map.length, self.values.rank.set.extent
+        if length == number(1):
+            return True
+        return GATHERED * _usual(ranks, "feature") * _usual(length, "feature") <= _usual(
+            letter.set.extent, letter.set.cls)
+
     def at(self, rank: Term) -> Read:
         """The value of a rank."""
         return Read(self.values.chosen, (*self.owners, rank))
+
+
+def _usual(extent: Extent, cls: str) -> float:
+    """An extent, or the usual one of a class of indices where it is not known."""
+    return float(extent.constant or INDEX_CLASSES[cls].usual)
 
 
 @dataclass(frozen=True)

@@ -132,10 +132,11 @@ class _Work:
         return rebuild(term, tuple(self._folds(kid) for kid in children(term)))
 
     def _member(self, fold: Fold) -> Fold | None:
-        """The fold over the places of what its domain asks to be chosen; None where nothing is.
-        What is ordered keeps its elements."""
+        """The fold over the places of what its domain asks to be chosen; None where nothing is, or where all positions
+        cost less. What is ordered keeps its elements.
+        """
         chosen = None if FOLDS[fold.op].ordered else self.values.of(fold)
-        if chosen is None:
+        if chosen is None or not chosen.pays(chosen.item.letter):
             return None
         letter, one = chosen.item.letter, chosen.values
         place, value, element = self._placed(fold, chosen)
