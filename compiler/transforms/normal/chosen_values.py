@@ -37,7 +37,6 @@ from einc.transforms.normal.chosen_sets import ChosenSet
 from einc.transforms.normal.delta_elimination import axis_order
 from einc.transforms.normal.preimages import Item, bounds_of_image, item_of, negative, plus, steady
 
-
 GATHERED = 128  # positions that all rows share cost about as much as one that a row has for itself
 
 
