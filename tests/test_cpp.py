@@ -841,3 +841,24 @@ def test_places_that_have_to_be_there(rows: int) -> None:
             with running(function) as ran, pytest.raises(IndexError, match=r"b_\{n_\{t\} \+ n_\{s\}\}"):
                 function(**wrong)
             assert not any(ran.values())
+
+
+def test_a_maximum_that_is_a_result_shows_what_is_no_number() -> None:
+    """Where others are relative to it, what is no number shows in these, and not in a result that is the maximum."""
+    program = typed("""index t, s : time(T)
+input X_{t s}
+mask a_{t s} : s ≤ t
+a_{t s} = tanh(X_{t s})
+m_t = max_s a_{t s}
+output Y_t = Σ_s exp(a_{t s} - m_t)
+output Z_t = m_t
+""")
+    x = torch.randn(20, 20)
+    x[3, 1], x[11] = float("nan"), float("nan")
+    function = loaded(program)
+    with running(function) as ran:
+        y, z = function(X=x)
+    assert all(ran.values()) and ran
+    want = torch.tanh(x).masked_fill(torch.ones(20, 20).triu(1).bool(), -torch.inf).amax(1)
+    torch.testing.assert_close(z, want, equal_nan=True)
+    assert torch.equal(y.isnan(), want.isnan())

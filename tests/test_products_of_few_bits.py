@@ -298,3 +298,13 @@ plan few:
     products of X, V by e4m3 per row
 """, Options()), Options(plan="few"))
     assert {"X_e4m3", "V_e4m3"} <= program.tensors.keys()
+
+
+@pytest.mark.parametrize("word", [word for word in NARROW if NARROW[word].storage])
+def test_compiled_kernels_have_the_codes_of_torch(word: str) -> None:
+    """Bfloat16 data meet many ties, which a last bit of the quotient decides."""
+    text = f"index t : time(T)\nindex f : feature(D)\ninput X_t^f\nσ_t = max_f |X_t^f| / {NARROW[word].high}\n" \
+           f"output Y_t^f = {word}(X_t^f / σ_t)\n"
+    given = torch.randn(5000, 4, generator=torch.Generator().manual_seed(0)).bfloat16()
+    found, beside = (einc.compile(text, backend)(X=given) for backend in ("cpp", "torch"))
+    assert torch.equal(found, beside)

@@ -17,16 +17,7 @@ from einc.backends.host.scalars import scalar
 from einc.backends.writer import Writer
 from einc.ir.elements import Kind
 from einc.ir.narrow import NARROW
-from einc.ir.plan import (
-    Dot,
-    Iota,
-    Let,
-    Load,
-    Map,
-    Reduce,
-    Scalar,
-    Select,
-)
+from einc.ir.plan import Dot, Iota, Let, Load, Map, Reduce, Scalar, Select
 from einc.ir.terms import Const
 
 _KINDS: dict[str, Kind] = {"DATA": "real", "float": "real", "double": "exact", "L": "integer", "bool": "truth",
@@ -61,6 +52,11 @@ class Places:
     def arguments(self) -> Arguments:
         """What the function is given."""
         return self.addresses.arguments
+
+    @property
+    def rounds(self) -> bool:
+        """Whether the kernel rounds numbers to few bits, where a last bit decides between two codes."""
+        return any(isinstance(let.op, Map) and let.op.op in NARROW for let in self.schedule.kernel.lets)
 
     # names and memory
 
@@ -130,7 +126,7 @@ class Places:
             case Map("mul") if let.kind == "exact" and (split := self._split(let, at)) is not None:
                 return split
             case Map(op):
-                return mapped(op, let.kind, [self.value(a, at) for a in let.args])
+                return mapped(op, let.kind, [self.value(a, at) for a in let.args], self.rounds)
             case Select(otherwise):
                 condition, then = (self.value(a, at) for a in let.args)
                 return selected(condition, then, otherwise, let.kind)

@@ -185,6 +185,22 @@ def folds_stream(let: Let, kernel: Kernel) -> bool:
     return let.carry is not None or (kernel.stream is not None and kernel.stream.name in let.over)
 
 
+def shown(let: Let, schedule: Schedule) -> bool:
+    """Whether a result has a running maximum in it and nothing that is relative to that, in which what is no number
+    would show.
+    """
+    lets = schedule.lets()
+    for store in schedule.kernel.stores:
+        read, stack = set[str](), [store.value]
+        while stack:
+            read.add(name := stack.pop())
+            stack += [a for a in lets[name].reads if a not in read]
+        relative = any(one.reference == let.name for name in read if (one := lets[name].carry) is not None)
+        if let.name in read and not relative:
+            return True
+    return False
+
+
 def _kept(schedule: Schedule) -> frozenset[str]:
     """The values of blocks that are read after their block."""
     lets, kept = schedule.lets(), set[str]()

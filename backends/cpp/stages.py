@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from einc.backends.cpp.bounds import Ends
 from einc.backends.cpp.pairs import pair_stream, raw_stream
 from einc.backends.cpp.places import Places
-from einc.backends.cpp.schedule import Schedule, Unwritten, folds_pairs, in_pairs, product_at_end
+from einc.backends.cpp.schedule import Schedule, Unwritten, folds_pairs, in_pairs, product_at_end, shown
 from einc.backends.cpp.stores import store_block, target
 from einc.backends.cpp.values import At, Value, begun, converted, fold_of, stepped, type_of
 from einc.backends.writer import Writer
@@ -276,7 +276,8 @@ class Stages:
             value = converted(self.places.value(let.args[0], at), "real", True)
         else:
             raise Unwritten(f"it carries `{let.name}`")
-        merged = f"top({name}[i], {value})" if referred and fold == "max" else stepped(fold, f"{name}[i]", value)
+        hidden = referred and fold == "max" and not shown(let, self.schedule)
+        merged = f"top({name}[i], {value})" if hidden else stepped(fold, f"{name}[i]", value)
         self.body(f"{name}[i] = {merged};")
 
     def _reference(self, let: Let) -> None:
