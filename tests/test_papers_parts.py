@@ -215,8 +215,6 @@ def test_dead_text_is_not_read() -> None:
 $A \in \mathbb{R}^{T \times T}$: $$ A_{ij} = a_i \cdots a_{j+1} $$""", "does this count up or down?"),
     ("nothing is said of the first state", r"""For tokens $t = 1, \dots, T$ let $x_t \in \mathbb{R}^d$ and a scalar $a$:
 $$ h_t = a h_{t-1} + x_t $$""", "may fall below 1"),
-    ("the wrong one of two rows is transposed", r"""At token $n = 1, \dots, N$, $K \in \mathbb{R}^{N \times d}$,
-$V \in \mathbb{R}^{N \times e}$. $$ S_n = K_n V_n^\top $$""", "is not"),
     ("a scalar product is no number's name", r"""Let $K \in \mathbb{R}^{n \times d}$ and the scalar product $q$.
 $$ y = K q $$""", "nothing says which shape `q` has"),
     ("the letter counts rows and columns", r"""For tokens $t = 1, \dots, n$ let $A \in \mathbb{R}^{n \times n}$.
@@ -283,7 +281,7 @@ $S_t \in \mathbb{R}^{d \times d}$. $$ S_{t+1} = S_t + q_t q_t^\top $$ $$ o_t = S
     ("a function without parentheses", QKV + r"$$ Y = \exp Q $$", "stands in parentheses"),
     ("columns where the letter counts rows", r"""For tokens $n = 1, \dots, N$ let $K \in \mathbb{R}^{N \times d}$, where
 $K_n$ is the $n$-th column of $K$. $$ y_n = K_n K_n^\top $$""", "letter beside its rows and columns"),
-    ("a script that is no letter", QKV + r"$$ O = \text{softmax}_{\text{col}}(Q K^\top) V $$", "is no letter"),
+    ("a script that is no letter", QKV + r"$$ O = \text{softmax}_{\text{all}}(Q K^\top) V $$", "is no letter"),
     ("a star between matrices", r"Let $W \in \mathbb{R}^{n \times n}$. $$ Y = W * W $$", "or of their entries"),
     ("a function of a vector that has a matrix", r"""Let $W, X \in \mathbb{R}^{d \times d}$ and $x \in \mathbb{R}^d$.
 $$ f(x) = W x $$ $$ Y = f(X) $$""", "is defined of a vector"),

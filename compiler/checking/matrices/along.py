@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from einc.checking.declarations.names import head
 from einc.checking.matrices import typed as y
+from einc.checking.matrices.barred import holds_barred
 from einc.checking.matrices.factors import first_words, script
 from einc.checking.matrices.known import PAST, Known
-from einc.checking.matrices.shapes import ONE, Shape
+from einc.checking.matrices.masks import Mask
+from einc.checking.matrices.shapes import ONE, Key, Shape
 from einc.errors.problems import NoShape, OpenReading
 from einc.errors.report import Help
 from einc.syntax import tree as s
@@ -62,13 +66,14 @@ def _worded(known: Known, node: s.Expression, shape: Shape) -> y.Side | None:
     return fits[0] if len(fits) == 1 else None
 
 
-def not_before(known: Known, node: y.Lines, positions: bool) -> None:
-    """Raises OpenReading for a function of a whole line of `positions` where the words speak of a mask or of the past,
-    and the formula has none: nothing is added to what it is of.
+def not_before(known: Known, node: y.Lines, positions: bool, masks: Mapping[Key, Mask]) -> None:
+    """Raises OpenReading for a function of a whole line of `positions` where the formula has a mask that leaves no
+    domain, or where the words speak of one or of the past and the formula has none: nothing is added to what it is of.
     """
     summed = isinstance(node.inner, y.Entries) and node.inner.kind == "sum" and sum(
         not x.shape.number for x in node.inner.parts) > 1
-    if positions and not summed and PAST in known.axes.get(node.function.text, ()):
+    spoken = not summed and PAST in known.axes.get(node.function.text, ())
+    if positions and (spoken or holds_barred(node.inner, masks)):
         raise OpenReading(f"does `{node.function.text}` run over all positions here, or over those up to its own?",
                           node.span, helps=(Help(f"write the domain: `{node.function.text}_{{s ≤ t}}(…)`"),))
 

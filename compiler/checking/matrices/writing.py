@@ -176,7 +176,7 @@ class Writing:
         inner = domain.items[0] if isinstance(domain, s.Group) and len(domain.items) == 1 else domain
         inner = self.ranges.get(inner.text, inner) if isinstance(inner, s.Word) else inner
         if isinstance(inner, s.Word):
-            not_before(known, node, self._sequence((known.letters.get(inner.text, ""),)))
+            not_before(known, node, self._sequence((known.letters.get(inner.text, ""),)), self.masks)
         if isinstance(inner, s.Word) and self.whole and self._sequence((known.letters.get(inner.text, ""),)):
             size = known.letters[inner.text]
             self.guessed.append(_all_of(node.function.text, size))
@@ -241,10 +241,10 @@ class Writing:
         letters = self.supply.known.letters
         across = node.inner.shape.rows if node.side == "columns" else node.inner.shape.columns
         if node.domain is None:
-            not_before(self.supply.known, node, len(side) == 1 and (across == side or self._sequence(side)))
+            line = len(side) == 1 and (across == side or self._sequence(side))
+            not_before(self.supply.known, node, line, self.masks)
             apart = self.whole or (across not in (ONE, side) and len(across) == 1 and self._sequence(across))
-            apart = apart and len(side) == 1 and self._sequence(side)
-            if apart:
+            if apart := apart and len(side) == 1 and self._sequence(side):
                 self.guessed.append(_all_of(node.function.text, side[0]))
             word = next(spelled((own,), node.span))
             return self._every(word, side[0], node.span) if apart else word
