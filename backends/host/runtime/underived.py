@@ -64,11 +64,13 @@ def _underived(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def run(*values: Any, **given: Any) -> Any:
         """Calls the function. Raises RuntimeError, which names `grad=True`, below a transform that differentiates."""
-        some = [x for x in (*values, *given.values()) if isinstance(x, torch.Tensor)]
-        if any(map(torch._C._functorch.is_batchedtensor, some)) and not torch.compiler.is_compiling():
-            return _for_samples(run, function.__name__, values, given)
+        if torch._C._are_functorch_transforms_active() and not torch.compiler.is_compiling():
+            below = [x for x in (*values, *given.values()) if isinstance(x, torch.Tensor)]
+            if any(map(torch._C._functorch.is_batchedtensor, below)):
+                return _for_samples(run, function.__name__, values, given)
         if not torch.is_grad_enabled():
             return bare(*values, **given)
+        some = [x for x in (*values, *given.values()) if isinstance(x, torch.Tensor)]
         try:
             made = function(*values, **given)
         except (NotImplementedError, RuntimeError) as error:
