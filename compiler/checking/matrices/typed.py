@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, assert_never, cast
 
 from einc.checking.matrices import slots
-from einc.checking.matrices.shapes import Shape, Symbol, words
+from einc.checking.matrices.shapes import ONE, Shape, Symbol, words
 from einc.errors.report import Span
 from einc.syntax import tree as s
 
@@ -286,6 +286,28 @@ def cut(node: Any) -> Iterator[str]:
         node, Typed) else ()
     for x in inner:
         yield from cut(x)
+
+
+def across(node: Any) -> bool:
+    """Whether a line of a matrix stands beside a vector without a side, neither with a transpose, and their product
+    is a matrix, `A_{:,i} u`.
+    """
+    if isinstance(node, Times) and node.left.shape.columns == node.right.shape.rows == ONE:
+        one, other = ([*_leaves(x)] for x in (node.left, node.right))
+        for a, b in ((one, other), (other, one)):
+            if any(None in x.at for x in a) and any(len(x.symbol.sides) == 1 and not x.at for x in b):
+                return True
+    inner = node if isinstance(node, tuple) else [getattr(node, f.name) for f in fields(node)] if isinstance(
+        node, Typed) else ()
+    return any(map(across, inner))
+
+
+def _leaves(node: Typed) -> Iterator[Leaf]:
+    """The vectors that an expression is made of entry by entry."""
+    if isinstance(node, Leaf) and not node.shape.number:
+        yield node
+    for x in node.parts if isinstance(node, Entries) else ():
+        yield from _leaves(x)
 
 
 def substituted(node: Typed, change: Mapping[str, str]) -> Typed:
