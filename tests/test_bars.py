@@ -88,7 +88,7 @@ def test_random_rows_and_columns(seed: int) -> None:
 
 
 @pytest.mark.parametrize("right", ["K_{:t}^\\top q", "K_{t:} w", "K[:t] w", "K[t:] w", r"(K^\top)_{:t} q",
-                                   r"\exp(2 K_{t:} w)"])
+                                   r"\exp(2 K_{t:} w)", r"K_{t\,:} w"])
 def test_a_slice_without_a_comma_is_a_question(right: str) -> None:
     words = r"Let $K \in \mathbb{R}^{n \times d}$, $q \in \mathbb{R}^n$, $w \in \mathbb{R}^d$. For $t = 1, \dots, "
     for size in "dn":
@@ -99,7 +99,8 @@ def test_a_slice_without_a_comma_is_a_question(right: str) -> None:
 def test_a_letter_of_positions_is_at_no_column() -> None:
     words = r"Let $K \in \mathbb{R}^{n \times d}$ and $q \in \mathbb{R}^n$. Positions $t \in \{1..SIZE\}$. "
     text = rf"{words}$$ y_t = K_{{:,t}}^\top q $$"
-    assert entries(text.replace("SIZE", "n"))[-1].status == "skipped"
+    found = entries(text.replace("SIZE", "n"))[-1]
+    assert found.status == "skipped" and "`t` counts n" in found.reason
     given = drawn(3, K="nd", q="n")
     channels = text.replace("SIZE", "d").replace("Positions", "Channels")
     check(channels, "y", given, given["K"].T @ given["q"])

@@ -194,7 +194,8 @@ def test_two_sentences_in_one_name_a_column_and_a_row() -> None:
     assert entries(text.replace(r"b_i^\top", "b_i"))[-1].status == "skipped"
 
 
-@pytest.mark.parametrize("right", ["A_{:,i} u", "u A_{i,:}", "A_{:,i} (u + u)", "2 A_{:,i} u", "A_{:,i} u A"])
+@pytest.mark.parametrize("right", ["A_{:,i} u", "u A_{i,:}", "A_{:,i} (u + u)", "2 A_{:,i} u", "A_{:,i} u A",
+                                   "(A A_{:,i}) u", "A_{:,i} (u A)"])
 def test_a_line_of_a_matrix_and_a_vector_side_by_side_are_a_question(right: str) -> None:
     given = drawn(13, A="nn", u="n")
     text = r"Let $A \in \mathbb{R}^{n \times n}$ and $u \in \mathbb{R}^n$, $i = 1, \dots, n$. $$ z_i = RIGHT $$"

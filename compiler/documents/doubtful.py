@@ -55,7 +55,7 @@ def _slice(node: s.Expression) -> Problem | None:
         items = script.content.items if isinstance(script.content, s.Group) and script.kind == "lower" else ()
         for one, other in pairwise(items):
             between = Span(node.span.source, one.span.end, other.span.start)
-            if ":" in (one.span.text, other.span.text) and "," not in between.text:
+            if ":" in (one.span.text, other.span.text) and "," not in between.text.replace("\\,", ""):
                 place = (other if one.span.text == ":" else one).span.text
                 name = node.span.source.text[node.span.start : script.span.start].strip() or node.span.text
                 return OpenReading(f"is this one row or column of `{name}`, or all its rows up to `{place}` or from it "

@@ -295,19 +295,27 @@ def across(node: Any) -> bool:
     if isinstance(node, Times) and node.left.shape.columns == node.right.shape.rows == ONE:
         one, other = ([*_leaves(x)] for x in (node.left, node.right))
         for a, b in ((one, other), (other, one)):
-            if any(None in x.at for x in a) and any(len(x.symbol.sides) == 1 and not x.at for x in b):
+            if any(None in x.at for x in a) and any(isinstance(x, Leaf) and len(x.symbol.sides) == 1 for x in b):
                 return True
     inner = node if isinstance(node, tuple) else [getattr(node, f.name) for f in fields(node)] if isinstance(
         node, Typed) else ()
     return any(map(across, inner))
 
 
-def _leaves(node: Typed) -> Iterator[Leaf]:
-    """The vectors that an expression is made of entry by entry."""
-    if isinstance(node, Leaf) and not node.shape.number:
-        yield node
-    for x in node.parts if isinstance(node, Entries) else ():
-        yield from _leaves(x)
+def _leaves(node: Typed) -> Iterator[Leaf | Taken]:
+    """The vectors by which an expression lies as it does: itself, its terms, in a product the last one of a column and
+    the first one of a row.
+    """
+    match node:
+        case Leaf() | Taken() if not node.shape.number:
+            yield node
+        case Entries(parts=inner):
+            for x in inner:
+                yield from _leaves(x)
+        case Times(left, right):
+            yield from _leaves(right if node.shape.columns == ONE else left)
+        case Summed(inner=only):
+            yield from _leaves(only)
 
 
 def substituted(node: Typed, change: Mapping[str, str]) -> Typed:
