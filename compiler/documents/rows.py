@@ -25,10 +25,11 @@ _HAS = re.compile(rf"(?P<wholes>{NAMES}),?\s+(?:has|have|with|whose)\s+(?:as\s+)
 _ARE = r"(?:\s+(?:is|are|be|being|given|denoted|written|called|named|as|the|by|vectors?))"
 _SPOKEN = (
     re.compile(rf"(?P<names>{NAMES})(?:\s+[a-z]+){{0,3}}\s+(?:{NAME}-?\s*(?:th|st|nd|rd)\s+|the\s+|for\s+|its\s+)"
-               r"(?:row|column)s?\b(?!-)", re.S),
-    re.compile(rf"\b(?:row|column)s?(?:\s+vectors?)?(?:\s+of\s+{NAMES})?(?!\s+by){_ARE}*\s+(?P<names>{NAMES})", re.S),
+               r"(?:row|column)s?\b(?!-)", re.S | re.I),
+    re.compile(rf"\b(?:row|column)s?(?:\s+vectors?)?(?:\s+{NAME})?(?:\s+of\s+{NAMES},?)?(?!\s+by){_ARE}*\s+"
+               rf"(?P<names>{NAMES})", re.S | re.I),
     re.compile(rf"\b(?:denot|writ|call|nam|label|index)\w*\s+(?:\w+\s+)?(?:row|column)s?(?:\s+of\s+{NAMES})?\s+"
-               rf"(?:by|as)\s+(?P<names>{NAMES})", re.S))
+               rf"(?:by|as)\s+(?P<names>{NAMES})", re.S | re.I))
 _HEAD = re.compile(r"((?:\\[A-Za-z]+\s*)*\{*[A-Za-z]?\}*)\s*[_^]")
 
 
