@@ -177,7 +177,8 @@ MATRICES = r"Let $A \in \mathbb{R}^{m \times n}$ and $B \in \mathbb{R}^{n \times
 @pytest.mark.parametrize("words", [
     r"Let $a_1, \dots, a_n$ be the columns of $A$.", r"The matrix $A$ has columns $a_1, \dots, a_n$.",
     "The columns of $A$ are $a_i$.", "We write $a_i$ for column $i$ of $A$.", "Denote by $a_j$ the columns of $A$.",
-    "We denote the columns of $A$ by $a_j$.", r"$A$ has the column vectors $a_1, \dots, a_n$.", "Column $i$ of $A$ is $a_i$.",
+    "We denote the columns of $A$ by $a_j$.", r"$A$ has the column vectors $a_1, \dots, a_n$.",
+    "Column $i$ of $A$ is $a_i$.",
     r"The columns of $A$, $a_1, \dots, a_n$, are learned.", "Its columns are called $a_i$."])
 def test_what_words_call_rows_or_columns_is_no_number(words: str) -> None:
     found = entries(rf"{MATRICES}{words} $$ c = \sum_{{i=1}}^n a_i $$")[-1]
