@@ -77,14 +77,33 @@ def test_the_formatter_keeps_it(form: str, spelling: str) -> None:
 def test_random_rows_and_columns(seed: int) -> None:
     """Entries of products of rows and columns, in each of the ways to write them."""
     draw = Random(seed)
-    row = draw.choice(["Q_{i,:}", "Q_{i:}", "Q_{i,*}", "Q[i, :]", r"Q_{i \cdot}", "Q_{i,:}"])
-    other = draw.choice(["K_{j,:}^\\top", "(K_{j:})^\\top", "K_{j,*}^\\top", "(K[j,:])^\\top"])
-    column = draw.choice(["V_{:,i}", "V_{*,i}", "V[:, i]", "V_{:i}"])
+    row = draw.choice(["Q_{i,:}", "Q_{i *}", "Q_{i,*}", "Q[i, :]", r"Q_{i \cdot}", "Q_{i,:}"])
+    other = draw.choice(["K_{j,:}^\\top", "(K_{j *})^\\top", "K_{j,*}^\\top", "(K[j,:])^\\top"])
+    column = draw.choice(["V_{:,i}", "V_{*,i}", "V[:, i]", "V_{*i}"])
     given = drawn(seed, Q="nd", K="nd", V="dn")
     scores = given["Q"] @ given["K"].T
     words = r"Let $Q, K \in \mathbb{R}^{n \times d}$, $V \in \mathbb{R}^{d \times n}$ and $i, j = 1, \dots, n$. "
     check(f"{words}$$ S_{{ij}} = {row} {other} $$", "S", {k: given[k] for k in "QK"}, scores)
     check(f"{words}$$ y_i = {row} {column} $$", "y", {k: given[k] for k in "QV"}, np.diag(given["Q"] @ given["V"]))
+
+
+@pytest.mark.parametrize("right", ["K_{:t}^\\top q", "K_{t:} w", "K[:t] w", "K[t:] w", r"(K^\top)_{:t} q",
+                                   r"\exp(2 K_{t:} w)", r"K_{t\,:} w"])
+def test_a_slice_without_a_comma_is_a_question(right: str) -> None:
+    words = r"Let $K \in \mathbb{R}^{n \times d}$, $q \in \mathbb{R}^n$, $w \in \mathbb{R}^d$. For $t = 1, \dots, "
+    for size in "dn":
+        found = entries(rf"{words}{size}$, $$ y_t = {right} $$")[-1]
+        assert found.status == "skipped" and "up to `t`" in found.reason
+
+
+def test_a_letter_of_positions_is_at_no_column() -> None:
+    words = r"Let $K \in \mathbb{R}^{n \times d}$ and $q \in \mathbb{R}^n$. Positions $t \in \{1..SIZE\}$. "
+    text = rf"{words}$$ y_t = K_{{:,t}}^\top q $$"
+    found = entries(text.replace("SIZE", "n"))[-1]
+    assert found.status == "skipped" and "`t` counts n" in found.reason
+    given = drawn(3, K="nd", q="n")
+    channels = text.replace("SIZE", "d").replace("Positions", "Channels")
+    check(channels, "y", given, given["K"].T @ given["q"])
 
 
 @pytest.mark.parametrize("form", [r"\|C\|", r"\|A\|_2", r"A_{:,:,1}", r"\text{tril}(C, d)", r"\text{tril}()",

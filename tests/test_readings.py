@@ -167,3 +167,40 @@ def test_a_matrix_of_rows_that_words_name() -> None:
                 r"$$ u_i = \frac{x_i}{\|x_i\|} $$ The matrix $U$ has the rows $u_i$. $$ S = U W^\top $$")
     wanted = given["X"] / np.linalg.norm(given["X"], axis=1, keepdims=True) @ given["W"].T
     check(text, "S", given, wanted)
+
+
+# rows and columns that words name, beside other vectors
+
+MATRICES = r"Let $A \in \mathbb{R}^{m \times n}$ and $B \in \mathbb{R}^{n \times d}$. "
+
+
+@pytest.mark.parametrize("words", [
+    r"Let $a_1, \dots, a_n$ be the columns of $A$.", r"The matrix $A$ has columns $a_1, \dots, a_n$.",
+    "The columns of $A$ are $a_i$.", "We write $a_i$ for column $i$ of $A$.", "Denote by $a_j$ the columns of $A$.",
+    "We denote the columns of $A$ by $a_j$.", r"$A$ has the column vectors $a_1, \dots, a_n$.",
+    "Column $i$ of $A$ is $a_i$.",
+    r"The columns of $A$, $a_1, \dots, a_n$, are learned.", "Its columns are called $a_i$."])
+def test_what_words_call_rows_or_columns_is_no_number(words: str) -> None:
+    found = entries(rf"{MATRICES}{words} $$ c = \sum_{{i=1}}^n a_i $$")[-1]
+    assert found.status == "skipped"
+    scaled = entries(rf"{MATRICES}{words} $$ c = \sum_{{i=1}}^n g_i $$")[-1]
+    assert scaled.status == "compiled"
+
+
+def test_two_sentences_in_one_name_a_column_and_a_row() -> None:
+    given = drawn(12, A="mn", B="nd")
+    text = MATRICES + ("Here $a_i$ is the $i$-th column of $A$ and $b_i$ is the $i$-th row of $B$. "
+                       r"$$ Z = \sum_{i=1}^n a_i b_i^\top $$")
+    check(text, "Z", given, given["A"] @ given["B"])
+    check(text.replace(r"b_i^\top", "").replace("Z", "c"), "c", {"A": given["A"]}, given["A"].sum(1))
+    assert entries(text.replace(r"b_i^\top", "b_i"))[-1].status == "skipped"
+
+
+@pytest.mark.parametrize("right", ["A_{:,i} u", "u A_{i,:}", "A_{:,i} (u + u)", "2 A_{:,i} u", "A_{:,i} u A",
+                                   "(A A_{:,i}) u", "A_{:,i} (u A)"])
+def test_a_line_of_a_matrix_and_a_vector_side_by_side_are_a_question(right: str) -> None:
+    given = drawn(13, A="nn", u="n")
+    text = r"Let $A \in \mathbb{R}^{n \times n}$ and $u \in \mathbb{R}^n$, $i = 1, \dots, n$. $$ z_i = RIGHT $$"
+    assert entries(text.replace("RIGHT", right))[-1].status == "skipped"
+    check(text.replace("RIGHT", r"A_{:,i}^\top u"), "z", given, given["A"].T @ given["u"])
+    check(text.replace("RIGHT", r"A_{:,i} u^\top"), "z", given, np.einsum("ki,j->ikj", given["A"], given["u"]))

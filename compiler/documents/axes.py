@@ -17,7 +17,8 @@ _EACH = re.compile(r"\b(?:each|every)\s+(row|column)\b(?!\s+of\s+(?:its|the)\s+t
 _SIZE = re.compile(r"\W+(?:[A-Za-z]+\W+){0,3}?(?:over|along|across)\s+(?:the\s+|all\s+)?"
                    r"(?:\$|\\\()([^$=]{1,24}?)(?:\$|\\\))")
 _FORMULA = re.compile(r"\$([^$]{1,80})\$")
-_OF = re.compile(r"\b(row|column)s?\s+of\s+(\$[^$]{1,80}\$(?:,?\s+(?:and\s+)?\$[^$]{1,80}\$)*)", re.I)
+_OF = re.compile(r"\b(row|column)s?\s+of\s+(\$[^$]{1,80}\$(?:,?\s+(?:and\s+)?\$[^$]{1,80}\$"
+                 r"(?!\s+(?:is|has|denotes)\b))*)", re.I)
 _EACH_OF = re.compile(r"\b(?:a|any|every|each)\s+matrix\b[^.$]{0,40}\$[^$]{1,9}\$[^.$]{0,40}\$[^$]{1,9}\$-?\s?th\s+"
                       r"(row|column)\b")
 _LINE = re.compile(r"\b(?:row|column)s?\b", re.I)

@@ -1,11 +1,12 @@
 """Products that a line of a paper leaves open: `1/2x` is half of x to one author and 1/(2x) to another, `dO` d times
-O or a gradient, `V[2]` twice V or an entry.
+O or a gradient, `V[2]` twice V or an entry. `K_{:t}` is a column to one author and the first t rows to another.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable
+from itertools import pairwise
 
 from einc.checking.declarations.names import head, size_name
 from einc.checking.declarations.raised import exponent
@@ -14,15 +15,18 @@ from einc.checking.matrices.shapes import parts
 from einc.documents.document import Document
 from einc.documents.said import Said
 from einc.errors.problems import OpenReading
-from einc.errors.report import Help, Problem
+from einc.errors.report import Help, Problem, Span
 from einc.syntax import tree as s
 
 _TENSOR_E = re.compile(r"(?<![A-Za-z\\])e\s*_|\\(?:mathbf|boldsymbol|bm)\s*(?:\{\s*e\s*\}|e)\s*_")
 
 
 def doubtful(lines: Iterable[s.Statement], sizes: Container[str], functions: Container[str]) -> Problem | None:
-    """The question of the first product in some lines that has two readings; None where there is none."""
-    products = (x for line in lines for c in line.clauses for x in parts(c.body) if isinstance(x, s.Product))
+    """The question of the first slice or product in some lines that has two readings; None where there is none."""
+    nodes = [x for line in lines for c in line.clauses for x in parts(c.body)]
+    if (asked := next((x for x in map(_slice, nodes) if x is not None), None)) is not None:
+        return asked
+    products = (x for x in nodes if isinstance(x, s.Product))
     return next((found for product in products for n in range(len(product.factors) - 1)
                  for find in (_quotient, _differential, _subscript, _digits)
                  if product.operators[n + 1] == "" and (found := find(product, n, sizes, functions)) is not None), None)
@@ -41,6 +45,23 @@ def exponential(document: Document, said: Said, letters: Container[str]) -> Prob
     text = raised[0].span.text
     return OpenReading(f"is `{text}` an exponential, or the tensor `e` of the text at a place?", raised[0].span, helps=(
         Help(f"write `\\exp({text.partition('^')[2].strip('{}')})` for the exponential"),))
+
+
+def _slice(node: s.Expression) -> Problem | None:
+    """`K_{:t}` and `K_{t:}`, which may be a line of a matrix, or all its rows before or behind a place. With a comma,
+    `K_{:,t}`, it is a line.
+    """
+    for script in node.scripts if isinstance(node, s.Scripted) else ():
+        items = script.content.items if isinstance(script.content, s.Group) and script.kind == "lower" else ()
+        for one, other in pairwise(items):
+            between = Span(node.span.source, one.span.end, other.span.start)
+            if ":" in (one.span.text, other.span.text) and "," not in between.text.replace("\\,", ""):
+                place = (other if one.span.text == ":" else one).span.text
+                name = node.span.source.text[node.span.start : script.span.start].strip() or node.span.text
+                return OpenReading(f"is this one row or column of `{name}`, or all its rows up to `{place}` or from it "
+                                   "on?", node.span, helps=(
+                    Help(f"write `{name}_{{:,{place}}}` for the column, `{name}_{{{place},:}}` for the row"),))
+    return None
 
 
 def _quotient(product: s.Product, n: int, sizes: Container[str], functions: Container[str]) -> Problem | None:

@@ -13,11 +13,35 @@ from einc.syntax import tree as s
 from einc.syntax.slices import WHOLE
 
 FACT = "a row"  # the kind of fact that it is
-_ROW = re.compile(rf"(?P<parts>{NAMES})\s+(?:is|are|be|for|as|denotes?)\s+the\s+(?P<letter>{NAME})-?\s*th\s+"
-                  rf"(?:row|column)s?\s+of\s+(?P<wholes>{NAMES})", re.S)
+_IS = r"\s+(?:is|are|be|for|as|denotes?)\s+the\s+"
+_ROW = re.compile(rf"(?P<parts>{NAMES}){_IS}(?P<letter>{NAME})-?\s*th\s+"
+                  rf"(?:row|column)s?\s+of\s+(?P<wholes>{NAME}(?:(?:,|,?\s+and|,\s+and)\s+{NAME}(?!{_IS}))*)", re.S)
 # "$X$ has the rows $x_i$", "the matrix $X$ with rows $x_i$", "$X$, whose rows are $x_i$"
 _HAS = re.compile(rf"(?P<wholes>{NAMES}),?\s+(?:has|have|with|whose)\s+(?:as\s+)?(?:the\s+)?"
                   rf"(?:(?:{NAME}-?\s*th\s+)?rows?)\s+(?:is\s+|are\s+)?(?P<parts>{NAMES})", re.S)
+
+# Words by which a name is of rows or columns, read or not: "$a_1, …, a_n$ are the columns", "with columns $a_j$",
+# "we denote the columns of $A$ by $a_j$".
+_ARE = r"(?:\s+(?:is|are|be|being|given|denoted|written|called|named|as|the|by|vectors?))"
+_SPOKEN = (
+    re.compile(rf"(?P<names>{NAMES})(?:\s+[a-z]+){{0,3}}\s+(?:{NAME}-?\s*(?:th|st|nd|rd)\s+|the\s+|for\s+|its\s+)"
+               r"(?:row|column)s?\b(?!-)", re.S | re.I),
+    re.compile(rf"\b(?:row|column)s?(?:\s+vectors?)?(?:\s+{NAME})?(?:\s+of\s+{NAMES},?)?(?!\s+by){_ARE}*\s+"
+               rf"(?P<names>{NAMES})", re.S | re.I),
+    re.compile(rf"\b(?:denot|writ|call|nam|label|index)\w*\s+(?:\w+\s+)?(?:row|column)s?(?:\s+of\s+{NAMES})?\s+"
+               rf"(?:by|as)\s+(?P<names>{NAMES})", re.S | re.I))
+_HEAD = re.compile(r"((?:\\[A-Za-z]+\s*)*\{*[A-Za-z]?\}*)\s*[_^]")
+
+
+def spoken(document: Document) -> frozenset[str]:
+    """The heads of names with scripts of which the words speak as rows or columns: they are vectors, and where nothing
+    says which, they are no numbers.
+    """
+    text = document.source.text
+    names = (x.text for pattern in _SPOKEN for found in pattern.finditer(text)
+             for x in each(document, *found.span("names")))
+    found = (_HEAD.match(x.strip()) for x in names)
+    return frozenset("".join(x[1].split()).replace("{", "").replace("}", "") for x in found if x) - {""}
 
 
 def rows(document: Document, parse: Parse) -> Iterator[tuple[Formula, s.Statement]]:

@@ -24,6 +24,7 @@ from einc.documents.facts import shaped as names_of_shapes
 from einc.documents.facts import sizes as names_of_sizes
 from einc.documents.lefts import unknown
 from einc.documents.needs import meant, needed, reads
+from einc.documents.rows import spoken as rows_spoken
 from einc.documents.said import Said
 from einc.documents.sentences import counted, index_lines
 from einc.documents.symbols import Symbol
@@ -82,8 +83,8 @@ class Paper:
 
     @cached_property
     def shaped(self) -> frozenset[str]:
-        """The names that the words of the document give a shape."""
-        return names_of_shapes(self.document)
+        """The names that the words of the document give a shape, or speak of as rows or columns."""
+        return names_of_shapes(self.document) | rows_spoken(self.document)
 
     @cached_property
     def sizes(self) -> frozenset[str]:

@@ -207,6 +207,10 @@ class Reader:
                 if isinstance(right, y.Lines) and lines and left.key in self.multiplied:
                     right = replace(right, side="columns", guessed=True)
                 self._fits(left, body, right)
+                if left.key not in self.symbols and y.across(right):
+                    raise OpenReading("vectors side by side have no product here, unless one of them is a row and this "
+                                      "a matrix", right.span, helps=(
+                        Help("write the transpose: `a^\\top b` is a number, `a b^\\top` a matrix"),))
                 if left.key not in self.symbols and _rows_apart(right):
                     raise OpenReading("are the rows columns here, as vectors mostly are, or is this a matrix for each "
                                       "pair of them?", right.span, helps=(

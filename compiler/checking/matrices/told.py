@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from einc.checking.matrices import typed as y
-from einc.errors.problems import OpenReading
+from einc.checking.matrices.entries import open_side
+from einc.checking.matrices.shapes import Key, Symbol, told
+from einc.checking.matrices.uses import Use
+from einc.errors.problems import NoShape, OpenReading
 from einc.errors.report import Help, Span
 
 
@@ -23,6 +28,22 @@ def turned_help(parts: tuple[y.Typed, ...]) -> tuple[Help, ...]:
     if len(parts) == 2 and parts[0].shape == parts[1].shape.turned:
         return (Help(f"write `{shown_name(parts[1])}ᵀ`"),)
     return ()
+
+
+def misplaced(counted: Mapping[str, str], use: Use, key: Key, symbol: Symbol | None, span: Span) -> NoShape:
+    """What is wrong with a name that stands with other letters than it is declared with: a slice `K_{:,t}` in which
+    the letter, as `counted`, does not count that side, or more or fewer letters.
+    """
+    if symbol is not None and any(map(open_side, use.places)) and len(use.places) == key.letters + len(symbol.sides):
+        at = zip(use.places[key.letters :], ("rows", "columns"), symbol.sides, strict=False)
+        for place, side, size in at:
+            known = counted.get(place.span.text.strip())
+            if known is not None and (known,) != size:
+                return NoShape(f"`{place.span.text}` counts {known}, and the {side} of `{key.name.python}` are "
+                               f"{told(size)}", span, helps=(Help("use a letter that counts this side"),))
+    message = f"`{span.text}` has {letters(len(use.places))} beside its rows and columns"
+    return NoShape(f"{message}, and it is declared with {letters(key.letters)}", span, helps=(
+        Help("give it the letters with which it is declared"),))
 
 
 def turned_entry(name: str, span: Span) -> OpenReading:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, assert_never, cast
 
 from einc.checking.matrices import slots
-from einc.checking.matrices.shapes import Shape, Symbol, words
+from einc.checking.matrices.shapes import ONE, Shape, Symbol, words
 from einc.errors.report import Span
 from einc.syntax import tree as s
 
@@ -286,6 +286,36 @@ def cut(node: Any) -> Iterator[str]:
         node, Typed) else ()
     for x in inner:
         yield from cut(x)
+
+
+def across(node: Any) -> bool:
+    """Whether a line of a matrix stands beside a vector without a side, neither with a transpose, and their product
+    is a matrix, `A_{:,i} u`.
+    """
+    if isinstance(node, Times) and node.left.shape.columns == node.right.shape.rows == ONE:
+        one, other = ([*_leaves(x)] for x in (node.left, node.right))
+        for a, b in ((one, other), (other, one)):
+            if any(None in x.at for x in a) and any(isinstance(x, Leaf) and len(x.symbol.sides) == 1 for x in b):
+                return True
+    inner = node if isinstance(node, tuple) else [getattr(node, f.name) for f in fields(node)] if isinstance(
+        node, Typed) else ()
+    return any(map(across, inner))
+
+
+def _leaves(node: Typed) -> Iterator[Leaf | Taken]:
+    """The vectors by which an expression lies as it does: itself, its terms, in a product the last one of a column and
+    the first one of a row.
+    """
+    match node:
+        case Leaf() | Taken() if not node.shape.number:
+            yield node
+        case Entries(parts=inner):
+            for x in inner:
+                yield from _leaves(x)
+        case Times(left, right):
+            yield from _leaves(right if node.shape.columns == ONE else left)
+        case Summed(inner=only):
+            yield from _leaves(only)
 
 
 def substituted(node: Typed, change: Mapping[str, str]) -> Typed:

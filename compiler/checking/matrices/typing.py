@@ -31,7 +31,7 @@ from einc.checking.matrices.shapes import (
     told,
     words,
 )
-from einc.checking.matrices.told import letters, shown_name, turned_entry, turned_help
+from einc.checking.matrices.told import misplaced, shown_name, turned_entry, turned_help
 from einc.checking.matrices.units import beside, free, identity
 from einc.checking.matrices.uses import Use, fitting, keyed, split, turned
 from einc.errors.problems import NoShape, OpenReading, ShapesDiffer
@@ -111,9 +111,7 @@ class Typing:
         same = [k for k in (*self.symbols, *self.waiting) if found is not None and k.name == found.name]
         entries = found is not None and bool(found.places) and (found.name, True) in self.known.indexed
         if found is not None and same and not (entries and not any(k.letters for k in same)):
-            message = f"`{text}` has {letters(len(found.places))} beside its rows and columns"
-            raise NoShape(f"{message}, and it is declared with {letters(same[0].letters)}", node.span, helps=(
-                Help("give it the letters with which it is declared"),))
+            raise misplaced(self.known.letters, found, same[0], self.symbols.get(same[0]), node.span)
         base = head(node)
         if found is None and base is not None and any(k.name == base[0] for k in self.symbols):
             place = node.scripts[-1].span if isinstance(node, s.Scripted) else node.span
