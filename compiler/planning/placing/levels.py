@@ -167,7 +167,8 @@ def _placed(program: NormalProgram, mesh: Sequence[Axis], known: Mapping[str, in
     while len(cuttings) < len(mesh):
         n = len(cuttings)
         on_axis = {key: states[n] for key, states in given.items()}
-        found = cut(program, mesh[n], cuttings, usual, known, on_axis, refused if mesh[n].around else frozenset())
+        ring = mesh[n].around or (n + 1 < len(mesh) and mesh[n + 1].around)
+        found = cut(program, mesh[n], cuttings, usual, known, on_axis, refused if ring else frozenset())
         cuttings.append(found)
         if found.program.equations != program.equations:  # the axes before have to know of what is new
             program, cuttings = found.program, []
@@ -250,6 +251,9 @@ class _Schedule:
     def move(self, key: str, axes: tuple[int, ...], now: States, then: States, why: str) -> Move:
         """One move of a tensor, with what it costs and why."""
         (first, *_), tensor, mesh = axes, self.of.program.tensors[key], self.of.mesh
+        match now[first]:
+            case Share(_, reference, _) if reference and len(axes) > 1 and any(mesh[n].around for n in axes):
+                raise Kept(reference)  # shares that hops send are added as they come
         held = volume(s.set for s in cut_slots(tensor.slots, now, mesh))
         cuts = self.of.cuttings[first].cuts
         cause = f"{cuts[key].reason}; " if key in cuts and isinstance(now[first], Share | Owned) else ""
