@@ -13,6 +13,7 @@ from einc.driver import pipeline
 from einc.driver.gradients import by_declaration, constant, library_with_halves
 from einc.driver.narrowing import narrowed
 from einc.driver.options import Grad
+from einc.errors.problems import PlanLine
 from einc.errors.report import EincError, Help, Problem, listed
 from einc.ir.choices import Choices
 from einc.ir.indices import IndexSet
@@ -170,6 +171,26 @@ def axes(program: TypedProgram, wanted: Wanted, ranks: Mapping[str, int]) -> tup
     if not mesh:
         raise Problem("nothing says what the mesh is", helps=(Help("say `--mesh tp=2`, or `mesh tp = 2` in a plan"),))
     return with_rings(out)
+
+
+def refused(program: TypedProgram) -> list[Problem]:
+    """What is wrong with the lines by which a letter is cut instead of two that meet, whatever the ranks are: the
+    equations have no such letter. An axis without a number has two ranks here.
+    """
+    out = list[Problem]()
+    for plan in program.plans:
+        for cut, span in plan.cuts():
+            if not any(one.by for one in cut.passes):
+                continue
+            mesh = {cut.axis: 2} | {name: ranks or 2 for name, ranks in plan.mesh().items()}
+            try:
+                put(pieces(program, False), axes(program, plan, mesh), {})
+            except Refused as problem:
+                if problem.reason == "meeting":
+                    out.append(PlanLine(problem.said, span, helps=(Help(problem.help),)))
+            except Problem:  # an axis that another plan speaks of
+                continue
+    return out
 
 
 def _every(program: Program) -> list[str]:

@@ -83,16 +83,18 @@ class Placed:
     @property
     def moves(self) -> tuple[tuple[int, Move], ...]:
         """Every collective with its level; what sends nothing is not among them. What goes round does so for each level
-        whose hops read it.
+        whose hops read it; any other move of a tensor into the same states is made once.
         """
-        out = list[tuple[int, Move]]()
+        out, made = list[tuple[int, Move]](), set[tuple[str, States]]()
         for a in self.arrivals:
-            *others, last = a.moves
-            levels = [level for (level, _), targets in self.hopped.items() if last.kind == "pass" and any(
-                a.tensor in self.reads(self.program.by_target[key]) and self.needs(key, a.tensor) == a.states
-                for key in targets)]
-            out += [(a.level, m) for m in (*others, *([] if levels else [last])) if m.kind not in SILENT]
-            out += [(level, last) for level in levels]
+            for move, (_, then) in zip(a.moves, moved(self.states(a.tensor), a.states, self.mesh), strict=True):
+                if (a.tensor, then) in made:
+                    continue
+                made.add((a.tensor, then))
+                levels = [level for (level, _), targets in self.hopped.items() if move.kind == "pass" and any(
+                    a.tensor in self.reads(self.program.by_target[key]) and self.needs(key, a.tensor) == a.states
+                    for key in targets)]
+                out += [(level, move) for level in levels or [a.level] if move.kind not in SILENT]
         return tuple(sorted(out, key=lambda pair: pair[0]))
 
     @property
