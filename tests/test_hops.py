@@ -44,7 +44,8 @@ def right(name: str, ranks: int, layout: str, grad: bool, letter: str = "s") -> 
     case = BY_NAME[name]
     sizes = doubled(case, [letters(typed_of(case))["t"]], 2 * ranks)
     assert not isinstance(sizes, str)
-    found, mesh = half(case, sizes, grad), axes(typed_of(case), {"p": ranks}, {"p": "t"}, {"p": (letter, "ring", layout)})
+    ways = {"p": (letter, "ring", layout)}
+    found, mesh = half(case, sizes, grad), axes(typed_of(case), {"p": ranks}, {"p": "t"}, ways)
     assert found.error(mesh) < EXACT
     return found.on(mesh)
 

@@ -76,7 +76,8 @@ def read_shard(line: s.PlanLine, words: list[s.PlanWord], program: Program | Non
         report.add(PlanLine("`balanced` is for what goes round", balanced.span, helps=(
             Help("say which letter does: `balanced, pass s by ring`, for instance"), Help("or leave it out",
                                                                                         balanced.span, ""))))
-    return Shard((Cut(axis.text, tuple(word.text for word in named), tuple(dict.fromkeys(passes)), balanced is not None),))
+    said = tuple(dict.fromkeys(passes))
+    return Shard((Cut(axis.text, tuple(word.text for word in named), said, balanced is not None),))
 
 
 def _once(rest: list[s.PlanWord], passes: list[Pass], line: s.PlanLine, report: Report) -> None:

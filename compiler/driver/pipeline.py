@@ -71,7 +71,7 @@ def _swapped(program: TypedProgram | None, report: Report) -> TypedProgram | Non
     report."""
     if program is None or all(not x.by for plan in program.plans for cut, _ in plan.cuts() for x in cut.passes):
         return program
-    for problem in (refused := import_module("einc.driver.placing").refused(program)):
+    for problem in (refused := import_module("einc.driver.meshes").refused(program)):
         report.add(problem)
     return None if refused else program
 

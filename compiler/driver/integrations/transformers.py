@@ -112,7 +112,7 @@ class _Kernel:
             self.given_is_sound(word, value)
 
     def given_is_sound(self, word: str, value: Given) -> None:
-        """Refuses a name without letters, what is neither a name nor numbers, and one number for a tensor of several."""
+        """Refuses what is neither a name nor numbers, and one number for a tensor of several."""
         layout = self.layout
         called = f'what it is called in the model: `register(…, {word}="…")`'
         if value == "" if isinstance(value, str) else not isinstance(value, int | float | torch.Tensor):
