@@ -114,6 +114,16 @@ def test_what_is_no_number_is_said_so() -> None:
     assert (one.status, one.error) == ("wrong", None) and "not a number" in one.why
 
 
+@pytest.mark.parametrize("grad", [False, True])
+def test_where_an_extent_is_nothing_torch_compiles_nothing(grad: bool) -> None:
+    """Its kernels divide by extents, which ends the process; what is written in torch is run."""
+    program, setting = checking.typed("sdpa"), replace(SETTING, sizes={"B": 1, "H": 2, "T": 0, "d_k": 8}, grad=grad)
+    told = contest(program, rivals(program, ("eager", "compile", "flex", "sdpa"), ("torch",), grad), setting, 1)
+    assert [(one.name, one.status, one.why) for one in told if one.name in ("compile", "flex")] == [
+        (name, "cannot", "there is nothing to compute") for name in ("compile", "flex")]
+    assert all(one.why != "there is nothing to compute" for one in told if one.name not in ("compile", "flex"))
+
+
 def test_the_command() -> None:
     words = ["bench", "sdpa", "--sizes", "B=1,H=2,T=16,d_k=4", "--against", "eager", "--backend", "torch",
              "--rounds", "1"]

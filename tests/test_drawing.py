@@ -161,6 +161,9 @@ def _none(name: str) -> object:
     (["not_attention/rms_norm", "tiles"], "no kernel"), (["sdpa", "tiles", "--tile", "4"], "ROWS,COLUMNS"),
     (["sdpa", "tiles", "--tile", "0,4"], "ROWS,COLUMNS"), (["sdpa", "mask", "--tile", "4,4"], "--tile is for tiles"),
     (["sdpa", "plan", "--of", "L"], "--of is for"), (["sdpa", "mask", "--sizes", "T=100000"], "smaller sizes"),
+    (["attention", "tiles", "--tile", "1,1", "--sizes", "T=1000000"],
+     "would have 1,000,000,000,000 tiles, more than the 1,048,576 that are drawn"),
+    (["attention", "tiles", "--tile", "4000,4000", "--sizes", "T=1000000"], "more than the 268,435,456 that are drawn"),
     (["sdpa", "mask", "-o", "out.pdf"], "ending"), (["sdpa", "plan", "-o", "out.png"], "not as a bitmap"),
     (["sdpa", "mask", "--sizes", "t=4"], "did you mean `T`?"),
 ])

@@ -23,6 +23,7 @@ from einc.planning.placing import Axis, Meeting, Placed, Refused, placed, with_r
 from einc.planning.placing.around import met, possible
 from einc.planning.placing.layouts import balance, laid
 from einc.planning.placing.local import Local
+from einc.planning.placing.states import Share, moved
 from einc.planning.placing.traffic import counted, needs, sent
 
 ROUND = (
@@ -38,12 +39,13 @@ CASES = [(name, ranks, layout, grad) for name in ROUND for ranks in (2, 4) for l
          for grad in (False, True)]
 
 
-def right(name: str, ranks: int, layout: str, grad: bool) -> Placed:
-    """Checks what virtual ranks make of a spec whose s goes round, and returns the program on the mesh."""
+def right(name: str, ranks: int, layout: str, grad: bool, letter: str = "s") -> Placed:
+    """Checks what virtual ranks make of a spec whose letter goes round, and returns the program on the mesh."""
     case = BY_NAME[name]
     sizes = doubled(case, [letters(typed_of(case))["t"]], 2 * ranks)
     assert not isinstance(sizes, str)
-    found, mesh = half(case, sizes, grad), axes(typed_of(case), {"p": ranks}, {"p": "t"}, {"p": ("s", "ring", layout)})
+    ways = {"p": (letter, "ring", layout)}
+    found, mesh = half(case, sizes, grad), axes(typed_of(case), {"p": ranks}, {"p": "t"}, ways)
     assert found.error(mesh) < EXACT
     return found.on(mesh)
 
@@ -57,6 +59,23 @@ def test_what_goes_round_makes_what_one_device_makes(name: str, ranks: int, layo
 def test_places_that_are_data_are_not_of_a_rank_with_two_blocks() -> None:
     """Such a place is in the part of a rank only where that is one block."""
     right("sparse_attention", 2, "balanced", False)
+
+
+@pytest.mark.parametrize("layout", ["", "balanced"])
+@pytest.mark.parametrize("name", ["sdpa", "stick_breaking"])
+def test_queries_go_round_where_keys_stay(name: str, layout: str) -> None:
+    """Shares that hops send are added as they come, so they are relative to a maximum over all hops, and each tensor
+    that is sent is counted once.
+    """
+    for grad in (False, True):
+        found = right(name, 2, layout, grad, "t")
+        rows = [(one.move.tensor, one.move.kind) for one in sent(found, {}) if one.move.kind == "return"]
+        assert len(rows) == len(set(rows))
+        for arrival in found.arrivals:
+            now = found.states(arrival.tensor)
+            for move, (_, then) in zip(arrival.moves, moved(now, arrival.states, found.mesh), strict=True):
+                assert move.kind != "return" or not any(isinstance(one, Share) and one.reference for one in now)
+                now = then
 
 
 @pytest.mark.whole

@@ -195,6 +195,8 @@ LINES = [
     ("shard t over tp, pass s by swap", "needs a letter"), ("shard t over tp, pass s by merge h", "takes no letter"),
     ("shard h over tp, pass s by gather", "is of no set that is cut"),
     ("shard t over tp, pass q by merge", "no letter"),
+    ("shard t over tp, pass s by swap t", "`t` is of a set that is cut over `tp`"),
+    ("shard t over tp, pass s by swap k", "no letter of feature"),
 ]
 
 
@@ -213,11 +215,17 @@ def test_a_line_that_asks_for_nothing(line: str, said: str) -> None:
 @pytest.mark.parametrize("blocks", [
     "plan a:\n    shard t over p\n    shard h over p\n",
     "plan a:\n    mesh p = 2\n    mesh p = 4\n",
+    "plan a:\n    shard t over p, pass s by ring, pass s by gather\n",
 ])
 def test_lines_that_contradict_each_other(blocks: str) -> None:
     report = Report()
     pipeline.check(Source("a.ein", f'use "attention"\n{blocks}'), report)
     assert [problem.code for problem in report.problems] == ["E0120"]
+
+
+def test_a_pass_that_is_said_twice_is_said_once() -> None:
+    program = typed('use "attention"\nplan a:\n    shard t over p, pass s by ring, pass s by ring\n')
+    assert [len(cut.passes) for plan in program.plans for cut, _ in plan.cuts()] == [1]
 
 
 def test_lines_that_add_to_each_other_are_joined() -> None:

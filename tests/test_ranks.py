@@ -81,6 +81,7 @@ TWO = {
     "merged": Cut("attention", "shard t over p, pass s by merge", {"p": 2}),
     "round": Cut("attention", "shard t over p, pass s by ring", {"p": 2}),
     "round in blocks": Cut("attention", "shard t over p balanced, pass s by ring", {"p": 2}),
+    "queries go round": Cut("attention", "shard t over p, pass t by ring", {"p": 2}),
     "swapped": Cut("gpt2_block", "shard t over p, pass s by swap h", {"p": 2}),
     "words": Cut("linear_cross_entropy", "shard v over p", {"p": 2}),
     "latents": Cut("mla_rope", "shard h over p", {"p": 2}),
@@ -114,7 +115,7 @@ FOUR = {
     "rounds and texts": Cut("llama_lm", "shard n over p; shard h, g, e, v over q", {"p": 2, "q": 2}, {"N": 2}),
     "experts and positions": Cut("moe_swiglu", "shard t over p; shard x over q", {"p": 2, "q": 2}),
 }
-ALWAYS = ("heads", "merged", "round in blocks", "words", "rounds")
+ALWAYS = ("heads", "merged", "round in blocks", "queries go round", "words", "rounds")
 
 
 def marked(cases: Mapping[str, Cut]) -> list[object]:

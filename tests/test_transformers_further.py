@@ -154,6 +154,29 @@ def test_what_is_not_as_the_spec_says_is_refused(given: dict[str, Any], said: st
     assert said in str(told.value) and "help: " in str(told.value)
 
 
+@pytest.mark.parametrize(("value", "said"), [
+    ("x", "`forget_gate` of the model is 'x', which is no number, and `text` takes it for its `f`"),
+    ([["x"]], "is no number"), ({"x": 1}, "is no number"),
+])
+def test_what_is_passed_for_a_tensor_and_is_no_number_is_refused(value: Any, said: str) -> None:
+    register(GATES, "einc refusing", f="forget_gate")
+    q, k = drawn(BATCH, HEADS, 3, 8), drawn(BATCH, GROUPS, KEYS, 8)
+    with pytest.raises(EincError) as told:
+        theirs.AttentionInterface()["einc refusing"](torch.nn.Module(), q, k, k, forget_gate=value)
+    assert said in str(told.value) and "help: " in str(told.value)
+
+
+@pytest.mark.parametrize(("value", "said"), [
+    (3, "`f` is given as 3, and `text` takes [batch, keys, heads]"), (0.5, "`f` is given as 0.5"),
+    ("", "`f` of `text` is given as '', which is neither a number nor a name"), (None, "given as None"),
+    ([1.0], "neither a number nor a name"),
+])
+def test_what_register_is_given_for_a_tensor_is_one_or_its_name(value: Any, said: str) -> None:
+    with pytest.raises(EincError) as told:
+        register(GATES, "einc refusing", f=value)
+    assert said in str(told.value) and "help: " in str(told.value)
+
+
 # a model with gates
 
 

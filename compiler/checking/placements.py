@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from einc.errors.problems import PlanLine
-from einc.errors.report import Help, Report
+from einc.errors.problems import PlanLine, PlansDisagree
+from einc.errors.report import Help, Label, Report
 from einc.ir.indices import IndexSet
 from einc.ir.programs import Program
 from einc.ir.requested import WAYS, Cut, Mesh, Pass, Shard
@@ -65,12 +65,30 @@ def read_shard(line: s.PlanLine, words: list[s.PlanWord], program: Program | Non
             if known is not None and word.text in known and known[word.text] not in sets:
                 report.add(PlanLine(f"`{word.text}` is of no set that is cut over `{axis.text}`", word.span, helps=(
                     Help("name a letter that runs over the set of one that is cut"),)))
+            if known is not None and passes[-1].by and known.get(passes[-1].by) in sets:
+                by = next(one for one in rest[n + 2:] if one.text == passes[-1].by)
+                report.add(PlanLine(f"`{by.text}` is of a set that is cut over `{axis.text}`, so nothing is cut by it "
+                                    f"instead", by.span, helps=(
+                    Help(f"say `pass {word.text} by gather`, or name a letter of another set"),)))
+    _once(rest, passes, line, report)
     balanced = next((word for word in line.words if word.text == "balanced" and _after(line, word, axis.text)), None)
     if balanced is not None and all(one.way != "ring" for one in passes):
         report.add(PlanLine("`balanced` is for what goes round", balanced.span, helps=(
             Help("say which letter does: `balanced, pass s by ring`, for instance"), Help("or leave it out",
                                                                                         balanced.span, ""))))
-    return Shard((Cut(axis.text, tuple(word.text for word in named), tuple(passes), balanced is not None),))
+    said = tuple(dict.fromkeys(passes))
+    return Shard((Cut(axis.text, tuple(word.text for word in named), said, balanced is not None),))
+
+
+def _once(rest: list[s.PlanWord], passes: list[Pass], line: s.PlanLine, report: Report) -> None:
+    """Reports a letter for which a line says two ways; one that is said twice is said once."""
+    said: dict[str, tuple[Pass, s.PlanWord]] = {}
+    letters = (word for word in rest if _after(line, word, "pass"))
+    for word, one in zip(letters, passes, strict=True):
+        before, at = said.setdefault(word.text, (one, word))
+        if before != one:
+            report.add(PlansDisagree(f"the line says two ways in which `{word.text}` passes", word.span, "this one",
+                                     Label(at.span, "and this one"), helps=(Help("leave out one of them"),)))
 
 
 def _after(line: s.PlanLine, word: s.PlanWord, said: str) -> bool:

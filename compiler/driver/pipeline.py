@@ -44,7 +44,7 @@ def check(source: Source, report: Report, *, strict: bool = False, proved: bool 
     """
     if not is_document(source.name):
         found = check_spec(source, report, strict=strict, proved=proved, sources=sources)
-        return _narrow(found, source, report)
+        return _swapped(_narrow(found, source, report), report)
     made: TypedProgram | None = import_module("einc.driver.papers").check_section(
         source, report, strict=strict, proved=proved, section=section, equation=equation, side=side, sources=sources)
     return made
@@ -64,6 +64,16 @@ def _narrow(program: TypedProgram | None, source: Source, report: Report) -> Typ
     for problem in (*refused, *(found.doubtful(program, source) if rounds else ())):
         report.add(problem)
     return None if refused or report.errors else program
+
+
+def _swapped(program: TypedProgram | None, report: Report) -> TypedProgram | None:
+    """The program where every letter by which its plans cut instead is there to be cut; else None. Problems go to the
+    report."""
+    if program is None or all(not x.by for plan in program.plans for cut, _ in plan.cuts() for x in cut.passes):
+        return program
+    for problem in (refused := import_module("einc.driver.meshes").refused(program)):
+        report.add(problem)
+    return None if refused else program
 
 
 def examine(source: Source, report: Report, *, strict: bool = False, proved: bool = True, section: str = "",

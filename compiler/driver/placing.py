@@ -11,15 +11,15 @@ from einc.checking.placements import letters_of
 from einc.checking.plans import chosen
 from einc.driver import pipeline
 from einc.driver.gradients import by_declaration, constant, library_with_halves
+from einc.driver.meshes import axis_of
 from einc.driver.narrowing import narrowed
 from einc.driver.options import Grad
 from einc.errors.report import EincError, Help, Problem, listed
 from einc.ir.choices import Choices
-from einc.ir.indices import IndexSet
 from einc.ir.plan import Module, PerRank, Recurrence, StateScan
 from einc.ir.programs import IndexLoop, NormalProgram, Program, TypedProgram
-from einc.ir.requested import WAYS, Cut, Wanted
-from einc.planning.placing import Axis, Meeting, Placed, Refused, Way, placed, with_rings
+from einc.ir.requested import Wanted
+from einc.planning.placing import Axis, Placed, Refused, placed, with_rings
 from einc.planning.placing.chains import Chain, Link, apart, linked
 from einc.planning.placing.layouts import laid
 from einc.planning.placing.modules import between, merely_saved, per_rank, per_rank_gradient
@@ -166,7 +166,7 @@ def axes(program: TypedProgram, wanted: Wanted, ranks: Mapping[str, int]) -> tup
                 Help(f"say it in a plan: `shard {next(iter(letters), 't')} over {name}`"),
                 Help(f"the axes that plans of this text cut something over: {listed(_every(program))}")))
         if number > 1:
-            out.append(_axis(cuts[name][0], number, letters))
+            out.append(axis_of(cuts[name][0], number, letters))
     if not mesh:
         raise Problem("nothing says what the mesh is", helps=(Help("say `--mesh tp=2`, or `mesh tp = 2` in a plan"),))
     return with_rings(out)
@@ -175,17 +175,6 @@ def axes(program: TypedProgram, wanted: Wanted, ranks: Mapping[str, int]) -> tup
 def _every(program: Program) -> list[str]:
     """The axes over which some plan of a text cuts something."""
     return list(dict.fromkeys(cut.axis for plan in program.plans for cut, _ in plan.cuts()))
-
-
-def _axis(cut: Cut, ranks: int, letters: Mapping[str, IndexSet]) -> Axis:
-    """One axis as the rules of placing know it."""
-    ways: dict[str, Way] = {"gather": "gather", "merge": "merge", "ring": "ring", "swap": "swap"}
-    assert ways.keys() == WAYS.keys()
-    sets = tuple(dict.fromkeys(letters[name] for name in cut.letters))
-    meetings = tuple(Meeting(x.letter, ways[x.way], letters[x.letter] if x.way == "ring" else letters[x.by] if x.by
-                             else None) for x in cut.passes)
-    round_ = next((m.by for m in meetings if m.way == "ring"), None)
-    return Axis(cut.axis, ranks, sets, meetings, balanced=round_ if cut.balanced else None)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,8 @@ from einc.ir.terms import Apply, Const, Fold, Position, Read, Size, Term, Truth
 from einc.ir.tiles import lengths, tile_name
 from einc.meaning.functions import function
 
+MOST_TILES = 1 << 20  # tiles of one picture, each of which is looked at by itself
+MOST_POINTS = 1 << 28  # points of one picture, each of which has a number
 _FEW: Mapping[str, Callable[[Any], Any]] = {"add": sum, "mul": prod, "min": min, "max": max}
 
 
@@ -51,6 +53,7 @@ def _drawn(kernel: Kernel, sizes: Mapping[str, int], arrays: Mapping[str, Cells]
     high, wide = int(grid.set.extent.at(sizes)), int(stream.set.extent.at(sizes))
     tall = max(1, rows or usual.get(tile_name(grid.name), high) or 1)
     broad = max(1, columns or usual.get(tile_name(stream.name), wide) or 1)
+    _few_enough(kernel, (high, wide), (tall, broad))
     cells = np.zeros((high, wide))
     counted = {"whole": 0, "cut": 0}
     for first in range(0, high, tall):
@@ -68,6 +71,17 @@ def _drawn(kernel: Kernel, sizes: Mapping[str, int], arrays: Mapping[str, Cells]
     notes = (f"tiles of {tall} × {broad}: {counted['whole']} whole, {counted['cut']} cut, {skipped} skipped",
              "of all points " + ", ".join(f"{part:.4g} % {name}" for name, part in share.items()))
     return Picture(f"tiles of {', '.join(kernel.writes)}", "tiles", grid.name, stream.name, cells, notes)
+
+
+def _few_enough(kernel: Kernel, points: tuple[int, int], tile: tuple[int, int]) -> None:
+    """EincError where a picture would have more tiles, or more points, than are drawn."""
+    every = prod(-(-count // length) for count, length in zip(points, tile, strict=True))
+    would = f"the picture of {', '.join(kernel.writes)} would have {every:,} tiles"
+    if every > MOST_TILES:
+        raise failure(f"{would}, more than the {MOST_TILES:,} that are drawn", "give smaller sizes: --sizes T=1024")
+    if prod(points) > MOST_POINTS:
+        raise failure(f"{would} of {prod(points):,} points together, more than the {MOST_POINTS:,} that are drawn",
+                      "give smaller sizes: --sizes T=1024")
 
 
 def _visited(stream: Axis, grid: Axis, rows: tuple[int, int], broad: int, wide: int, sizes: Mapping[str, int],

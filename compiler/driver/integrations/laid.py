@@ -104,7 +104,11 @@ class Layout:
         """A tensor that the model gives besides, for rows of a batch and heads that it leaves out once for each."""
         slots, axes = self.slots(name), self.axes(name)
         kind = self.kind(name, query)
-        x = value if isinstance(value, torch.Tensor) else torch.tensor(value, dtype=kind)
+        try:
+            x = value if isinstance(value, torch.Tensor) else torch.tensor(value, dtype=kind)
+        except (TypeError, ValueError):
+            refuse(f"`{name}` is given as {value!r:.40}, which is no number, and {self.name} takes {self.shown(name)}",
+                   "give a tensor with these axes, in this order; that of the batch may be left out")
         x = x.to(query.device, x.dtype if kind.is_floating_point or x.is_floating_point() else kind)
         x = self.rows(x, axes.index(0) if 0 in axes else -1, len(slots), query)
         for n, slot in enumerate(slots[:x.ndim]):

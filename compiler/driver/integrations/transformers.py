@@ -17,7 +17,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import causal_mask_function, sdpa_mask
 
 from einc.driver.compiling import built
-from einc.driver.integrations.laid import Layout, refuse
+from einc.driver.integrations.laid import AXES, Layout, refuse
 from einc.driver.options import Options
 from einc.driver.parts import Part, part
 
@@ -108,6 +108,20 @@ class _Kernel:
         for word in sorted(self.part.facts.asked - self.given.keys()):
             refuse(f"{self.name} asks for `{word}`, which no shape tells",
                    f'give a number, or what it is called in the model: `register(…, {word}="…")`')
+        for word, value in self.given.items():
+            self.given_is_sound(word, value)
+
+    def given_is_sound(self, word: str, value: Given) -> None:
+        """Refuses what is neither a name nor numbers, and one number for a tensor of several."""
+        layout = self.layout
+        called = f'what it is called in the model: `register(…, {word}="…")`'
+        if value == "" if isinstance(value, str) else not isinstance(value, int | float | torch.Tensor):
+            refuse(f"`{word}` of {self.name} is given as {value!r:.40}, which is neither a number nor a name",
+                   f"give a number, a tensor, or {called}")
+        one = isinstance(value, int | float) and word in self.part.plain.program.tensors
+        if one and any(axis != AXES["batch"] for axis in layout.axes(word)):
+            refuse(f"`{word}` is given as {value}, and {self.name} takes {layout.shown(word)}",
+                   f"give a tensor with these axes, or {called}")
 
     def function(self, padded: bool, grad: bool) -> Callable[..., torch.Tensor]:
         """The kernel with or without padding, with or without its gradient."""
@@ -177,6 +191,9 @@ class _Kernel:
                    f"it is called there: `register(…, {word}=\"…\")`")
         if found is None:
             refuse(f"the model has no `{value}`, which `{word}` was to be", "give a number, or another name")
+        if isinstance(found, str):
+            refuse(f"`{value}` of the model is {found!r:.40}, which is no number, and {self.name} takes it for its "
+                   f"`{word}`", f"give a number or a tensor there, or say another name: `register(…, {word}=\"…\")`")
         return found
 
     def scaled(self, tensors: dict[str, torch.Tensor], used: Mapping[str, Any],

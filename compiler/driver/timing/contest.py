@@ -164,6 +164,8 @@ def _error(program: TypedProgram, way: Rival, sizes: Mapping[str, int], setting:
     """
     if way.function is None:
         return "cannot", way.why, None
+    if way.traced and any(one.extent.at(default(program, sizes)) == 0 for one in sets(program)):
+        return "cannot", "there is nothing to compute", None
     inputs, numbers = _inputs(program, sizes, setting)
     try:
         value = outputs(program, _work(program, way, inputs, numbers, setting)())

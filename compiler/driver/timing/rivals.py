@@ -26,11 +26,14 @@ Function = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Rival:
-    """A way by its name: a function of the inputs by their names, or why there is none."""
+    """A way by its name: a function of the inputs by their names, or why there is none; `traced` is one that torch's
+    compiler makes, whose loops may divide by an extent.
+    """
 
     name: str
     function: Function | None
     why: str = ""
+    traced: bool = False
 
 
 def rivals(program: TypedProgram, against: tuple[str, ...], backends: tuple[str, ...], grad: bool) -> list[Rival]:
@@ -56,7 +59,7 @@ def by_call(program: TypedProgram, name: str) -> Rival:
         return Rival(name, None, str(error))
     compiled = calls()[name].compiled
     at = next(n for n, text in enumerate(texts) if text.startswith(("def ", "@")))
-    return Rival(name, _loaded(program, [*texts[:at], compiled, *texts[at:]]))
+    return Rival(name, _loaded(program, [*texts[:at], compiled, *texts[at:]]), traced="torch.compile" in compiled)
 
 
 def _loaded(program: TypedProgram, texts: Sequence[str]) -> Function:
@@ -82,7 +85,7 @@ def _compiled(program: TypedProgram, grad: bool) -> Rival:
     found = eager(program)
     if found.function is None:
         return Rival("compile", None, found.why)
-    return Rival("compile", data.framework().compile(found.function))
+    return Rival("compile", data.framework().compile(found.function), traced=True)
 
 
 def _library(program: TypedProgram, grad: bool) -> Rival:

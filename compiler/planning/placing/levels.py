@@ -83,16 +83,18 @@ class Placed:
     @property
     def moves(self) -> tuple[tuple[int, Move], ...]:
         """Every collective with its level; what sends nothing is not among them. What goes round does so for each level
-        whose hops read it.
+        whose hops read it; any other move of a tensor into the same states is made once.
         """
-        out = list[tuple[int, Move]]()
+        out, made = list[tuple[int, Move]](), set[tuple[str, States]]()
         for a in self.arrivals:
-            *others, last = a.moves
-            levels = [level for (level, _), targets in self.hopped.items() if last.kind == "pass" and any(
-                a.tensor in self.reads(self.program.by_target[key]) and self.needs(key, a.tensor) == a.states
-                for key in targets)]
-            out += [(a.level, m) for m in (*others, *([] if levels else [last])) if m.kind not in SILENT]
-            out += [(level, last) for level in levels]
+            for move, (_, then) in zip(a.moves, moved(self.states(a.tensor), a.states, self.mesh), strict=True):
+                if (a.tensor, then) in made:
+                    continue
+                made.add((a.tensor, then))
+                levels = [level for (level, _), targets in self.hopped.items() if move.kind == "pass" and any(
+                    a.tensor in self.reads(self.program.by_target[key]) and self.needs(key, a.tensor) == a.states
+                    for key in targets)]
+                out += [(level, move) for level in levels or [a.level] if move.kind not in SILENT]
         return tuple(sorted(out, key=lambda pair: pair[0]))
 
     @property
@@ -167,7 +169,8 @@ def _placed(program: NormalProgram, mesh: Sequence[Axis], known: Mapping[str, in
     while len(cuttings) < len(mesh):
         n = len(cuttings)
         on_axis = {key: states[n] for key, states in given.items()}
-        found = cut(program, mesh[n], cuttings, usual, known, on_axis, refused if mesh[n].around else frozenset())
+        ring = mesh[n].around or (n + 1 < len(mesh) and mesh[n + 1].around)
+        found = cut(program, mesh[n], cuttings, usual, known, on_axis, refused if ring else frozenset())
         cuttings.append(found)
         if found.program.equations != program.equations:  # the axes before have to know of what is new
             program, cuttings = found.program, []
@@ -250,6 +253,9 @@ class _Schedule:
     def move(self, key: str, axes: tuple[int, ...], now: States, then: States, why: str) -> Move:
         """One move of a tensor, with what it costs and why."""
         (first, *_), tensor, mesh = axes, self.of.program.tensors[key], self.of.mesh
+        match now[first]:
+            case Share(_, reference, _) if reference and len(axes) > 1 and any(mesh[n].around for n in axes):
+                raise Kept(reference)  # shares that hops send are added as they come
         held = volume(s.set for s in cut_slots(tensor.slots, now, mesh))
         cuts = self.of.cuttings[first].cuts
         cause = f"{cuts[key].reason}; " if key in cuts and isinstance(now[first], Share | Owned) else ""
