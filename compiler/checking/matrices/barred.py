@@ -6,9 +6,8 @@ Where the entries at −∞ stand is seen through sums, scaling by what is above
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
 
 from einc.checking.declarations.names import size_name
 from einc.checking.matrices import typed as y
@@ -86,14 +85,6 @@ class Barred:
             case s.Product(factors):
                 return all(map(self._above_zero, factors))
         return size_name(node) in self.sizes
-
-
-def holds_barred(node: Any, masks: Mapping[Key, Mask]) -> bool:
-    """Whether a mask that is −∞ somewhere stands in an expression."""
-    mask = whole_mask(node, masks) if isinstance(node, y.Leaf) else None
-    inner = node if isinstance(node, tuple) else [getattr(node, x.name) for x in fields(node)] if isinstance(
-        node, y.Typed) else ()
-    return (mask is not None and mask.barred) or any(holds_barred(x, masks) for x in inner)
 
 
 def whole_mask(node: y.Typed, masks: Mapping[Key, Mask]) -> Mask | None:
