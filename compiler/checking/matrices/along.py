@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from einc.checking.declarations.names import head
 from einc.checking.matrices import typed as y
+from einc.checking.matrices.barred import holds_barred
 from einc.checking.matrices.factors import first_words, script
 from einc.checking.matrices.known import PAST, Known
 from einc.checking.matrices.masks import Mask
@@ -66,13 +67,13 @@ def _worded(known: Known, node: s.Expression, shape: Shape) -> y.Side | None:
 
 
 def not_before(known: Known, node: y.Lines, positions: bool, masks: Mapping[Key, Mask]) -> None:
-    """Raises OpenReading for a function of a whole line of `positions` where an equation gives a mask that leaves no
-    domain here, or where the words speak of one or of the past and nothing is added to what the function is of.
+    """Raises OpenReading for a function of a whole line of `positions` where the formula has a mask that leaves no
+    domain, or where the words speak of one or of the past and the formula has none: nothing is added to what it is of.
     """
     summed = isinstance(node.inner, y.Entries) and node.inner.kind == "sum" and sum(
         not x.shape.number for x in node.inner.parts) > 1
     spoken = not summed and PAST in known.axes.get(node.function.text, ())
-    if positions and (spoken or any(mask.barred for mask in masks.values())):
+    if positions and (spoken or holds_barred(node.inner, masks)):
         raise OpenReading(f"does `{node.function.text}` run over all positions here, or over those up to its own?",
                           node.span, helps=(Help(f"write the domain: `{node.function.text}_{{s ≤ t}}(…)`"),))
 

@@ -6,8 +6,9 @@ Where the entries at −∞ stand is seen through sums, scaling by what is above
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
+from typing import Any
 
 from einc.checking.declarations.names import size_name
 from einc.checking.matrices import typed as y
@@ -87,6 +88,18 @@ class Barred:
         return size_name(node) in self.sizes
 
 
+def holds_barred(node: Any, masks: Mapping[Key, Mask]) -> bool:
+    """Whether a mask that is −∞ somewhere, or what was made of one, stands in an expression outside of functions of
+    lines, which have no points there.
+    """
+    if isinstance(node, y.Lines):
+        return False
+    mask = whole_mask(node, masks) if isinstance(node, y.Leaf) else None
+    inner = node if isinstance(node, tuple) else [getattr(node, x.name) for x in fields(node)] if isinstance(
+        node, y.Typed) else ()
+    return (mask is not None and bool(mask.barred or mask.loose)) or any(holds_barred(x, masks) for x in inner)
+
+
 def whole_mask(node: y.Typed, masks: Mapping[Key, Mask]) -> Mask | None:
     """What is known of the entries of a symbol where the whole of it stands."""
     if not isinstance(node, y.Leaf) or node.at:
@@ -108,7 +121,8 @@ def named(node: y.Typed, masks: Mapping[Key, Mask], sizes: Set[str], row: Letter
         return None if inner is None or both is None else Mask((row[0], column[0]), both, (), False, True)
     _, conditions = Barred(masks, sizes, row, column, column[0], node.span).opened(node)
     barred = tuple(s.Logic("not", (x,), x.span) for x in conditions)
-    return Mask((row[0], column[0]), None, barred, False, True) if barred else None
+    loose = not barred and holds_barred(node, masks)
+    return Mask((row[0], column[0]), None, barred, False, True, loose) if barred or loose else None
 
 
 def kept(node: y.Triangle, column: Letters, row: Letters, span: Span) -> s.Relation:

@@ -18,7 +18,8 @@ _OPPOSITE = {"<": ">=", ">": "<=", "<=": ">", ">=": "<", "=": "!=", "!=": "="}
 @dataclass(frozen=True)
 class Mask:
     """The entries of a matrix at two letters: the condition under which they are not 0, None where nothing says so,
-    those under which they are −∞, and whether they are 0 everywhere else. `apart`: it says so for all other letters.
+    those under which they are −∞, and whether they are 0 everywhere else. `apart`: it says so for all other letters,
+    `loose`: some entries are infinite, and nothing says which way.
     """
 
     letters: tuple[str, str]
@@ -26,6 +27,7 @@ class Mask:
     barred: tuple[s.Expression, ...]
     nothing: bool
     apart: bool = False
+    loose: bool = False
 
 
 def mask(right: s.Expression, at: tuple[s.Expression | None, ...]) -> Mask | None:
