@@ -75,10 +75,10 @@ def step(x: Given) -> dict[str, Tensor]:
     scale = x["Q_i"].shape[-1] ** -0.5
     later = torch.ones_like(scores[0]).triu(1).bool()
     masked = [(scale * s).masked_fill(later, -torch.inf) for s in scores]
-    values = [torch.softmax(scale * s, -1) @ v for s, v in zip(scores, x["V_i"], strict=True)]
+    values = [torch.softmax(scale * s, -1) @ v for s, v in zip(scores, x.get("V_i", ()), strict=False)]
     return {**projected(x), "value_3": torch.cat(scores, -1), "value_4": torch.cat(masked, -1),
-            "value_5": torch.cat([torch.softmax(s, -1) for s in masked], -1), "value_6": torch.cat(values, -1),
-            "value_7": x["o"].flatten(1) @ x["W_O"]}
+            "value_5": torch.cat([torch.softmax(s, -1) for s in masked], -1),
+            **({"value_6": torch.cat(values, -1)} if values else {}), "value_7": x["o"].flatten(1) @ x["W_O"]}
 
 
 def rotary(x: Given) -> dict[str, Tensor]:
