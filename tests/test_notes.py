@@ -193,7 +193,6 @@ def test_the_last_algorithm_is_read_as_it_is_printed() -> None:
     assert np.isnan(made["o"]).all()
 
 
-@pytest.mark.whole
 def test_so_many_displays_of_the_notes_are_read_whole() -> None:
     by_display: dict[tuple[int, int], list[str]] = {}
     for entry in accounted().entries:
@@ -203,7 +202,6 @@ def test_so_many_displays_of_the_notes_are_read_whole() -> None:
     assert (len(whole), len(by_display)) == (60, 87)
 
 
-@pytest.mark.whole
 def test_the_steps_of_its_arguments_are_proved() -> None:
     """Sides that are equal without a name: products written out, softmax as a sum, the projection that is absorbed."""
     proved = {e.span.source.place(e.span.start).line: e.reason for e in accounted().entries

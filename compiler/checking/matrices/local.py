@@ -48,7 +48,8 @@ def localised(statements: Iterable[s.Statement], known: Known, counts: Mapping[s
     are the sizes up to which the words count letters, and `defined` what equations define, as far as it is known.
     """
     lines = tuple(statements)
-    lines = tuple(_unprimed(line, known, taken(lines)) if line.rank is not None else line for line in lines)
+    names = taken(lines)
+    lines = tuple(_unprimed(line, known, names) if line.rank is not None else line for line in lines)
     text = _Text(known, {**defined, **dict(_symbols(lines, known))}, taken(lines), counts)
     found = {id(line): _letters(line, text) for line in lines if line.rank is not None}
     letters = dict(known.letters)
