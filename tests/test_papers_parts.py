@@ -215,6 +215,10 @@ def test_dead_text_is_not_read() -> None:
 $A \in \mathbb{R}^{T \times T}$: $$ A_{ij} = a_i \cdots a_{j+1} $$""", "does this count up or down?"),
     ("nothing is said of the first state", r"""For tokens $t = 1, \dots, T$ let $x_t \in \mathbb{R}^d$ and a scalar $a$:
 $$ h_t = a h_{t-1} + x_t $$""", "may fall below 1"),
+    pytest.param(
+        "the wrong one of two rows is transposed", r"""At token $n = 1, \dots, N$, $K \in \mathbb{R}^{N \times d}$,
+$V \in \mathbb{R}^{N \times e}$. $$ S_n = K_n V_n^\top $$""", "is not",
+        marks=pytest.mark.xfail(strict=True, reason="rows are read as columns, the one way in which the shapes fit")),
     ("a scalar product is no number's name", r"""Let $K \in \mathbb{R}^{n \times d}$ and the scalar product $q$.
 $$ y = K q $$""", "nothing says which shape `q` has"),
     ("the letter counts rows and columns", r"""For tokens $t = 1, \dots, n$ let $A \in \mathbb{R}^{n \times n}$.

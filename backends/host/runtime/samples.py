@@ -29,6 +29,7 @@ def _sampled(call: Callable[..., Any], count: int, axes: Sequence[int | None], v
 def _transformed(operator: Callable[..., Any], save: Callable[..., None] | None, derive: Callable[..., Any]) -> Any:
     """The call of an operator below transforms of torch.func, with the operator's own gradient."""
     def applied(*values: Any) -> Any:
+        """Calls the operator through a function of torch, which has its gradient and takes several samples."""
         if not isinstance(values[0], list):
             return _derived(operator, save, derive).apply(*values)
         count = len(values[0])  # an operator of many tensors has them in a list, which is no argument of a function
