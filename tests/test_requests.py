@@ -33,10 +33,11 @@ def served(case: Case) -> front.Compiled:
 class Texts:
     """Texts of a program with weights in common, and one cache for each."""
 
-    def __init__(self, case: Case, pages: int = 0) -> None:
-        self.made, self.sizes = served(case), dict(case.sizes)
+    def __init__(self, case: Case, pages: int = 0, made: front.Compiled | None = None,
+                 plan: list[list[int]] = PLAN) -> None:
+        self.made, self.sizes = made or served(case), dict(case.sizes)
         self.program, self.along = self.made.program, growing(self.made.program)
-        total = [sum(counts) for counts in zip(*PLAN, strict=True)]
+        total = [sum(counts) for counts in zip(*plan, strict=True)]
         common = arrays(self.program, {**self.sizes, "T": max(total)}, case.ranges, 0)
         grown = {t.key for t in self.program.inputs() if places(t, self.along)}
         found = [arrays(self.program, {**self.sizes, "T": max(total)}, case.ranges, n + 1) for n in range(len(total))]

@@ -121,18 +121,20 @@ class Cpp:
         if many[1] or few[1]:
             page.helpers.add("_native_pieces")
             page.body(f"{pieces} = _native_pieces({', '.join(map(identifier, kept))})")
+        if page.beside:
+            page.waits.add("_native_together")
         rare = f"{_rows(schedule)} < {LEAST_ROWS} and {few[0]}" if few[0] else ""
         self._calls(kernel, page, " and ".join([*_many(schedule), many[0]]), rare)
 
     def _calls(self, kernel: Kernel, page: Page, many: str, few: str) -> None:
         """Writes the statements that try the compiled functions, for many rows and for few."""
-        work = sized(kernel.cost.flops)
-        page.body.open(f"if {many}, {work}, dtype):")
+        work, end = sized(kernel.cost.flops), "))" if page.beside else ")"
+        page.body.open(f"if {many}, {work}, dtype{end}:")
         if not self.torch.grown(kernel, page):
             page.body("pass")
         page.body.close()
         if few:
-            page.body.open(f"elif {few}, {work}, dtype, 1):")
+            page.body.open(f"elif {few}, {work}, dtype, 1{end}:")
             page.body("pass")
             page.body.close()
         page.body.open("else:")
@@ -162,7 +164,8 @@ class Cpp:
         self.functions.append(made.text)
         page.helpers |= helpers
         asked = f"{pieces} and " if made.spread else "".join(f"{identifier(one)}.single and " for one in kept)
-        return f'{asked}_native(_CPP, "{name}", {made.call}', made.spread
+        call = "(yield (" if page.beside else "_native("
+        return f'{asked}{call}_CPP, "{name}", {made.call}', made.spread
 
     def ahead(self, kernel: Kernel, page: Page) -> str:
         """Where the compiled kernel is the faster one."""

@@ -91,17 +91,13 @@ class _Kernel:
 
     def _whole(self, name: str, rows: str, units: Sequence[str]) -> str:
         """The text around the statements of a tile."""
-        out = Writer()
-        out(f"const L units = {' * '.join(units) or '1'}, tiles = ({rows} + M - 1) / M;")
-        merged = bool(self.schedule.kernel.merged)  # the tiles of a unit add to the same results, one after the other
-        out.open(f"return over({'units' if merged else 'units * tiles'}, threads, [&](L work, float* own, int* bad) {{")
-        if merged:
-            out(f"for (L t = 0; t < tiles; t++) {name}_tile::one(p, n, x, work, t, own, bad);")
-        else:  # where rows see what is before them, the last ones see most and come first
-            out(f"{name}_tile::one(p, n, x, work % units, tiles - 1 - work / units, own, bad);")
-        out.close()
-        out("}, room, each);")
-        return wrapped(self.places, self.body, name, "L unit, L tile", out)
+        counts = [f"const L units = {' * '.join(units) or '1'}, tiles = ({rows} + M - 1) / M;"]
+        if self.schedule.kernel.merged:  # the tiles of a unit add to the same results, one after the other
+            piece = "for (L t = 0; t < tiles; t++) one(p, n, x, work, t, own, bad);"
+            return wrapped(self.places, self.body, name, "L unit, L tile", "units", piece, counts)
+        # where rows see what is before them, the last ones see most and come first
+        piece = "one(p, n, x, work % units, tiles - 1 - work / units, own, bad);"
+        return wrapped(self.places, self.body, name, "L unit, L tile", "units * tiles", piece, counts)
 
     # outside the stream
 

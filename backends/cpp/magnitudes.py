@@ -10,7 +10,7 @@ from einc.ir.plan import Iota, Let, Load, Map, Select
 def magnitudes(places: Places) -> list[str]:
     """Statements that leave a call to torch where whole numbers in lanes might need more than 32 bits, and where a slot
     that is looked up is empty."""
-    lines, known = [f"if ({extent} == 0) return 1;" for extent in sorted(places.addresses.looked)], dict[str, str]()
+    lines, known = [f"if ({extent} == 0) return -1;" for extent in sorted(places.addresses.looked)], dict[str, str]()
     for let in places.schedule.kernel.lets:
         if let.kind == "scalar":
             code = host_code(let, places.schedule)
@@ -20,7 +20,7 @@ def magnitudes(places: Places) -> list[str]:
             name = places.arguments.fresh(f"{let.name}_most")
             lines.append(f"const double {name} = {_most(let, known, places)};")
             known[let.name] = name
-            lines.append(f"if ({name} > 2147483647.) return 1;")
+            lines.append(f"if ({name} > 2147483647.) return -1;")
     return lines if any(x.startswith("if") for x in lines) else []
 
 

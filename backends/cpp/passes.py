@@ -143,8 +143,10 @@ class Pass:
         self._stepped(digits)
         self.body.close()
         self.body("}")
-        call = self._call(name, digits, extent if whole else str(WIDTH))
-        return wrapped(places, self.body, name, "L begin, L end", call)
+        counts = [f"const L units = {' * '.join(count for _, count in digits) or '1'};",
+                  f"const L several = {PIECE} / ({extent if whole else WIDTH} + 1) + 1;"]
+        piece = "one(p, n, x, work * several, (work + 1) * several < units ? (work + 1) * several : units, own, bad);"
+        return wrapped(places, self.body, name, "L begin, L end", "(units + several - 1) / several", piece, counts)
 
     def _has_lanes(self, store: Store) -> bool:
         """Whether what is stored has a number for each lane."""
@@ -170,17 +172,6 @@ class Pass:
         for _ in digits:
             self.body.close()
             self.body("}")
-
-    def _call(self, name: str, digits: Sequence[tuple[str, str]], width: str) -> Writer:
-        """The statements that share the units out."""
-        out = Writer()
-        out(f"const L units = {' * '.join(count for _, count in digits) or '1'}, piece = {PIECE} / ({width} + 1) + 1;")
-        out.open("return over((units + piece - 1) / piece, threads, [&](L work, float* own, int* bad) {")
-        out("const L begin = work * piece, end = begin + piece < units ? begin + piece : units;")
-        out(f"{name}_tile::one(p, n, x, begin, end, own, bad);")
-        out.close()
-        out("}, room, each);")
-        return out
 
     # a loop over the vectors of a unit
 

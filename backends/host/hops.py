@@ -60,7 +60,7 @@ def _function(step: Hops, stem: str, told: str, results: list[str], tensors: dic
     plan = step.body if stem == "_hop" else step.merge
     assert plan is not None
     name = page.names.fresh(stem)
-    inner, sizes = function(plan, name, told, results, page, dialect, write)
+    inner, sizes, _ = function(plan, name, told, results, page, dialect, write)
     handed = [f"{mine}={tensors[key]}" for key, mine in inner.items()]
     handed += [f"{mine}={places.get(key) or dict(step.sizes)[key]}" for key, mine in sizes.items()]
     said = ", ".join([*places.values(), *tensors.values()])

@@ -33,6 +33,8 @@ class Page:
     laid: CacheViews | None = None
     # what is read of the past as a whole, by the name of its object
     wholes: dict[str, str] = field(default_factory=dict)
+    beside: bool = False  # whether calls of the function for all requests run side by side, if it waits for them
+    waits: set[str] = field(default_factory=set)  # the helper that runs them so, where it waits
 
     @cached_property
     def passed(self) -> frozenset[str]:
@@ -114,7 +116,7 @@ def repeat(step: Loop, page: Page, dialect: Dialect, write: Steps) -> None:
     new = {buffer: page.names.fresh(f"{buffer}_part") for buffer in parts}
     results = ", ".join([*(state for state, _, _ in step.states), *new.values()])
     wanted = [*(key for _, _, key in step.states), *(part for _, part, _ in step.kept)]
-    tensors, sizes = function(step.body, name, f"One round: {', '.join(step.writes)}.", wanted, page, dialect, write)
+    tensors, sizes, _ = function(step.body, name, f"One round: {', '.join(step.writes)}.", wanted, page, dialect, write)
     given = [f"{mine}={values[key]}" for key, mine in tensors.items()]
     given += [f"{mine}={dict(step.sizes)[key]}" for key, mine in sizes.items()]
     given += ["requests=requests"] * _shared(step.body)
@@ -144,8 +146,8 @@ def each(step: PerRequest, page: Page, dialect: Dialect, write: Steps) -> None:
     body, fresh = page.body, page.names.fresh
     name, made, n, one, first, last = map(fresh, ("_request", "made", "n", "one", "first", "last"))
     ours = ", ".join(step.writes)
-    tensors, sizes = function(step.body, name, f"Of one request: {ours}.", [key for key, _ in step.made], page,
-                              dialect, write)
+    tensors, sizes, waits = function(step.body, name, f"Of one request: {ours}.", [key for key, _ in step.made], page,
+                                     dialect, write, beside=True)
     values: dict[str, str] = {}
     for key, buffer, share in step.inputs:
         cut = f"{buffer}[{':, ' * (share or 0)}{first}:{last}]" if isinstance(share, int) else ""
@@ -160,6 +162,9 @@ def each(step: PerRequest, page: Page, dialect: Dialect, write: Steps) -> None:
     body.lines += (
         folded(f"{'    ' * body.depth}{made}.append({name}({', '.join([*given, 'device=device', 'dtype=dtype'])}))"))
     body.close()
+    if waits:
+        page.helpers.add(waits)
+        body(f"{made} = {waits}({made})")
     for at, (buffer, _, share) in enumerate(step.outputs):
         parts = made if len(step.made) == 1 else f"[{one}[{at}] for {one} in {made}]"
         if isinstance(share, int):
@@ -168,13 +173,14 @@ def each(step: PerRequest, page: Page, dialect: Dialect, write: Steps) -> None:
         body(f"{buffer} = {parts}")
 
 
-def function(plan: Module, name: str, told: str, results: Sequence[str], page: Page,
-             dialect: Dialect, write: Steps) -> tuple[dict[str, str], dict[str, str]]:
-    """Writes a module as a function of its own, beside the entry; its tensors and its
-    sizes by what the plan calls them."""
+def function(plan: Module, name: str, told: str, results: Sequence[str], page: Page, dialect: Dialect, write: Steps,
+             beside: bool = False) -> tuple[dict[str, str], dict[str, str], str]:
+    """Writes a module as a function of its own, beside the entry; its tensors and its sizes by what the plan calls
+    them, and the helper that runs the function `beside` its likes, where it waits for them.
+    """
     naming = named(plan, ("requests",) if _shared(plan) else ())
     module, body = naming.module, Writer(depth=1)
-    own = Page(module, body, Names(set(naming.taken) | page.names.taken), page.helpers)
+    own = Page(module, body, Names(set(naming.taken) | page.names.taken), page.helpers, beside=beside)
     inner = dict(zip((t.key for t in plan.inputs), (t.key for t in module.inputs), strict=True))
     sizes = {old: new for new, old in naming.declared.items() if old in plan.sizes}
     out = Writer(["", ""])
@@ -191,4 +197,4 @@ def function(plan: Module, name: str, told: str, results: Sequence[str], page: P
     words = set(re.findall(r"\w+", "\n".join(body.lines)))
     out.lines += [f"    {key} = {value}" for key, value in module.fixed.items() if key in words]
     page.functions += [*out.lines, *body.lines, *own.functions]
-    return inner, sizes
+    return inner, sizes, "".join(own.waits)

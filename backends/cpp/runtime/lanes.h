@@ -772,6 +772,22 @@ template <class F> static L over(L work, L threads, F f, float* room, L each) {
   }
   return bad;
 }
+// The pieces of work of several calls of a kernel, as one queue. `size` says how many a call has, and is negative where
+// it cannot run; `ends` is memory for a number a call. Returns whether something could not be done.
+template <class S, class F> static L queued(L calls, void* const* const* p, const L* const* n, const double* const* x,
+                                            L* ends, float* room, L each, L threads, S size, F piece) {
+  L total = 0;
+  for (L c = 0; c < calls; c++) {
+    const L pieces = size(n[c], x[c]);
+    if (pieces < 0) return 1;
+    ends[c] = total += pieces;
+  }
+  return over(total, threads, [&](L work, float* own, int* bad) {
+    L c = 0;
+    while (work >= ends[c]) c++;
+    piece(p[c], n[c], x[c], c ? work - ends[c - 1] : work, own, bad);
+  }, room, each);
+}
 // Products of pairs of bfloat16 numbers, where the processor forms them: sums are float.
 #if defined(__AVX512BF16__) && defined(__AVX512BW__) && BF16
 #define PAIRS 1

@@ -19,6 +19,7 @@ import subprocess
 import tempfile
 import threading
 import time
+from collections.abc import Generator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -303,23 +304,82 @@ def _native(text: str, name: str, tensors: list[torch.Tensor], sizes: list[int],
     if torch.compiler.is_compiling():
         return False
     _RAN[name] = False
-    if not all(map(_native_plain, tensors)) or _native_traced():
-        return False
-    if not _native_ready(text, work, tensors[0].device, dtype, vectors):
+    given = _native_given(text, tensors, sizes, numbers, work, dtype, vectors)
+    if given is None:
         return False
     library = _native_library(text, dtype, vectors)
-    try:
-        pointers = (ctypes.c_void_p * len(tensors))(*[x.data_ptr() for x in tensors])
-    except RuntimeError:  # a tensor of a transformation has no memory of its own
-        return False
-    whole = [n for x in tensors for n in x.stride()] + sizes
-    integers = (ctypes.c_longlong * (len(whole) + 1))(*whole)
-    reals = (ctypes.c_double * (len(numbers) + 1))(*numbers)
     threads = torch.get_num_threads() if os.getpid() == _NATIVE_PROCESS else 1
     needed, run = getattr(library, f"{name}_room"), getattr(library, name)
     needed.restype = run.restype = ctypes.c_longlong
-    each = needed(integers)
+    each = needed(given[1])
     room = torch.empty(threads * each + 16, dtype=torch.float32, device="cpu")
     start = ctypes.c_void_p(room.data_ptr() + -room.data_ptr() % 64)
-    _RAN[name] = run(pointers, integers, reals, start, ctypes.c_longlong(each), ctypes.c_longlong(threads)) == 0
+    _RAN[name] = run(*given, start, ctypes.c_longlong(each), ctypes.c_longlong(threads)) == 0
     return _RAN[name]
+
+
+def _native_given(text: str, tensors: list[torch.Tensor], sizes: list[int], numbers: list[float], work: int,
+                  dtype: torch.dtype, vectors: int) -> tuple[Any, Any, Any] | None:
+    """What a call of a compiled kernel is given: pointers, strides with sizes, real numbers. None where it cannot run,
+    or does not pay.
+    """
+    if not all(map(_native_plain, tensors)) or _native_traced():
+        return None
+    if not _native_ready(text, work, tensors[0].device, dtype, vectors):
+        return None
+    try:
+        pointers = (ctypes.c_void_p * len(tensors))(*[x.data_ptr() for x in tensors])
+    except RuntimeError:  # a tensor of a transformation has no memory of its own
+        return None
+    whole = [n for x in tensors for n in x.stride()] + sizes
+    return (pointers, (ctypes.c_longlong * (len(whole) + 1))(*whole),
+            (ctypes.c_double * (len(numbers) + 1))(*numbers))
+
+
+def _native_queue(calls: list[tuple[Any, ...]]) -> bool:
+    """Runs calls of one kernel, with the arguments of `_native`, in one call whose pieces are shared out together; the
+    longest come first. False where it has not run: torch's statements then compute the results of all.
+    """
+    (text, name, *_), (dtype, *more) = calls[0], calls[0][6:]
+    vectors = more[0] if more else 2
+    _RAN[name] = False
+    given = []
+    for _, _, tensors, sizes, numbers, work, *_ in sorted(calls, key=lambda call: -call[5]):
+        one = _native_given(text, tensors, sizes, numbers, work, dtype, vectors)
+        if one is None:
+            return False
+        given.append(one)
+    library, count = _native_library(text, dtype, vectors), len(given)
+    threads = torch.get_num_threads() if os.getpid() == _NATIVE_PROCESS else 1
+    needed, run = getattr(library, f"{name}_room"), getattr(library, f"{name}_queue")
+    needed.restype = run.restype = ctypes.c_longlong
+    each = max(needed(whole) for _, whole, _ in given)
+    room = torch.empty(threads * each + 16, dtype=torch.float32, device="cpu")
+    start = ctypes.c_void_p(room.data_ptr() + -room.data_ptr() % 64)
+    tables = [(ctypes.c_void_p * count)(*map(ctypes.addressof, column)) for column in zip(*given, strict=True)]
+    _RAN[name] = run(ctypes.c_longlong(count), *tables, (ctypes.c_longlong * count)(), start, ctypes.c_longlong(each),
+                     ctypes.c_longlong(threads)) == 0
+    return _RAN[name]
+
+
+def _native_together(bodies: list[Generator[tuple[Any, ...], Any, Any]]) -> list[Any]:
+    """What functions return that run side by side: each waits where it asks for a compiled kernel, by the arguments of
+    `_native`, until all others wait or are done; the calls of one kernel then run as one.
+    """
+    made, answers = [None] * len(bodies), dict[int, Any].fromkeys(range(len(bodies)))
+    while answers:
+        asked = dict[tuple[Any, ...], list[int]]()
+        calls = dict[int, tuple[Any, ...]]()
+        for at, answer in answers.items():
+            try:
+                calls[at] = bodies[at].send(answer)
+                asked.setdefault((*calls[at][:2], *calls[at][6:]), []).append(at)
+            except StopIteration as ended:
+                made[at] = ended.value
+        answers = {}
+        for some in asked.values():
+            if len(some) == 1 or torch.compiler.is_compiling():
+                answers |= {at: _native(*calls[at]) for at in some}
+            else:
+                answers |= dict.fromkeys(some, _native_queue([calls[at] for at in some]))
+    return made
