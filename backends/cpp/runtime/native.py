@@ -8,6 +8,7 @@ with the file, those are asked first: one is loaded if its hash is the one that 
 
 from __future__ import annotations
 
+import array
 import ctypes
 import hashlib
 import logging
@@ -40,6 +41,7 @@ _NATIVE_BESIDE: tuple[tuple[str, str, dict[tuple[str, int], tuple[str, str]]], .
 _NATIVE_TOLD: set[str] = set()  # what was told already
 _NATIVE_LIMIT = 256 * 2**20  # bytes of libraries that are kept; the oldest go first
 _LIBRARIES: dict[tuple[str, torch.dtype, int], Any] = {}
+_NATIVE_ENTRIES: dict[tuple[Any, str], tuple[Any, Any]] = {}  # by library and name what is called
 _RAN: dict[str, bool] = {}  # by the name of a kernel whether its last call ran compiled
 _NATIVE_PATIENCE = [0.0]  # operations of a thread that calls have to have before kernels are compiled; `auto` sets it
 _NATIVE_DONE = [0.0]  # what they have had
@@ -272,7 +274,7 @@ def _native_ready(text: str, work: int, device: torch.device, dtype: torch.dtype
 
 def _native_plain(x: torch.Tensor) -> bool:
     """Whether a tensor is no more than numbers in memory of the CPU."""
-    return (type(x) in (torch.Tensor, torch.nn.Parameter) and x.device.type == "cpu"
+    return (type(x) in (torch.Tensor, torch.nn.Parameter) and x.is_cpu
             and not x.is_neg() and not x._is_zerotensor())
 
 
@@ -307,19 +309,32 @@ def _native(text: str, name: str, tensors: list[torch.Tensor], sizes: list[int],
     given = _native_given(text, tensors, sizes, numbers, work, dtype, vectors)
     if given is None:
         return False
-    library = _native_library(text, dtype, vectors)
+    needed, run = _native_entry(_native_library(text, dtype, vectors), name, name, len(given))
     threads = torch.get_num_threads() if os.getpid() == _NATIVE_PROCESS else 1
-    needed, run = getattr(library, f"{name}_room"), getattr(library, name)
-    needed.restype = run.restype = ctypes.c_longlong
-    each = needed(given[1])
+    pointers, whole, reals = [one.buffer_info()[0] for one in given]
+    each = needed(whole)
     room = torch.empty(threads * each + 16, dtype=torch.float32, device="cpu")
-    start = ctypes.c_void_p(room.data_ptr() + -room.data_ptr() % 64)
-    _RAN[name] = run(*given, start, ctypes.c_longlong(each), ctypes.c_longlong(threads)) == 0
+    start = room.data_ptr() + -room.data_ptr() % 64
+    _RAN[name] = run(pointers, whole, reals, start, each, threads) == 0
     return _RAN[name]
 
 
+def _native_entry(library: Any, name: str, entry: str, addresses: int) -> tuple[Any, Any]:
+    """The functions of a library that say what memory a kernel needs, and that run it: `entry` is given so many
+    addresses, a memory, how much of it a thread has, and the number of threads.
+    """
+    found = _NATIVE_ENTRIES.get((library, entry))
+    if found is None:
+        needed, run = getattr(library, f"{name}_room"), getattr(library, entry)
+        needed.restype = run.restype = ctypes.c_longlong
+        needed.argtypes = [ctypes.c_void_p]
+        run.argtypes = [ctypes.c_void_p] * (addresses + 1) + [ctypes.c_longlong] * 2
+        found = _NATIVE_ENTRIES[library, entry] = needed, run
+    return found
+
+
 def _native_given(text: str, tensors: list[torch.Tensor], sizes: list[int], numbers: list[float], work: int,
-                  dtype: torch.dtype, vectors: int) -> tuple[Any, Any, Any] | None:
+                  dtype: torch.dtype, vectors: int) -> tuple[array.array[Any], ...] | None:
     """What a call of a compiled kernel is given: pointers, strides with sizes, real numbers. None where it cannot run,
     or does not pay.
     """
@@ -328,12 +343,11 @@ def _native_given(text: str, tensors: list[torch.Tensor], sizes: list[int], numb
     if not _native_ready(text, work, tensors[0].device, dtype, vectors):
         return None
     try:
-        pointers = (ctypes.c_void_p * len(tensors))(*[x.data_ptr() for x in tensors])
+        pointers = array.array("Q", [x.data_ptr() for x in tensors])
     except RuntimeError:  # a tensor of a transformation has no memory of its own
         return None
-    whole = [n for x in tensors for n in x.stride()] + sizes
-    return (pointers, (ctypes.c_longlong * (len(whole) + 1))(*whole),
-            (ctypes.c_double * (len(numbers) + 1))(*numbers))
+    whole = [n for x in tensors for n in x.stride()]
+    return pointers, array.array("q", [*whole, *sizes, 0]), array.array("d", [*numbers, 0])
 
 
 def _native_queue(calls: list[tuple[Any, ...]]) -> bool:
@@ -349,16 +363,15 @@ def _native_queue(calls: list[tuple[Any, ...]]) -> bool:
         if one is None:
             return False
         given.append(one)
-    library, count = _native_library(text, dtype, vectors), len(given)
+    needed, run = _native_entry(_native_library(text, dtype, vectors), name, f"{name}_queue", 5)
     threads = torch.get_num_threads() if os.getpid() == _NATIVE_PROCESS else 1
-    needed, run = getattr(library, f"{name}_room"), getattr(library, f"{name}_queue")
-    needed.restype = run.restype = ctypes.c_longlong
-    each = max(needed(whole) for _, whole, _ in given)
+    tables = [array.array("Q", [one.buffer_info()[0] for one in column]) for column in zip(*given, strict=True)]
+    pointers, whole, reals = [table.buffer_info()[0] for table in tables]
+    ends = array.array("q", bytes(8 * len(given)))
+    each = max(needed(one.buffer_info()[0]) for _, one, _ in given)
     room = torch.empty(threads * each + 16, dtype=torch.float32, device="cpu")
-    start = ctypes.c_void_p(room.data_ptr() + -room.data_ptr() % 64)
-    tables = [(ctypes.c_void_p * count)(*map(ctypes.addressof, column)) for column in zip(*given, strict=True)]
-    _RAN[name] = run(ctypes.c_longlong(count), *tables, (ctypes.c_longlong * count)(), start, ctypes.c_longlong(each),
-                     ctypes.c_longlong(threads)) == 0
+    start = room.data_ptr() + -room.data_ptr() % 64
+    _RAN[name] = run(len(given), pointers, whole, reals, ends.buffer_info()[0], start, each, threads) == 0
     return _RAN[name]
 
 
