@@ -276,7 +276,7 @@ CASES = {case.name: case for case in (
         lambda sizes: 2 * sizes["B"] * sizes["G"] * sizes["S"] * sizes["D"]),
     Case("latents", _latents, {
         "by-hand": by_hand, "einc-expanded": stepped(LATENTS, keep=EXPANDED), "einc": stepped(LATENTS),
-        "einc-narrow": stepped(LATENTS, narrow=True)},
+        "einc-cpp": stepped(LATENTS, backend="cpp"), "einc-narrow": stepped(LATENTS, narrow=True)},
         _layer, lambda B, S: {"S": S, "H": 32, "d_model": 2048, "r": 512, "r_Q": 768, "d_h": 128, "d_k": 64},
         lambda sizes: sizes["S"] * (sizes["r"] + sizes["d_k"])),
 )}
