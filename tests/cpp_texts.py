@@ -117,10 +117,13 @@ def trials(case: Case) -> list[dict[str, int]]:
 
 
 def quick(text: str, tile: int = 16, processor: str = "native") -> str:
-    """An emitted file whose kernels compile fast, and whose tiles of the stream end within small sizes."""
+    """An emitted file whose kernels compile fast, and whose tiles of the stream, and parts of it, end within
+    small sizes.
+    """
     for old, new in (
         ('"-O3"', '"-O1"'),
         ("#define TILE 256", f"#define TILE {tile}"),
+        ("#define PART 2048", f"#define PART {tile}"),
         ("-march=native", f"-march={processor}"),
     ):
         assert "_CPP" not in text or old in text, f"`{old}` is not in the text"

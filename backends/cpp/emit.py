@@ -35,6 +35,7 @@ from einc.ir.plan import (
 )
 
 LEAST_ROWS = 8  # with fewer, most lanes of a vector would be empty
+LANES = 16  # of the widest vectors: more rows fill a tile of two
 
 
 def emit(plan: Module | Gradient | SegmentedModule | PerRank, shell: ModuleClass | None = None) -> str:
@@ -113,9 +114,11 @@ class Cpp:
         except (Unwritten, Unspelled):
             self.torch.kernel(kernel, page)
             return
-        few = many if not kernel.merged and not schedule.passes else ("", False)
+        few, vectors = many if not kernel.merged and not schedule.passes else ("", False), "1"
         with suppress(Unwritten):
-            few = self._function(scheduled(legalised, axis), page, kept, pieces) if (axis := shared(legalised)) else few
+            if axis := shared(legalised):
+                lanes = scheduled(legalised, axis)
+                few, vectors = self._function(lanes, page, kept, pieces), f"2 if {_rows(lanes)} > {LANES} else 1"
         page.helpers.add("_native")
         self.torch.allotted(kernel, page)
         if many[1] or few[1]:
@@ -124,17 +127,19 @@ class Cpp:
         if page.beside:
             page.waits.add("_native_together")
         rare = f"{_rows(schedule)} < {LEAST_ROWS} and {few[0]}" if few[0] else ""
-        self._calls(kernel, page, " and ".join([*_many(schedule), many[0]]), rare)
+        self._calls(kernel, page, " and ".join([*_many(schedule), many[0]]), rare, vectors)
 
-    def _calls(self, kernel: Kernel, page: Page, many: str, few: str) -> None:
-        """Writes the statements that try the compiled functions, for many rows and for few."""
+    def _calls(self, kernel: Kernel, page: Page, many: str, few: str, vectors: str) -> None:
+        """Writes the statements that try the compiled functions, for many rows and for few, whose tiles have so many
+        vectors.
+        """
         work, end = sized(kernel.cost.flops), "))" if page.beside else ")"
         page.body.open(f"if {many}, {work}, dtype{end}:")
         if not self.torch.grown(kernel, page):
             page.body("pass")
         page.body.close()
         if few:
-            page.body.open(f"elif {few}, {work}, dtype, 1{end}:")
+            page.body.open(f"elif {few}, {work}, dtype, {vectors}{end}:")
             page.body("pass")
             page.body.close()
         page.body.open("else:")

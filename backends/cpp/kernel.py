@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 
 from einc.backends.cpp.addresses import Addresses
 from einc.backends.cpp.arguments import Arguments
 from einc.backends.cpp.bounds import Ends
+from einc.backends.cpp.joining import joined, splits
 from einc.backends.cpp.narrow import narrow, spared
 from einc.backends.cpp.pairs import list_rows, pack_pairs, pair_rows
 from einc.backends.cpp.passes import Pass
@@ -55,6 +57,7 @@ class _Kernel:
     body: Writer = field(default_factory=lambda: Writer(depth=1))
     pieces: str = ""  # the list of memory and runs in Python, where what is kept may lie in several
     kept: Mapping[str, int] = field(default_factory=dict)
+    states: str = ""  # numbers of the state of a part, where the stream may be cut into parts
 
     @property
     def schedule(self) -> Schedule:
@@ -89,6 +92,11 @@ class _Kernel:
         self._finished()
         return self._whole(name, rows_count, [extent for _, extent in units])
 
+    @cached_property
+    def splits(self) -> bool:
+        """Whether the stream of a tile may be cut into parts."""
+        return splits(self.schedule)
+
     def _whole(self, name: str, rows: str, units: Sequence[str]) -> str:
         """The text around the statements of a tile."""
         counts = [f"const L units = {' * '.join(units) or '1'}, tiles = ({rows} + M - 1) / M;"]
@@ -96,8 +104,15 @@ class _Kernel:
             piece = "for (L t = 0; t < tiles; t++) one(p, n, x, work, t, own, bad);"
             return wrapped(self.places, self.body, name, "L unit, L tile", "units", piece, counts)
         # where rows see what is before them, the last ones see most and come first
-        piece = "one(p, n, x, work % units, tiles - 1 - work / units, own, bad);"
-        return wrapped(self.places, self.body, name, "L unit, L tile", "units * tiles", piece, counts)
+        if not self.splits:
+            piece = "one(p, n, x, work % units, tiles - 1 - work / units, own, bad);"
+            return wrapped(self.places, self.body, name, "L unit, L tile", "units * tiles", piece, counts)
+        extent = self.places.arguments.size(self.schedule.stream.set.extent)
+        counts += [f"const L whole = units * tiles, parts = parts_of(whole, {extent});"]
+        piece = ("one(p, n, x, work % units, tiles - 1 - work / units % tiles, work / whole, parts, "
+                 f"common + work % whole * states_of(parts, {self.states}), own, bad);")
+        return wrapped(self.places, self.body, name, "L unit, L tile, L part, L parts, float* states",
+                       "whole * parts", piece, counts, f"parts > 1 ? whole * states_of(parts, {self.states}) : 0")
 
     # outside the stream
 
@@ -169,6 +184,10 @@ class _Kernel:
             body("done = high > done ? high : done;")
         elif not found:
             body("const L low = 0, high = 0;")
+        elif self.splits:
+            body(f"const L all_low = {found[0][0]}, all_high = {found[0][1]};")
+            body("const L each = ((all_high - all_low + parts - 1) / parts + TILE - 1) / TILE * TILE;")
+            body("const L low = all_low + part * each, high = low + each < all_high ? low + each : all_high;")
         else:
             body(f"const L low = {found[0][0]}, high = {found[0][1]};")
         if self.pieces:
@@ -188,6 +207,8 @@ class _Kernel:
             body("}")
         self._settled()
         self.places.leave()
+        if self.splits:
+            self.states = joined(places, body)
 
     def _runs(self) -> None:
         """Writes the head of a loop whose tiles end where what is kept lies elsewhere: in it the pointers are those of

@@ -18,10 +18,11 @@ def commented(text: str) -> str:
 
 
 def wrapped(places: Places, body: Writer, name: str, parameters: str, size: str, piece: str,
-            counts: Sequence[str]) -> str:
+            counts: Sequence[str], common: str = "0") -> str:
     """All definitions of a kernel: the statements of `body` as a function of these parameters, the memory of a thread,
     and the functions that Python calls, for one call and for a queue of several. A call is shared out in pieces:
-    `counts` are the statements before the expression `size`, their number, and before `piece`, which does piece `work`.
+    `counts` are the statements before the expression `size`, their number, and before `piece`, which does piece `work`;
+    `common` is how many numbers of memory all pieces have in common.
     """
     arguments, out = places.arguments, Writer()
     bounds = magnitudes(places)  # may add arguments
@@ -40,16 +41,18 @@ def wrapped(places: Places, body: Writer, name: str, parameters: str, size: str,
     out("}")
     _defined(out, "static L pieces(const L* n, const double* x)", [*whole, *reals],
              [*bounds, *counts, f"return {size};"])
-    _defined(out, "static void run(void* const* p, const L* n, const double* x, L work, float* own, int* bad)",
-             [*whole, *reals], [*counts, piece])
+    _defined(out, "static L shared(const L* n, const double* x)", [*whole, *reals], [*counts, f"return {common};"])
+    _defined(out, "static void run(void* const* p, const L* n, const double* x, L work, float* common, float* own, "
+             "int* bad)", [*whole, *reals], [*counts, piece])
     out("}")
     entry, end = f'extern "C" L {name}', "float* room, L each, L threads)"
     _defined(out, f"{entry}_room(const L* n)", [], [f"return {name}_tile::needed(n);"])
     several = "L calls, void* const* const* p, const L* const* n, const double* const* x, L* ends"
     _defined(out, f"{entry}_queue({several}, {end}", [],
-             [f"return queued(calls, p, n, x, ends, room, each, threads, {name}_tile::pieces, {name}_tile::run);"])
+             [f"using namespace {name}_tile;",
+              "return queued(calls, p, n, x, ends, room, each, threads, pieces, shared, run);"])
     _defined(out, f"{entry}(void* const* p, const L* n, const double* x, {end}", [],
-             ["L last;", f"return {name}_queue(1, &p, &n, &x, &last, room, each, threads);"])
+             ["L ends[2];", f"return {name}_queue(1, &p, &n, &x, ends, room, each, threads);"])
     return out.text
 
 

@@ -21,6 +21,8 @@
 #ifndef TILE
 #define TILE 256  // positions of the stream in a tile
 #endif
+#define PART 2048  // positions of a part of the stream, at least
+#define SHARES 32  // pieces of work that are wanted of a call
 #define INL static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 32")
 
@@ -772,21 +774,40 @@ template <class F> static L over(L work, L threads, F f, float* room, L each) {
   }
   return bad;
 }
-// The pieces of work of several calls of a kernel, as one queue. `size` says how many a call has, and is negative where
-// it cannot run; `ends` is memory for a number a call. Returns whether something could not be done.
-template <class S, class F> static L queued(L calls, void* const* const* p, const L* const* n, const double* const* x,
-                                            L* ends, float* room, L each, L threads, S size, F piece) {
-  L total = 0;
+// The pieces of work of several calls of a kernel, as one queue. `pieces` says how many a call has, and is negative where
+// it cannot run, `shared` how many numbers of memory, at first 0, its pieces have in common; `ends` is memory for two
+// numbers a call. Returns whether something could not be done.
+template <class P, class S, class F>
+static L queued(L calls, void* const* const* p, const L* const* n, const double* const* x, L* ends, float* room, L each,
+                L threads, P pieces, S shared, F run) {
+  L total = 0, needed = 0, *starts = ends + calls;
   for (L c = 0; c < calls; c++) {
-    const L pieces = size(n[c], x[c]);
-    if (pieces < 0) return 1;
-    ends[c] = total += pieces;
+    const L found = pieces(n[c], x[c]);
+    if (found < 0) return 1;
+    ends[c] = total += found;
+    starts[c] = needed;
+    needed += shared(n[c], x[c]);
   }
-  return over(total, threads, [&](L work, float* own, int* bad) {
+  float* const common = needed ? (float*)__builtin_calloc(needed, sizeof(float)) : nullptr;
+  if (needed && !common) return 1;
+  const L bad = over(total, threads, [&](L work, float* own, int* bad) {
     L c = 0;
     while (work >= ends[c]) c++;
-    piece(p[c], n[c], x[c], c ? work - ends[c - 1] : work, own, bad);
+    run(p[c], n[c], x[c], c ? work - ends[c - 1] : work, common + starts[c], own, bad);
   }, room, each);
+  if (common) __builtin_free(common);
+  return bad;
+}
+// Numbers of memory for the states of all parts of a tile, behind the number of those that are done.
+static L states_of(L parts, L each) { return 16 + parts * each; }
+// Whether this part is the last one of its tile that is done, to which the states of all others can be read.
+static bool last_of(L parts, float* states) { return __atomic_add_fetch((L*)states, 1, __ATOMIC_ACQ_REL) == parts; }
+// Parts into which the stream of a tile is cut, so that a few tiles over many positions are work for many threads. By
+// sizes alone: results are the same for any number of threads.
+static L parts_of(L tiles, L positions) {
+  if (tiles < 1 || tiles >= SHARES) return 1;
+  const L most = positions / PART, wanted = (SHARES + tiles - 1) / tiles;
+  return most < 1 ? 1 : most < wanted ? most : wanted;
 }
 // Products of pairs of bfloat16 numbers, where the processor forms them: sums are float.
 #if defined(__AVX512BF16__) && defined(__AVX512BW__) && BF16

@@ -367,7 +367,7 @@ def _native_queue(calls: list[tuple[Any, ...]]) -> bool:
     threads = torch.get_num_threads() if os.getpid() == _NATIVE_PROCESS else 1
     tables = [array.array("Q", [one.buffer_info()[0] for one in column]) for column in zip(*given, strict=True)]
     pointers, whole, reals = [table.buffer_info()[0] for table in tables]
-    ends = array.array("q", bytes(8 * len(given)))
+    ends = array.array("q", bytes(16 * len(given)))
     each = max(needed(one.buffer_info()[0]) for _, one, _ in given)
     room = torch.empty(threads * each + 16, dtype=torch.float32, device="cpu")
     start = room.data_ptr() + -room.data_ptr() % 64
