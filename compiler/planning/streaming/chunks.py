@@ -91,6 +91,8 @@ def _ends(found: Prefix) -> tuple[object, ...]:
 
 @dataclass
 class _Chunks:
+    """The equations of a scan in pieces while they are made: those of one piece, and what each leaves to the next."""
+
     found: Prefix
     by: Mapping[str, Equation]
     virtual: frozenset[str]
