@@ -51,6 +51,6 @@ def other_names(line: s.Statement, document: Document) -> s.Statement:
 def _said(text: str) -> tuple[tuple[str, str | None] | None, frozenset[str]]:
     """The size and the label of a vector of ones, where the words of a text give one alone, and the other names that
     the text has, without those of which it defines a function."""
-    ones = {x.group("size", "label") for x in _ONES.finditer(text)}
+    ones = {(str(x["size"]), x["label"]) for x in _ONES.finditer(text)}
     ours = {x for x in SYNONYMS if re.search(x, text, re.I) and not re.search(_DEFINED.format(x), text, re.I)}
     return ones.pop() if len(ones) == 1 else None, frozenset(ours)
