@@ -14,6 +14,7 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
@@ -169,21 +170,28 @@ class _Refusing(TorchDispatchMode):
         return made
 
 
+class _NoTables(TorchFunctionMode):
+    """A tensor of numbers that the host has is an error where it is to stand on a device.
+
+    `torch.tensor` itself stays what it is: torch.compile makes a table of torch's functions once for the process.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Calls a function of torch; SynchronisedError where that is `torch.tensor` for a device."""
+        named = kwargs or {}
+        if func is torch.tensor and torch.device(named.get("device") or "cpu").type != "cpu":
+            raise SynchronisedError("torch.tensor copies from the host to the device")
+        return func(*args, **named)
+
+
 @contextmanager
 def refusing(gpu: Gpu, processors: int = PROCESSORS) -> Iterator[None]:
     """Within it tensors without data stand for those of a device, and whatever would wait for that is an error."""
-    make = torch.tensor
-
-    def tensor(data: Any, *given: Any, **named: Any) -> torch.Tensor:
-        if torch.device(named.get("device") or "cpu").type != "cpu":
-            raise SynchronisedError("torch.tensor copies from the host to the device")
-        return make(data, *given, **named)
-
     def waits(*_: Any) -> None:
         raise SynchronisedError("torch.cuda.synchronize waits for the device")
 
-    with (properties(gpu, processors), patch.object(torch, "tensor", tensor),
-          patch.object(torch.cuda, "synchronize", waits), torch.device("meta"), _Refusing()):
+    with (properties(gpu, processors), patch.object(torch.cuda, "synchronize", waits), torch.device("meta"),
+          _NoTables(), _Refusing()):
         yield
 
 

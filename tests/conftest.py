@@ -19,6 +19,7 @@ from zlib import crc32
 
 import pytest
 import torch
+from helpers import typed
 from hypothesis import settings
 from programs import Case
 from seconds import Seconds
@@ -33,6 +34,7 @@ settings.register_profile("house", derandomize=True, deadline=None)
 settings.load_profile("house")
 
 Share = tuple[int, int]
+CHECKED = pytest.StashKey[int]()  # how many programs were checked before the first test
 
 
 def share(text: str) -> Share:
@@ -107,8 +109,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = sorted((item for item in items if runs[item]), key=places.__getitem__)
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     """The tests and their modules stay to the end: Python need not look through them for garbage again and again."""
+    session.config.stash[CHECKED] = typed.cache_info().currsize
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)

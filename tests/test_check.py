@@ -787,7 +787,7 @@ def test_a_program_is_named_by_its_file(name: str, stem: str) -> None:
 # show
 
 
-@pytest.mark.drawn(9)
+@pytest.mark.drawn(17)
 @pytest.mark.parametrize("file", SPECS, ids=lambda file: file.stem)
 @pytest.mark.parametrize("explicit", [False, True])
 def test_a_shipped_spec_parses_back(file: Path, explicit: bool) -> None:

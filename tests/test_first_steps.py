@@ -102,7 +102,7 @@ def offered() -> list[str]:
     return [name for name in names() if name not in ("paper", "transformer_with_pytorch", "lemma_collapse")]
 
 
-@pytest.mark.drawn(12)
+@pytest.mark.drawn(25)
 @pytest.mark.parametrize("name", offered())
 def test_every_line_that_a_variant_offers_can_be_taken_in(name: str) -> None:
     source = shipped(name)

@@ -66,7 +66,7 @@ def fmt(text: str, spelling: Spelling = "unicode") -> str:
 # what is printed
 
 
-@pytest.mark.drawn(12)
+@pytest.mark.drawn(25)
 @pytest.mark.parametrize("name", CORPUS)
 def test_a_printed_spec_is_the_same_program(name: str) -> None:
     assert_kept(Source(name if name.startswith("specs/") else f"<{name}>", CORPUS[name]))

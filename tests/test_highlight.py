@@ -20,7 +20,8 @@ from einc.syntax.spelling import BUILT_IN, KEYWORDS
 
 ROOT = Path(__file__).parent.parent
 VSCODE = ROOT / "grammar/editors/vscode"
-GRAMMAR = json.loads((VSCODE / "syntaxes/ein.tmLanguage.json").read_text(encoding="utf-8"))
+TEXTMATE = VSCODE / "syntaxes/ein.tmLanguage.json"
+GRAMMAR = json.loads(TEXTMATE.read_text(encoding="utf-8"))
 RULES = [(rule["name"], re.compile(rule["match"], re.M)) for rule in GRAMMAR["patterns"]]
 LARK = (ROOT / "grammar/ein.lark").read_text(encoding="utf-8")
 SPECS = sorted((ROOT / "specs").rglob("*.ein"))
@@ -55,6 +56,24 @@ def test_both_know_every_keyword(word: str) -> None:
     for label in (f"W_{{\\text{{{word}}}}}", f"x_{word}ed", f"a{word}"):
         assert not any(kind in Keyword for kind, _ in lex(label, EinLexer())), label
         assert not any(name.startswith("keyword.") for name, _ in textmate(label)), label
+
+
+# The rules of the TextMate grammar that are lists of words of the language.
+LISTS = {"support.type.class.ein": CLASSES, "support.function.ein": (*defined(), *BUILT_IN)}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_the_lists_of_the_textmate_grammar(name: str, pytestconfig: pytest.Config) -> None:
+    """Exactly the words of the language; `--update-golden` writes them."""
+    (rule,) = (rule for rule in GRAMMAR["patterns"] if rule["name"] == name)
+    listed, wanted = re.search(r"\(\?:([\w|]+)\)", rule["match"]), {*LISTS[name]}
+    assert listed is not None
+    if pytestconfig.getoption("--update-golden") and {*listed[1].split("|")} != wanted:
+        words = "|".join(sorted(wanted, key=lambda word: (-len(word), word)))
+        rule["match"] = rule["match"].replace(listed[1], words)
+        TEXTMATE.write_text(json.dumps(GRAMMAR, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        return
+    assert {*listed[1].split("|")} == wanted, "look at the change, then: pytest tests/test_highlight.py --update-golden"
 
 
 @pytest.mark.parametrize("word", [*defined(), *BUILT_IN, *CLASSES])

@@ -50,7 +50,7 @@ def right(name: str, ranks: int, layout: str, grad: bool, letter: str = "s") -> 
     return found.on(mesh)
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize(("name", "ranks", "layout", "grad"), Random(24).sample(CASES, 40))
 def test_what_goes_round_makes_what_one_device_makes(name: str, ranks: int, layout: str, grad: bool) -> None:
     right(name, ranks, layout, grad)

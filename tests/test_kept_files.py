@@ -157,7 +157,7 @@ def described(tree: ast.Module) -> str:
     return ast.dump(tree)
 
 
-@pytest.mark.drawn(6)
+@pytest.mark.drawn(13)
 @pytest.mark.parametrize("backend", ["torch", "triton", "cpp"])
 @pytest.mark.parametrize("case", FILES, ids=lambda case: case.name)
 def test_lines_are_short_and_mean_the_same(case: Case, backend: str) -> None:

@@ -192,6 +192,20 @@ REFUSED = (SynchronisedError, NotImplementedError, RuntimeError, TypeError)
 LARGE = {"cope", "selective_attention", "simplicial"}  # a tile holds all positions
 
 
+def test_what_would_wait_is_refused_and_torch_stays_what_it_is() -> None:
+    """torch.compile makes a table of the functions of torch, once: one that stands in for another for a while would
+    be in it for good."""
+    own = torch.tensor
+    with refusing(TARGETS["sm_90"]):
+        assert torch.tensor is own and torch.tensor([1.0]).device.type == "meta"
+        with pytest.raises(SynchronisedError, match="copies from the host"):
+            torch.tensor([1.0], device="cuda")
+        with pytest.raises(SynchronisedError, match="copies between"):
+            torch.zeros(2, device="cpu").to("meta")
+        with pytest.raises(SynchronisedError, match="waits"):
+            torch.cuda.synchronize()
+
+
 def specs(quick: str) -> list[pytest.param]:
     return [pytest.param(one, id=one.name, marks=[pytest.mark.whole] * (one.name not in quick.split()))
             for one in FILES]

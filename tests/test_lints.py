@@ -99,7 +99,7 @@ def test_masks_that_exclude_each_other() -> None:
 # slips
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(7)
 @pytest.mark.parametrize("file", SHIPPED, ids=lambda x: x.stem)
 def test_the_specs_that_come_with_einc_have_no_slip(file: Path) -> None:
     report = Report()

@@ -124,7 +124,7 @@ def test_with_two_lines_beside_it_the_first_of_them_is_read_whole() -> None:
     np.testing.assert_allclose(*found["MultiHead"], rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.drawn(4)
+@pytest.mark.drawn(9)
 @pytest.mark.parametrize("beside", [False, True], ids=["alone", "with a side file"])
 @pytest.mark.parametrize("slip", altered.ALTERED, ids=lambda x: f"{x.name}: {x.alteration}")
 def test_a_slip_is_refused_or_read_as_it_stands(slip: altered.Altered, beside: bool) -> None:

@@ -11,8 +11,8 @@ from random import Random
 import numpy as np
 import pytest
 from helpers import Arrays, distance, meaning, typed, typed_of
-from placing_cases import BY_NAME, EXACT, REFUSED, Half, axes, cases, half, programs, refusal, sized, tried
-from programs import FILES, WITH_ROUNDS, Case
+from placing_cases import BY_NAME, CUT, EXACT, REFUSED, Half, axes, cases, half, programs, refusal, sized, tried
+from programs import FILES, Case
 
 from einc.driver import pipeline
 from einc.driver.commands.sizes import asked
@@ -25,8 +25,6 @@ from einc.syntax.printing.show import show
 
 Meet = tuple[str, str, str] | None
 
-# By their names, so that nothing is checked before the first test runs; a test holds these against the programs.
-CUT = [case for case in FILES if case.name not in {*WITH_ROUNDS, "requests_packed"}]
 DRAWN = 40
 SIZES = {"B": 4, "T": 8, "H": 4, "d_k": 4, "d_model": 16, "d_ff": 8, "V": 8, "G": 2, "E": 4, "n": 2, "r": 4,
          "r_Q": 4, "d_h": 4, "d_c": 4, "U": 8, "S": 4, "M": 4}

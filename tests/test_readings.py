@@ -130,6 +130,14 @@ def test_numbers_that_a_function_of_the_language_adds_are_told() -> None:
     assert found.sure == "inferred" and "eps = 1e-5" in found.reason
 
 
+@pytest.mark.parametrize(("own", "of"), [
+    ("", lambda x: x / (1 + np.exp(-x))), (r"$$ \text{Swish}(x) = \max(x, 0) $$ ", lambda x: np.maximum(x, 0))])
+def test_another_name_of_a_function_is_that_of_the_text_where_it_defines_one(own: str, of: Callable[[Array], Array],
+                                                                          ) -> None:
+    given = drawn(11, X="nd")
+    check(own + X + r"$$ Y = \text{Swish}(X) $$", "Y", given, of(given["X"]))
+
+
 # pieces, signs and rows that words name
 
 @pytest.mark.parametrize("words", [

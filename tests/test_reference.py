@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 import einc
+from einc.checking.plans import ROWS
 from einc.driver import pipeline
 from einc.driver.cli import main
 from einc.driver.reports.coverage import account
@@ -168,12 +169,14 @@ def test_sections_that_the_sources_name_are_there() -> None:
 
 
 def test_every_word_of_the_language_is_on_the_page() -> None:
-    """Keywords, classes, primitives, functions of the prelude: none is left out."""
+    """Keywords, classes, primitives, functions of the prelude, lines of plans: none is left out."""
     prelude = (ROOT / "grammar" / "prelude.ein").read_text(encoding="utf-8")
     defined = re.findall(r"^def (\w+?)(?:_\{\w\})?\(", prelude, re.M)
     callables = [row.name for row in PRIMITIVES.values() if row.callable]
     for word in (*KEYWORDS, *CLASSES, *FOLDS, *callables, *defined):
         assert re.search(rf"(?<![A-Za-z]){re.escape(word)}(?![A-Za-z])", PAGE), word
+    plans = PAGE.partition("\n## §12 Plans\n")[2].partition("\n## ")[0]
+    assert all(re.search(rf"(?<![a-z]){word} ", plans) for word in ROWS)
 
 
 def test_every_macro_of_the_language_is_on_the_page_or_a_greek_letter() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conftest import chosen, drawn, share
+from conftest import CHECKED, chosen, drawn, share
 
 from bench import mutants
 
@@ -31,6 +31,11 @@ def test_a_draw_has_one_of_so_many_and_always_one() -> None:
 
     assert (runs(9, 4), runs(9, 4, 3), runs(1, 4), runs(1, 4, 3)) == ([0, 4, 8], [3, 7], [0], [0])
     assert all(runs(count, every, first) for count in range(1, 9) for every in range(1, 9) for first in range(9))
+
+
+def test_nothing_is_checked_before_the_first_test(pytestconfig: pytest.Config) -> None:
+    """Every worker collects all tests: what their parameters ask of a compiler is paid for by each."""
+    assert pytestconfig.stash[CHECKED] == 0
 
 
 @pytest.mark.parametrize("text", ["0/3", "4/3", "1", "1/", "a/b", "-1/3", "tests/test_x.py", ""])

@@ -62,7 +62,7 @@ def tex(*args: str, status: int = 0) -> str:
 MODULES = [name for name, text in CORPUS.items() if is_module(text)]
 
 
-@pytest.mark.drawn(12)
+@pytest.mark.drawn(25)
 @pytest.mark.parametrize("name", MODULES)
 def test_the_explicit_form_is_the_same_program(name: str) -> None:
     """Every sum and every domain in LaTeX: the text that `show` prints, which is the program itself."""

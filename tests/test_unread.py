@@ -60,7 +60,7 @@ def doubles() -> Iterator[None]:
     torch.set_default_dtype(usual)
 
 
-@pytest.mark.drawn(97)
+@pytest.mark.drawn(194)
 @pytest.mark.parametrize("number", range(len(TEXTS)))
 def test_what_nothing_reads_reaches_no_gradient(number: int) -> None:
     case = Case(f"guarded{number}", text(*TEXTS[number]), {"T": 5, "W": 2}, {"doc": ("1", "3")})

@@ -53,6 +53,8 @@ def function(schedule: Schedule, module: Module, name: str, helpers: set[str], k
 
 @dataclass
 class _Kernel:
+    """The text of one kernel in the making: the values that its functions have, and the statements around them."""
+
     places: Places
     body: Writer = field(default_factory=lambda: Writer(depth=1))
     pieces: str = ""  # the list of memory and runs in Python, where what is kept may lie in several

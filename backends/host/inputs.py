@@ -26,7 +26,9 @@ def _device(module: Module, out: Writer, types: list[str]) -> None:
 
 
 def read_sizes(names: Named, body: Writer, helpers: set[str], types: list[str]) -> list[str]:
-    """Reads every size from the shapes, asks for the others, and checks every input against what it must be."""
+    """Writes into `body` how every size is read from the shapes, and how every input is checked against what it must
+    be; the sizes that the caller is asked for. Adds the helpers that it needs to `helpers`.
+    """
     asked, _ = check_shapes(names, body, helpers, types)
     read_values(names, body, helpers)
     if names.module.past:
@@ -35,7 +37,9 @@ def read_sizes(names: Named, body: Writer, helpers: set[str], types: list[str]) 
 
 
 def check_shapes(names: Named, body: Writer, helpers: set[str], types: list[str]) -> tuple[list[str], list[str]]:
-    """The same without a look at any element; the sizes that the caller gives, and those that only elements tell."""
+    """Writes the same, but nothing that looks at an element; the sizes that the caller is asked for, and those that
+    only elements tell. Adds the helpers that it needs to `helpers`.
+    """
     module, known, summed = names.module, dict[str, str](), list[str]()
     for name, value in module.fixed.items():
         body(f"{name} = {value}")

@@ -114,7 +114,7 @@ class Reader:
         return "wide" if self.tile.widened else "dtype"
 
     def value(self, name: str) -> Code:
-        """A let as an operand; the scribe knows how."""
+        """The text of a let as an operand. NotImplementedError: a class that inherits from this one says how."""
         raise NotImplementedError(name)
 
     def _canonical(self, let: Let) -> Code:

@@ -16,6 +16,8 @@ from einc.ir.plan import Kernel, Load, Module
 
 @dataclass
 class Ownership:
+    """Which values of a kernel a statement may write over: those of its own memory that nothing reads afterwards."""
+
     kernel: Kernel
     done: set[str] = field(default_factory=set)  # lets and stores that are written
     made: dict[str, int] = field(default_factory=dict)  # values with memory of their own, and how deep the block stands

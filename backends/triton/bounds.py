@@ -64,7 +64,7 @@ class Numbers:
         return re.sub(r"\b\d{10,}\b", _long, sized(total))
 
     def needs(self, extent: Extent) -> None:
-        """Hands the sizes to the kernel."""
+        """Adds the sizes of an extent to the parameters of the kernel."""
         self.scribe.arguments.size(extent)
 
     def end(self, axis: str, which: Literal["first", "last"]) -> Extent:
@@ -76,7 +76,7 @@ class Numbers:
         return self.scribe.place.at[index.name]
 
     def element(self, read: Read) -> str:
-        """An element under a name."""
+        """Writes the load of one element, once; the name that it has."""
         return self._named(read, f"tl.load({self._pointer(read)})")
 
     def fold(self, fold: Fold, inline: bool) -> Extent:

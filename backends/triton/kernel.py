@@ -100,6 +100,8 @@ def _statements(lines: list[str]) -> list[str]:
 
 @dataclass
 class _Kernel(Passer):
+    """Writes the body of one kernel: its passes over tiles, what it stores, and what several programs of it join."""
+
     @cached_property
     def uses(self) -> Mapping[str, int]:
         """How often each let is read."""

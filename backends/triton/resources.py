@@ -74,6 +74,8 @@ def _size(held: Held) -> float:
 
 @dataclass
 class _Measure:
+    """What the values of one kernel weigh while a program of it runs, by how a tile is laid out."""
+
     kernel: Kernel
     layout: Layout
 

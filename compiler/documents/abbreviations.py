@@ -21,7 +21,8 @@ _THROUGH = (r"(?:throughout|in|for)(?:\s+(?:the|this))?(?:\s+(?:whole|entire|res
             r"\s+(?:paper|text|document|section)|throughout")
 # A sentence that declares one and says nothing else: what stands before the two formulas, between them and behind them.
 _WRITE = re.compile(
-    r"(?:\A|[.:;!?]\s|\n\s*\n|\n\s*[-*]\s|\$\$|\\\]|\\end\{[a-z]+\*?\})\s*(?P<lead>(?:to|for)\s+[^.$]*,\s*|(?:from\s+(?:here|now)(?:\s+on)?|henceforth"
+    r"(?:\A|[.:;!?]\s|\n\s*\n|\n\s*[-*]\s|\$\$|\\\]|\\end\{[a-z]+\*?\})\s*(?P<lead>(?:to|for)\s+[^.$]*,\s*"
+    r"|(?:from\s+(?:here|now)(?:\s+on)?|henceforth"
     rf"|{_THROUGH}|in\s+what\s+follows),?\s*|and\s+|,?\s*where\s+)?"
     r"we\s+(?:(?:will|shall|simply|then|also|now)\s+)*(?:write|abbreviate|shorten|denote)\s*(?:\$|\\\()\s*\Z", re.I)
 _AS = re.compile(r"\s*(?:\$|\\\))\s*(?:simply\s+)?(?:as|to|by)\s+(?:just\s+|simply\s+)?(?:\$|\\\()\s*", re.I)

@@ -11,7 +11,8 @@ from einc.documents.document import Document, Formula, Holes
 from einc.documents.pieces import without
 
 _MARKS = re.compile(r"\\begin\s*\{(?P<begin>[A-Za-z*]+)\}|\\end\s*\{(?P<end>[A-Za-z*]+)\}"
-                    r"|(?P<cut>\\\\|\\q?quad(?![A-Za-z]))|(?P<word>\\(?:text|mbox|textrm)\s*\{\s*(?:where|and|with)\s*\})"
+                    r"|(?P<cut>\\\\|\\q?quad(?![A-Za-z]))"
+                    r"|(?P<word>\\(?:text|mbox|textrm)\s*\{\s*(?:where|and|with)\s*\})"
                     r"|(?P<align>&(?:\s*(?::?=|\\(?:equiv|coloneqq)(?![A-Za-z]))\s*&)?)|\\."
                     r"|(?P<open>[{(\[])|(?P<close>[})\]])", re.S)
 _LAYOUT = ("aligned", "alignedat", "gathered", "split")

@@ -31,7 +31,8 @@ _GLOBAL = re.compile(r"\\global\s*\Z")
 _BRACE = re.compile(r"\\.|%[^\n]*|[{}]", re.S)
 _COMMENT = re.compile(r"(?<!\\)%[^\n]*\n?[ \t]*")
 _INSIDE = re.compile(
-    rf"(?P<defines>{DEFINES.pattern})|(?P<open>\{{|\\b(?:egin)?group(?![A-Za-z]))|(?P<close>\}}|\\e(?:nd)?group(?![A-Za-z]))"
+    rf"(?P<defines>{DEFINES.pattern})|(?P<open>\{{|\\b(?:egin)?group(?![A-Za-z]))"
+    r"|(?P<close>\}|\\e(?:nd)?group(?![A-Za-z]))"
     r"|\\begin\s*\{(?P<begin>[A-Za-z]+\*?)\}|\\end\s*\{(?P<end>[A-Za-z]+\*?)\}|%[^\n]*|\\.", re.S)
 
 Scope = Literal["here", "where new", "everywhere", "as another"]

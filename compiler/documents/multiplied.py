@@ -20,7 +20,8 @@ _WHOLE = r"(?:it|its\s+argument|its\s+input|an?\s+vector|vectors|the\s+vector|ea
 _RUNS = (rf"(?P<runs>(?:each|every)\s+(?:part|piece|block|run)\s+of\s+(?P<size>{NAME})\s+"
          r"(?:entries|coordinates|components|numbers)(?:,[^$.;]{0,60},)?)")
 _SENTENCE = re.compile(rf"(?P<function>(?:\$|\\\()[^$()]+\(\s*(?:\\cdot|·)\s*\)\s*(?:\$|\\\)))\s+multiplies\s+"
-                       rf"(?:{_WHOLE}|{_RUNS})\s+by\s+(?:an?|the)\s+(?:(?:given|fixed|learned|same|rotation|rotary)\s+)*matrix\s+"
+                       rf"(?:{_WHOLE}|{_RUNS})\s+by\s+(?:an?|the)\s+"
+                       r"(?:(?:given|fixed|learned|same|rotation|rotary)\s+)*matrix\s+"
                        rf"(?P<matrix>{NAME})(?=\s*(?:[.;]|\Z))", re.S)
 # What tells the place of a vector, which the matrix shares.
 _PLACE = re.compile(r"\b(?:an?|every|each|the)\s+vector\s+(?:that\s+belongs\s+to|at|of|in)\s+(?:the\s+)?"

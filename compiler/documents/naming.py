@@ -24,7 +24,8 @@ _NUMBERED = frozenset({"equation", "align", "alignat", "flalign", "gather", "mul
                        "xalignat", "xxalignat", "IEEEeqnarray"})
 _ROWS = _NUMBERED - {"equation", "multline", "dmath"}
 _INSIDE = re.compile(
-    r"(?<!\\)%[^\n]*|\\label\s*\{(?P<label>[^{}]*)\}|\\tag\*?\s*\{(?P<tag>[^{}]*)\}|(?P<none>\\(?:nonumber|notag|IEEEnonumber)(?![A-Za-z]))"
+    r"(?<!\\)%[^\n]*|\\label\s*\{(?P<label>[^{}]*)\}|\\tag\*?\s*\{(?P<tag>[^{}]*)\}"
+    r"|(?P<none>\\(?:nonumber|notag|IEEEnonumber)(?![A-Za-z]))"
     r"|(?P<yes>\\IEEEyesnumber(?![A-Za-z]))"
     r"|\\q?quad\s*\((?P<beside>\d{1,4}[a-z]?)\)\s*(?=\Z|\\\\|\\end\b)|(?P<open>\\begin\b|\{)|(?P<close>\\end\b|\})"
     r"|(?P<row>\\\\)|\\.", re.S)

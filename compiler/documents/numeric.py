@@ -19,7 +19,8 @@ from einc.syntax import tree as s
 _KIND = r"(?:small|positive|negative|real|fixed|given|global|learned|learnable|trainable|single)"
 # "a scalar decay"; not "a scalar product", "a scalar multiple of", "a constant matrix".
 _NOUN = (r"(?:scalars?(?:\s+(?!product|multipl|function|times|field|valued|matri|vector"
-         r"|(?:and|of|for|on|per|with|that|which)\b)[a-z]+)?|(?:constant|coefficient|temperature|hyper-?parameter|real\s+number)s?)")
+         r"|(?:and|of|for|on|per|with|that|which)\b)[a-z]+)?"
+         r"|(?:constant|coefficient|temperature|hyper-?parameter|real\s+number)s?)")
 # "the scalars $a$ and $b$"
 _BEFORE = re.compile(rf"\b(?:{_KIND}\s+)*{_NOUN}\s+(?P<names>{NAMES})", re.S)
 _END = r"(?=\s*(?:[,.;:)]|\Z|\n)|\s+(?:and|which|that|with|shared|in\s+\$))"

@@ -208,6 +208,7 @@ class _Page:
         return f"<details><summary>Programs by section</summary><ul>{''.join(links)}</ul></details>\n" if links else ""
 
     def listed(self, entry: Entry) -> str:
+        """The row of an equation in the table of all: its number, its place, and what became of it."""
         document = self.account.document
         section = escape(document.title(entry.section))
         home = self.home(entry.section)
@@ -215,7 +216,8 @@ class _Page:
         said = worded(entry.reason)
         said = said if entry.restates is None else f"{self.link(entry.restates)} {said}"
         return (f'<tr class="{entry.status}"><td><a href="#eq.{entry.number}">{entry.number}</a>'
-                f"<td>{escape(entry.span.source.place(entry.span.start).short(entry.span.source.name))}<td>{where}<td>{self.short(entry)}<td>{entry.sure}"
+                f"<td>{escape(entry.span.source.place(entry.span.start).short(entry.span.source.name))}<td>{where}"
+                f"<td>{self.short(entry)}<td>{entry.sure}"
                 f'<td><span class="badge">{entry.status}</span> {said}')
 
     def short(self, entry: Entry) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import lru_cache
 
 from einc.checking.matrices.shapes import mapped
 from einc.documents.document import Document
@@ -20,10 +21,7 @@ _ONES = re.compile(r"\\math(?:bf|bb)\s*\{?1\}?\s*\\in\s*\\mathbb\s*\{?R\}?\s*\^\
 
 def other_names(line: s.Statement, document: Document) -> s.Statement:
     """The line with the names of the language, and with the size of a vector of ones below it."""
-    text = document.source.text
-    ones = {x.group("size", "label") for x in _ONES.finditer(text)}
-    defined = {x for x in SYNONYMS if re.search(_DEFINED.format(x), text, re.I)}
-    size = ones.pop() if len(ones) == 1 else None
+    size, ours = _said(document.source.text)
 
     def name(node: s.Expression) -> s.Expression:
         """The expression with each such name in its place."""
@@ -40,10 +38,19 @@ def other_names(line: s.Statement, document: Document) -> s.Statement:
                 called = [isinstance(x, s.Group) and x.open == "(" for x in given_]
                 return mapped(s.Product(tuple(
                     s.Word(SYNONYMS[x.text.lower()], x.span) if given and isinstance(x, s.Word) and x.quoted
-                    and x.text.lower() in SYNONYMS.keys() - defined else x
+                    and x.text.lower() in ours else x
                     for x, given in zip(factors, called, strict=True)), node.operators, node.span), name)
         return mapped(node, name)
 
-    if size is None and not re.search("|".join(SYNONYMS), text, re.I):
+    if size is None and not ours:
         return line
     return replace(line, clauses=tuple(replace(c, body=name(c.body)) for c in line.clauses))
+
+
+@lru_cache(maxsize=8)
+def _said(text: str) -> tuple[tuple[str, str | None] | None, frozenset[str]]:
+    """The size and the label of a vector of ones, where the words of a text give one alone, and the other names that
+    the text has, without those of which it defines a function."""
+    ones = {(str(x["size"]), x["label"]) for x in _ONES.finditer(text)}
+    ours = {x for x in SYNONYMS if re.search(x, text, re.I) and not re.search(_DEFINED.format(x), text, re.I)}
+    return ones.pop() if len(ones) == 1 else None, frozenset(ours)

@@ -54,6 +54,8 @@ class Atom:
 
 @dataclass(frozen=True, eq=False)
 class Monomial:
+    """A product of powers of atoms, times the exponential of `exponent`."""
+
     exponent: Form
     powers: tuple[tuple[Atom, int], ...]
 

@@ -28,8 +28,8 @@ _MASTER = re.compile(
     |\\(?P<macro>(?:{sp.NUMBERED})(?![A-Za-z0-9])|[A-Za-z]+)|(?P<lineend>\\\\)|\\(?P<symbol>[^A-Za-z\n])
     |(?P<number>[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)
     |_(?P<low>[A-Za-z]{{2,}})|\^(?P<up>[A-Za-z]{{2,}})
-    |(?P<word>(?:{sp.NUMBERED})(?![A-Za-z0-9])|[A-Za-z]+)|(?P<greek>[α-ωΑ-ΡΤ-Ωϵϕϑϱµℓ⊤])|(?P<turned>ᵀ)|(?P<script>ℒ)|(?P<big>[Σ∑∏])
-    |(?P<one>𝟙)|(?P<string>"[^"\n]*")|(?P<prime>['′]+|″|‴)|(?P<mark>[\u0302\u0303\u0304\u0305])
+    |(?P<word>(?:{sp.NUMBERED})(?![A-Za-z0-9])|[A-Za-z]+)|(?P<greek>[α-ωΑ-ΡΤ-Ωϵϕϑϱµℓ⊤])|(?P<turned>ᵀ)|(?P<script>ℒ)
+    |(?P<big>[Σ∑∏])|(?P<one>𝟙)|(?P<string>"[^"\n]*")|(?P<prime>['′]+|″|‴)|(?P<mark>[\u0302\u0303\u0304\u0305])
     |(?P<operator>\(\+\)|<=|>=|:=|!=|<-|\.\.\.|\.\.|…|[_^()\[\]{{}},;:+\-−*·×/√∞≤≥<>≠≔=←∈⊆⊕⊙∘&~.|‖¬∧∨⌈⌉⌊⌋])
     |(?P<bad>.)""",
     re.X | re.S,

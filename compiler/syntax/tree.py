@@ -10,6 +10,8 @@ from einc.errors.report import Source, Span
 
 @dataclass(frozen=True, slots=True)
 class Number:
+    """A number as it is written."""
+
     text: str
     span: Span
 
@@ -68,6 +70,8 @@ class Sum:
 
 @dataclass(frozen=True, slots=True)
 class DirectSum:
+    """`a ⊕ b`: what stands side by side along one axis."""
+
     parts: tuple[Expression, ...]
     span: Span
 
@@ -83,6 +87,8 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Logic:
+    """Conditions joined by a word."""
+
     operator: Literal["and", "or", "not"]
     operands: tuple[Expression, ...]
     span: Span
@@ -116,6 +122,8 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True)
 class Fraction:
+    """`\\frac{above}{below}`."""
+
     above: Expression
     below: Expression
     span: Span
@@ -123,6 +131,8 @@ class Fraction:
 
 @dataclass(frozen=True, slots=True)
 class Root:
+    """`√inner`."""
+
     inner: Expression
     span: Span
 

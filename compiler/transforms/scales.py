@@ -14,6 +14,7 @@ from math import inf, prod
 
 from einc.ir.indices import Index
 from einc.ir.narrow import NARROW, Narrow
+from einc.ir.primitives import PRIMITIVES
 from einc.ir.programs import Equation, Program
 from einc.ir.sums import fraction
 from einc.ir.terms import (
@@ -34,7 +35,9 @@ from einc.ir.terms import (
 from einc.transforms.normal.reach import Reaches
 
 Unit = Mapping[Term, Fraction]
-_CURVED = frozenset({"exp", "expm1", "exp2", "log", "log1p", "logaddexp", "tanh", "erf", "erfc", "sin", "cos"})
+# What no case of `_Units._unit` follows, and whose slope is another one elsewhere.
+_CURVED = frozenset(row.name for row in PRIMITIVES.values() if row.arity != 2 and isinstance(row.slope, tuple)
+                    and not all(isinstance(slope, Const) for slope in row.slope))
 
 
 class _Unknown(Exception):  # noqa: N818 - it is no error: nothing is said then

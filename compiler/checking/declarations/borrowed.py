@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
+from itertools import chain, product
 
 from einc.checking.declarations.names import head, index_name, left_of
 from einc.errors.problems import DefinedTwice, NotBrought
@@ -60,9 +61,10 @@ def stood_aside(texts: Iterable[Text], avoided: Iterable[str]) -> dict[Index, In
                 out.setdefault(index, index)
         for name in _bare_names(text.statements):
             taken.setdefault(name, None)
-    words = (x for text in ordered if out for line in text.statements for x in _words(line))
-    busy = {*avoided, *words}
-    free = (x for x in (*LETTERS, *(a + b for a in LETTERS for b in LETTERS)) if x not in busy)
+    if not out:
+        return {}
+    busy = {*avoided, *(x for text in ordered for line in text.statements for x in _words(line))}
+    free = (x for x in chain(LETTERS, map("".join, product(LETTERS, repeat=2))) if x not in busy)
     return {index: Index(next(free), index.set) for index in out}
 
 

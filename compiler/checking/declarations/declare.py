@@ -51,18 +51,16 @@ def declare(scope: Scope, statements: Iterable[s.Statement]) -> None:
                 _map(scope, statement)
 
 
-def _words(node: s.Expression) -> tuple[str, ...]:
-    found = head(node)
-    return () if found is None else (found[0].base, found[0].stem.python)
+def _words(node: s.Expression) -> Iterator[str]:
+    if (found := head(node)) is not None:
+        yield from (found[0].base, found[0].stem.python)
 
 
-def _left_words(statement: s.Statement) -> tuple[str, ...]:
-    """The names that the left sides of a statement would have declared."""
-    out: tuple[str, ...] = ()
+def _left_words(statement: s.Statement) -> Iterator[str]:
+    """The names that the left sides of a statement would have declared: found where they are asked for."""
     for clause in statement.clauses:
         node = left_of(clause.body)
-        out += _words(node.factors[0] if isinstance(node, s.Product) else node)
-    return out
+        yield from _words(node.factors[0] if isinstance(node, s.Product) else node)
 
 
 def defined_in(statement: s.Statement) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 
 from einc.syntax import tree as s
 from einc.syntax.spelling import GREEK, KEYWORDS
@@ -37,9 +38,7 @@ class Name:
     def python(self) -> str:
         """The name as a Python identifier: base, accents, primes and labels, joined with underscores."""
         primes = () if self.primes == 0 else ("prime",) if self.primes == 1 else (f"prime{self.primes}",)
-        text = "_".join((self.base, *self.accents, *primes, *self.lower, *self.upper))
-        made = "".join(_LATIN.get(c, "_") if not (c.isascii() and c.isalnum()) else c for c in text)
-        return f"x_{made}" if not made or made[0].isdigit() else made
+        return _identifier("_".join((self.base, *self.accents, *primes, *self.lower, *self.upper)))
 
     @property
     def text(self) -> str:
@@ -55,6 +54,13 @@ class Name:
         letters = frozenset(indices)
         lower = "".join(_label(x, letters) for x in self.lower)
         return base + "'" * self.primes + accents + lower + "".join(f"^{{\\text{{{x}}}}}" for x in self.upper)
+
+
+@lru_cache(maxsize=4096)
+def _identifier(text: str) -> str:
+    """The text in letters that Python has in names."""
+    made = "".join(_LATIN.get(c, "_") if not (c.isascii() and c.isalnum()) else c for c in text)
+    return f"x_{made}" if not made or made[0].isdigit() else made
 
 
 def numbered(word: str) -> bool:

@@ -189,8 +189,8 @@ def unapplied(node: s.Expression) -> NoShape:
 
 
 def unbarred(called: y.Typed, name: str, node: s.Expression, given: s.Group) -> y.Typed:
-    """The same, but OpenReading for bars around what is no number, `|q|`: entries, a length and a determinant are
-    written so.
+    """The application `called` of the function `name` to `given`. Raises OpenReading where it stands for bars around
+    what is no number, `|q|`: entries, a length and a determinant are written so.
     """
     if name == "abs" and not called.shape.number and "abs" not in node.span.text:
         message = f"do the bars mean each entry of `{given.items[0].span.text}`, or one number, as a length?"

@@ -165,7 +165,7 @@ def _ranges(binders: Iterable[s.Scripted], text: _Text) -> Iterator[tuple[str, s
 
 
 def _placed(body: s.Expression, free: set[str], text: _Text) -> Iterator[tuple[str, str]]:
-    """The sizes that letters count by their places in symbols that are declared."""
+    """Pairs of a letter and the size that it counts to: it stands at a place of that size in a declared symbol."""
     letters = {*text.known.letters, *free}
     for node in parts(body):
         yield from _taken(node, free, text)

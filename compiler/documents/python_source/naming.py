@@ -33,7 +33,7 @@ class Names:
         return size(word)
 
     def attribute(self, name: str) -> str:
-        """The name of an attribute that nothing sets."""
+        """A name for an attribute that nothing sets: its own, unless an array has that."""
         return f"self_{name}" if name in self.taken else name
 
     def witness(self, state: State, tensor: Tensor, words: Sequence[str], scope: Scope) -> None:

@@ -38,7 +38,9 @@ def grouped(fine: Sequence[Extent], coarse: Sequence[Extent]) -> list[int] | Non
 
 
 def register(splits: Splits, whole: Extent, found: tuple[Extent, ...]) -> None:
-    """Takes one more way in. CannotSayError where two ways have no finer one of which both are made."""
+    """Adds one more way to take an axis apart to `splits`, which keeps the finest. CannotSayError where two ways have
+    no finer one of which both are made.
+    """
     if len(found) < 2:
         return
     known = splits.get(whole, (whole,))

@@ -53,7 +53,7 @@ class Worst:
 
     @property
     def good(self) -> bool:
-        """Whether that passes."""
+        """Whether the error is no larger than what `--hard` allows."""
         return self.ratio <= FUDGE
 
 

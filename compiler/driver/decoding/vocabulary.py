@@ -29,7 +29,9 @@ class Roles:
 
 
 def roles(program: Program) -> Roles:
-    """EincError where the spec does not have one input of tokens and one output of logits for them."""
+    """Which input of a spec has the tokens, and which output the logits. EincError where it does not have one of
+    each.
+    """
     outputs = [(name, program.tensors[key]) for name, key in program.outputs]
     logits = [(name, _sets(t)) for name, t in outputs if _classes(t) in (("batch", "time", "vocab"), ("time", "vocab"))]
     if len(logits) != 1:

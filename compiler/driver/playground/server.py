@@ -156,6 +156,8 @@ def serve(port: int, told: Callable[[str], None]) -> None:
 def _handler(door: Door) -> type[BaseHTTPRequestHandler]:
     """The requests of a server as those of a door."""
     class Handler(BaseHTTPRequestHandler):
+        """Answers each request by the door that the server was made with."""
+
         server_version, sys_version, timeout = "einc", "", 30
 
         def do_GET(self) -> None:

@@ -20,6 +20,8 @@ class AxisRef:
 
 @dataclass(frozen=True, slots=True)
 class Flatten:
+    """One number for the elements of several sets, those of the last one next to each other."""
+
     parts: tuple[Subscript, ...]
     sets: tuple[IndexSet, ...]
 

@@ -23,8 +23,9 @@ Order = tuple[Equation, ...]
 
 
 def orders(net: Network, virtual: frozenset[str], known: Mapping[str, Equation]) -> tuple[Order, ...]:
-    """Every order of the network; the last equation of each defines its root. None where it cannot be run at all.
-    `known` says what the factors are made of."""
+    """Every order of the network; the last equation of each defines its root. No order where it cannot be run at all.
+    `known` says what the factors are made of.
+    """
     found = tuple(order for order in _found(net, virtual, known) if all(map(_scaled_in_time, order)))
     return found or (((net.root,),) if net.written else ())
 

@@ -136,6 +136,8 @@ def _multiplied(program: NormalProgram) -> NormalProgram:
 
 @dataclass
 class _Sums:
+    """The equations made so far of a program whose sums over chosen elements get names of their own."""
+
     tensors: dict[str, Tensor]
     made: list[Equation] = field(default_factory=list)
     known: list[Equation] = field(default_factory=list)  # made for earlier equations

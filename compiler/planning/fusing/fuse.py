@@ -118,7 +118,7 @@ def _stuck(needs: list[set[int]]) -> list[int]:
 
 
 def _grouped(program: NormalProgram, virtual: frozenset[str], barred: Pairs) -> list[list[Equation]]:
-    """Connected through virtual values, then through what only finishes a kernel's results."""
+    """The equations in groups, one a kernel: those connected through virtual values, and what only finishes results."""
     parent = {e.target: e.target for e in program.equations}
 
     def root(key: str) -> str:

@@ -160,7 +160,7 @@ class Lowering:
     # terms
 
     def term(self, term: Term, given: Term) -> str:
-        """The let of a pointwise term, read where `given` holds."""
+        """Adds the lets of a pointwise term, read where `given` holds, and returns the name of the last one."""
         if isinstance(term, Const | Size | Truth) or (not free_indices(term) and not beyond_python(term)):
             return self.let(Scalar(term), (), (), "scalar")
         match term:

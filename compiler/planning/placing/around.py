@@ -93,9 +93,12 @@ def ends(term: Term) -> Ends:
 
 def _each(op: str, found: list[Ends]) -> Ends:
     """The ends of what grows with each of its operands."""
-    low, high = ([pair[n] for pair in found] for n in (0, 1))
-    return tuple(None if None in side else Apply(op, tuple(x for x in side if x is not None))  # type: ignore[return-value]
-                 for side in (low, high))
+    def side(ends: list[Term | None]) -> Term | None:
+        """One end; None where that of an operand is not known."""
+        there = [x for x in ends if x is not None]
+        return Apply(op, tuple(there)) if len(there) == len(ends) else None
+
+    return side([low for low, _ in found]), side([high for _, high in found])
 
 
 def _scaled(op: str, args: tuple[Term, ...]) -> Ends:

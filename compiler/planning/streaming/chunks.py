@@ -65,8 +65,7 @@ Product = tuple[tuple[Index, ...], tuple[Term, ...]]  # what it is summed over, 
 def chunked(equations: tuple[Equation, ...], virtual: frozenset[str], taken: frozenset[str],
             known: Mapping[str, Equation]) -> tuple[Streamed, bool] | None:
     """The pass in tiles with a carried state, and whether that costs less at usual extents; None where a fold does not
-    come apart. `known` are the equations of the whole program.
-    """
+    come apart. `known` are the equations of the whole program."""
     folds = [e for e in equations if isinstance(e.body, Fold) and e.target not in virtual]
     found = [prefix(e.body, e.indices) for e in folds if isinstance(e.body, Fold)]
     first = found[0] if found else None
@@ -79,8 +78,8 @@ def chunked(equations: tuple[Equation, ...], virtual: frozenset[str], taken: fro
             work.fold(equation, own.rest)
     except Entangled:
         return None
-    rest = [e for e in equations if e.target not in work.totals and first.over in e.indices and e.target not in virtual]
-    if rest or not all(first.along in e.indices for e in equations if e.target not in virtual):
+    kept = [e for e in equations if e.target not in virtual]
+    if any(first.along not in e.indices or (first.over in e.indices and e.target not in work.totals) for e in kept):
         return None
     return work.result(equations), work.pays()
 
@@ -91,6 +90,7 @@ def _ends(found: Prefix) -> tuple[object, ...]:
 
 @dataclass
 class _Chunks:
+    """The equations of a scan in pieces while they are made: those of one piece, and what each leaves to the next."""
     found: Prefix
     by: Mapping[str, Equation]
     virtual: frozenset[str]

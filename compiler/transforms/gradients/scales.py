@@ -148,6 +148,8 @@ def _power_of(equation: Equation) -> Term | None:
 
 @dataclass(frozen=True)
 class _Work:
+    """A program in which sums of exponentials are looked for: its equations by what they define, and references."""
+
     program: NormalProgram
     tensors: dict[str, Tensor]
     by: dict[str, Equation]

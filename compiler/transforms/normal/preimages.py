@@ -117,7 +117,7 @@ def _extent(extent: Extent) -> Term:
 
 
 def negative(term: Term) -> Term:
-    """The term below 0."""
+    """The term times -1, sums multiplied out."""
     return times(number(-1), term)
 
 
