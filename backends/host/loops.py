@@ -123,15 +123,21 @@ def repeat(step: Loop, page: Page, dialect: Dialect, write: Steps) -> None:
     for buffer, listed in parts.items():
         body(f"{listed}.append({new[buffer]})")
     body.close()
-    for buffer, _, axis in step.kept:
-        body(stacked(module, buffer, parts[buffer], axis, page.helpers))
+    own = {key for one in step.body.steps if isinstance(one, PerRequest) for key, share in one.made if share == "own"}
+    for buffer, part, axis in step.kept:
+        body(stacked(module, buffer, parts[buffer], axis, page.helpers, part in own))
 
 
-def stacked(module: Module, buffer: str, parts: str, axis: int, helpers: set[str]) -> str:
-    """The statement that lays the parts that rounds made one after the other; adds the helper that it calls."""
+def stacked(module: Module, buffer: str, parts: str, axis: int, helpers: set[str], own: bool = False) -> str:
+    """The statement that lays the parts that rounds made one after the other, for each request where each has its
+    `own`; adds the helper that it calls.
+    """
     helpers.add("_stacked")
     shape = ", ".join(sized(s.extent) for s in module.buffers[buffer].sets)
-    return f"{buffer} = _stacked({parts}, {axis}, [{shape}], {element(module.buffers[buffer], PROMOTED)}, device)"
+    end = f"{axis}, [{shape}], {element(module.buffers[buffer], PROMOTED)}, device)"
+    if own:
+        return f"{buffer} = [_stacked([one[n] for one in {parts}], {end} for n in range(len(requests))]"
+    return f"{buffer} = _stacked({parts}, {end}"
 
 
 def _shared(module: Module) -> bool:

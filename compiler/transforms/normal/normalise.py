@@ -118,7 +118,7 @@ def _round(program: Program, tensors: Mapping[str, Tensor]
            ) -> tuple[Sequence[Equation], Mapping[str, Tensor], tuple[IndexLoop, ...]]:
     """The equations of one round in normal form, all tensors with those of the whole, and the loops in the round."""
     if program.repeats:
-        found = _with_rounds(with_lags(replace(program, tensors={**tensors, **program.tensors})))
+        found = _with_rounds(replace(program, tensors={**tensors, **program.tensors}))
         return found.equations, {**tensors, **found.tensors}, found.repeats
     round_ = apart(program)
     return *_flat(round_, {**tensors, **round_.tensors}), ()
