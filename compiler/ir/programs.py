@@ -196,6 +196,13 @@ class IndexLoop:
         """What has a value in the rounds: its states, those of loops in it, and everything inside."""
         return frozenset([*self.inside, *(state for loop in self.every for state, _, _ in loop.states)])
 
+    def beside(self, key: str, names: Iterable[str]) -> IndexLoop:
+        """The loop, and those in it, with further values made where they make a value."""
+        more = tuple(names)
+        if key not in self.inside or not more:
+            return self
+        return replace(self, inside=(*self.inside, *more), loops=tuple(loop.beside(key, more) for loop in self.loops))
+
     def change(self, tensor: Callable[[str], str], index: Callable[[Index], Index] = lambda index: index) -> IndexLoop:
         """The loop, and those in it, with other names of tensors and other letters."""
         return IndexLoop(index(self.index), tuple((tensor(a), tensor(b), tensor(c)) for a, b, c in self.states),
@@ -238,6 +245,10 @@ class Program:
     def every_repeat(self) -> tuple[IndexLoop, ...]:
         """The loops that run in order, and those that stand in rounds of others."""
         return tuple(inner for repeat in self.repeats for inner in repeat.every)
+
+    def around(self, key: str) -> tuple[IndexLoop, ...]:
+        """The loops in whose rounds a value is made, the outermost first."""
+        return tuple(loop for loop in self.every_repeat if key in loop.inside)
 
     @cached_property
     def kept(self) -> Mapping[IndexLoop, tuple[str, ...]]:
