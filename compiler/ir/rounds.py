@@ -246,8 +246,9 @@ class OrderedLoop:
                     values[step.target] = made
                 else:
                     values[step.target][part] = made[part]
+            # Later rounds change the parts of a value where they stand.
             values.update({state: values[key][part].copy() if key in by and (part := _part(by[key], places)) != ()
-                           else values[key] for state, _, key in states})
+                           else values[key].copy() for state, _, key in states})
 
 
 def _part(equation: Equation, places: Mapping[Index, int]) -> tuple[slice | int, ...]:

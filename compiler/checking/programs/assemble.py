@@ -74,6 +74,7 @@ def assemble(work: Work, source: Source, chosen: list[Signature], recurs: list[B
     tensors = {t.key: t for t in _tensors(work, live, names)}
     repeats = [repeat for r in repeats if (repeat := _needed(r, live)) is not None]
     order = list(_sorted(everything, set(live), repeats))
+    turns = {loop: n for n, loop in enumerate(key for key in order if isinstance(key, IndexLoop))}
     equations = tuple(_renamed(everything[key], names) for key in order if isinstance(key, str))
     used = set(_sets(tensors, equations))
     numbers = (t.extent for e in equations for root in (e.domain, e.body) for t in walk(root) if isinstance(t, Size))
@@ -84,7 +85,7 @@ def assemble(work: Work, source: Source, chosen: list[Signature], recurs: list[B
         {into: parts for into, parts in work.scope.sets.splits.items() if {into, *parts} <= used},
         {into: parts for into, parts in work.scope.sets.sums.items() if into in used}, source.name,
         (*(_living(recur, live, names) for recur in recurs if any(e.target in live for e in recur.updates)),
-         *(key.change(names.__getitem__) for key in order if isinstance(key, IndexLoop))),
+         *(_placed(loop, turns).change(names.__getitem__) for loop in turns if loop in repeats)),
         frozenset(work.scope.numbers.dims - work.scope.numbers.fixed.keys() - speaks))
     text = Text(work, names, chosen)
     text.ragged.refused([x for x in chosen if x.role == "local"], program.recurs, work.report)
@@ -199,6 +200,11 @@ def _needed(repeat: IndexLoop, live: dict[str, None]) -> IndexLoop | None:
     return IndexLoop(repeat.index, states, inside, loops) if inside else None
 
 
+def _placed(repeat: IndexLoop, turns: Mapping[IndexLoop, int]) -> IndexLoop:
+    """The rounds with those that stand in them in their order."""
+    return replace(repeat, loops=tuple(_placed(loop, turns) for loop in sorted(repeat.loops, key=turns.__getitem__)))
+
+
 def _live(equations: dict[str, Equation], recurs: list[BlockLoop], repeats: list[IndexLoop],
           wanted: list[str]) -> dict[str, None]:
     """The keys that the outputs need; of a recurrence also what only a round reads."""
@@ -221,7 +227,9 @@ def _live(equations: dict[str, Equation], recurs: list[BlockLoop], repeats: list
 
 
 def _sorted(equations: dict[str, Equation], live: set[str], repeats: list[IndexLoop]) -> Iterator[str | IndexLoop]:
-    """The live equations and rounds, each after what it reads, otherwise in the order they were made."""
+    """The live equations and rounds, those in others too, each after what it reads, otherwise in the order they were
+    made.
+    """
     every = [inner for repeat in repeats for inner in repeat.every]
     owners = {state: repeat for repeat in every for state, _, _ in repeat.states}
     firsts = {state: first for repeat in every for state, first, _ in repeat.states}
@@ -246,7 +254,7 @@ def _sorted(equations: dict[str, Equation], live: set[str], repeats: list[IndexL
         return [asked(key, mine) for key in inner]
 
     start = [key for key in [*equations, *every] if isinstance(key, IndexLoop) or key in live]
-    return (key for key in in_order(start, before) if key in repeats or key in equations)
+    return (key for key in in_order(start, before) if isinstance(key, IndexLoop) or key in equations)
 
 
 def _renamed(equation: Equation, names: dict[str, str]) -> Equation:

@@ -92,6 +92,10 @@ def _signature(work: Work, key: str) -> Signature | None:
     return next((x for x in work.scope.signatures if x.key == key), None)
 
 
+def _tensor(work: Work, key: str) -> Tensor | None:
+    return next((x for x in work.made.tensors if x.key == key), None)
+
+
 def _outside(work: Work, repeat: IndexLoop, by: dict[str, Equation]) -> None:
     """Reports reads outside of rounds of what is made anew in each of them."""
     inside = {key for key in repeat.inside if repeat.index not in by[key].indices}
@@ -101,7 +105,7 @@ def _outside(work: Work, repeat: IndexLoop, by: dict[str, Equation]) -> None:
     ]
     for key, found in readers:
         for inner in sorted(found & inside):
-            made, reader = _signature(work, inner), _signature(work, key)
+            made, reader = _signature(work, inner), _signature(work, key) or _tensor(work, key)
             name = made.name.text if made is not None else inner
             labels = (Label(made.span, "made here"),) if made is not None and key != inner else ()
             work.report.add(RoundValue(f"`{name}` is made anew in each round, so it has no value outside",

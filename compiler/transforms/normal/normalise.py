@@ -94,7 +94,7 @@ def _with_rounds(program: Program) -> NormalProgram:
         one = round_of(replace(program, tensors=tensors), repeat, own=True)
         equations, known, loops = _round(one.program, tensors)
         tensors |= {k: one.whole(t) for k, t in known.items() if k not in tensors and k != one.counter}
-        early = one.once(equations)
+        early = one.once(equations, loops)
         later = [one.restored(e) for e in equations if e not in early]
         once += early
         rounds += later

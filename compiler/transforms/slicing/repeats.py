@@ -88,10 +88,10 @@ class Round:
         slots = () if at is None else (*tensor.slots[:at], slot_of(self.repeat.index), *tensor.slots[at:])
         return tensor if at is None else replace(tensor, slots=slots)
 
-    def once(self, equations: Iterable[Equation]) -> list[Equation]:
-        """Those that are the same in every round, and not longer than one open index."""
+    def once(self, equations: Iterable[Equation], loops: Iterable[IndexLoop] = ()) -> list[Equation]:
+        """Those that are the same in every round, and not longer than one open index; none of the `loops` in it."""
         anew = {*(state for state, _, _ in self.repeat.states), *self.taken, self.counter}
-        anew = anew.union(*(loop.made for loop in self.program.repeats))
+        anew = anew.union(*(loop.made for loop in loops))
         kept, once = {key for _, key in self.program.outputs} | anew, []
         for equation in equations:
             if sum(i.set.cls in OPEN for i in equation.indices) > 1 or equation.target in kept or equation.reads & anew:
