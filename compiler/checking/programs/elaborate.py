@@ -157,9 +157,9 @@ class Work:
                           helps=(Help("choose another index for one of the two"),))
         if len(found) != 1:
             listed = " and ".join(f"`{i}`" for i in sorted(found, key=lambda i: i.name)) or "none"
+            around = (Help("fix the others around the rounds: `for t:`"),) if rounds.around is None else ()
             raise BadLoop(f"rounds run over one index, and here are {listed}", rounds.span, helps=(
-                Help("fix the others around the rounds: `for t:`"),
-                Help("name the index: `for B ⊆ {s ≤ t}:`, `for s in 1..T:`")))
+                *around, Help("name the index: `for B ⊆ {s ≤ t}:`, `for s in 1..T:`")))
         rounds.domain = _said(both(*conditions))
         rounds.key = self.made.fresh(Name(rounds.block).python) if rounds.block else ""
         rounds.index = next(iter(found))

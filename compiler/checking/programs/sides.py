@@ -54,7 +54,7 @@ def on_left(result: Value, left: frozenset[Index]) -> None:
 
 def anew(entry: Entry, start: Entry | None, rounds: Rounds) -> None:
     """Raises BadLoop for a state of rounds in each round of others that starts outside of these."""
-    if rounds.around is None or start is None or start.loop.rounds is rounds.around:
+    if rounds.around is None or rounds.index is None or start is None or start.loop.rounds is rounds.around:
         return
     signature, letter = entry.left.signature, f"`{rounds.around.index}`"
     raise BadLoop(f"the rounds begin anew in each round for {letter}, and `{signature.text}` starts outside of those",
