@@ -250,10 +250,14 @@ def _sorted(equations: dict[str, Equation], live: set[str], repeats: list[IndexL
         if isinstance(here, IndexLoop):
             return [*here.inside, *(first for _, first, _ in here.states)]
         mine = [loop for loop in every if here in loop.inside]
-        inner = [r.tensor for r in equations[here].elements if not earlier(r, mine)] if here in equations else []
-        return [asked(key, mine) for key in inner]
+        inner = [r for r in equations[here].elements if not earlier(r, mine)] if here in equations else []
+        # Rounds that stand in others are made after all that any of their equations reads.
+        outer = [r for n, loop in enumerate(mine[1:], 1) for key in loop.inside for r in equations[key].elements
+                 if r.tensor not in loop.made and not earlier(r, mine[:n])]
+        return [asked(r.tensor, mine) for r in (*outer, *inner)]
 
-    start = [key for key in [*equations, *every] if isinstance(key, IndexLoop) or key in live]
+    begins = {first for repeat in repeats for loop in repeat.every[1:] for _, first, _ in loop.states}
+    start = [key for key in [*equations, *every] if isinstance(key, IndexLoop) or key in live - begins]
     return (key for key in in_order(start, before) if isinstance(key, IndexLoop) or key in equations)
 
 
