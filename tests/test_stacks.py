@@ -11,12 +11,13 @@ import pytest
 import torch
 from cpp_texts import COMPILER, quick
 from helpers import Function, called, distance, meaning, typed, typed_of
-from programs import FILES
+from programs import FILES, Case
 from random_recurrences import Drawn, Tensors
 from random_stacks import stack
-from recurrent import language_model, stack_inputs
+from recurrent import LAYERS, language_model, stack_inputs
 from test_oracles import doubled
-from test_recurrent_serving import DRAWN, REFUSED, at, cut
+from test_recurrent import wanted as others
+from test_recurrent_serving import DRAWN, REFUSED, UNSERVED, at, cut
 from test_sequences import BOUND, DRAW, ONES, SIZES, SMALL, TRIALS, Sizes, read, slopes, worst
 from test_serving import stepwise
 from triton_modes import interpreted, tiled
@@ -27,8 +28,10 @@ from einc.errors.report import EincError, render
 from einc.ir.plan import GradientLoop, Loop, Module, Recurrence, SegmentedModule, StateScan, Step
 from einc.ir.programs import TypedProgram
 from einc.planning.recurrences.unrolled import unrolled
+from einc.syntax.printing.scripts import scripts
 from einc.syntax.printing.show import show
 
+RECURRENT = [case for case in FILES if case.name in LAYERS]
 CASE = next(case for case in FILES if case.name == "gated_deltanet_lm")
 
 
@@ -391,3 +394,50 @@ def test_what_is_refused_has_a_code_and_a_place(lines: str) -> None:
 def test_a_mesh_is_refused_in_words() -> None:
     with pytest.raises(EincError, match="has rounds over positions, for t, in each round for ℓ"):
         front.compile('use "gated_deltanet_lm"\nplan it:\n    mesh p = 2\n    shard h over p\n', "torch", plan="it")
+
+
+# a layer of every kind
+
+
+def called_in_layers(case: Case) -> tuple[str, str]:
+    """A text that hands on what has the axes of the case's result, and calls the case in each layer; with the last of
+    the case's inputs that have these axes, which it is.
+    """
+    program = typed_of(case)
+    ((_, key),) = program.outputs
+    result = program.tensors[key]
+    axes = [slot.set for slot in result.slots]
+    same = [t for t in program.inputs() if t.role == "input" and [slot.set for slot in t.slots] == axes]
+    letters = scripts([(slot, slot.name) for slot in result.slots])
+    lines = [*(f"index {slot.name} : {slot.set}" for slot in result.slots), f"input first{letters}",
+             f"Z{letters} = first{letters}", "for ℓ in 1..M:",
+             f'    Z{letters} ← tanh(Z{letters} + "recurrent/{case.name}"({same[-1].key} = Z{letters}))',
+             f"output Y{letters} = Z{letters}"]
+    return "\n".join(lines) + "\n", same[-1].key
+
+
+@pytest.mark.parametrize("case", RECURRENT, ids=lambda case: case.name)
+def test_every_recurrent_spec_is_a_layer(case: Case) -> None:
+    """Two of it, each with inputs and weights of its own, against the other implementations one after the other; and,
+    where it is served, a prefill and single positions.
+    """
+    said, key = called_in_layers(case)
+    program, steps = typed(said), 9
+    layers = [LAYERS[case.name].inputs(steps), LAYERS[case.name].inputs(steps, True)]
+    first = torch.randn(layers[0][key].shape, generator=torch.Generator().manual_seed(4))
+    want = first
+    for layer in layers:
+        want = torch.tanh(want + others(case, {**layer, key: want}))
+    inputs = {"first": first, **{name: torch.stack([x[name] for x in layers]) for name in layers[0] if name != key}}
+    inputs = read(program, inputs)
+    assert worst(called(einc.compile(said), program, inputs, {"M": 2}), {"Y": want}) <= BOUND
+    if case.name not in UNSERVED:
+        run = front.built(program, plan="serve")
+        assert run.prefill is not None
+        found, kept = run.prefill(**at(run, inputs, 0, 4))
+        fork = kept.fork()
+        parts = [found, *(run(kept, **at(run, inputs, n, 1)) for n in range(4, steps))]
+        axis = next(n for n, slot in enumerate(program.tensors["Y"].slots) if slot.set.cls == "time")
+        assert worst({"Y": torch.cat(parts, axis)}, {"Y": want}) <= BOUND
+        rest = want.narrow(axis, 4, steps - 4)
+        assert worst({"Y": run(fork, **at(run, inputs, 4, steps - 4))}, {"Y": rest}) <= BOUND

@@ -104,10 +104,12 @@ def repeat(step: Loop, page: Page, dialect: Dialect, write: Steps) -> None:
     body.open(f"for {place} in range({over.start}, {sized(over.extent + number(over.start))}):")
     at = f"{place} - {over.start}" if over.start else place
     values: dict[str, str] = {}
+    apart = {name for one in module.steps if isinstance(one, PerRequest) for name, _, share in one.outputs
+             if share == "own"}  # each request has one of its own
     for key, buffer, axis in step.inputs:
         kept = axis is not None and module.buffers[buffer].role == "cache"
-        part = (f"[one[{at}] for one in {buffer}]" if kept else f"{buffer}[{at}]" if axis == 0
-                else f"{buffer}.select({axis}, {at})")
+        part = (f"[one[{at}] for one in {buffer}]" if kept else f"[one.select({axis}, {at}) for one in {buffer}]"
+                if buffer in apart else f"{buffer}[{at}]" if axis == 0 else f"{buffer}.select({axis}, {at})")
         values[key] = buffer if axis is None else part
     if step.counter:
         values[step.counter] = f"torch.full((), {place}, device=device)"
