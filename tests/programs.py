@@ -9,11 +9,12 @@ from pathlib import Path
 from textwrap import dedent
 
 SPECS = Path(__file__).parent.parent / "specs"
-MODELS = frozenset({"decoder_lm", "llama_lm", "fp8_lm"})  # of many kernels; what they call is tried in more ways
+# Of many kernels; what they call is tried in more ways.
+MODELS = frozenset({"decoder_lm", "llama_lm", "fp8_lm", "gated_deltanet_lm"})
 TILED = frozenset({"fp8_block"})  # of sizes that are multiples of others
 # Named, so that nothing is checked before the first test runs; `test_stages` holds the names against the programs.
 WITH_ROUNDS = """
-rounds rounds_of_numbers decoder_lm llama_lm fp8_lm deltaformer deltanet ema gated_deltanet gla kda
+rounds rounds_of_numbers decoder_lm llama_lm fp8_lm gated_deltanet_lm deltaformer deltanet ema gated_deltanet gla kda
 longhorn mamba1 mlstm path rg_lru rwkv6 rwkv7 ssd titans_momentum""".split()  # noqa: SIM905 - as a list it has forty quotes
 
 
@@ -843,6 +844,7 @@ SPEC_SIZES: dict[str, dict[str, int]] = {
     "swiglu_block": {**MODEL, "d_ff": 11, "H": 5, "G": 2},
     "decoder_lm": {"B": 2, "T": 5, "d_model": 6, "H": 2, "d_k": 3, "d_ff": 7, "N": 2, "V": 5, "C": 4},
     "llama_lm": {"B": 2, "T": 5, "d_model": 6, "H": 4, "G": 2, "d_k": 2, "d_ff": 7, "N": 2, "V": 5},
+    "gated_deltanet_lm": {"B": 2, "T": 5, "d_model": 6, "H": 2, "D": 3, "d_ff": 7, "N": 2, "V": 5},
     "gpt2_block": {**MODEL, "B": 2, "d_k": 5, "d_ff": 11},
     "attention_dropout": {**MODEL, "B": 2, "d_k": 5},
     "requests_packed": {"R": 4, "T_sum": 11, "H": 2, "d_k": 5},
@@ -921,7 +923,7 @@ SPEC_SIZES: dict[str, dict[str, int]] = {
 }
 SPEC_RANGES = {
     "attention_dropout": {"seed": ("0", "7")},
-    **{name: {"w": ("0", "V-1")} for name in ("decoder_lm", "llama_lm", "fp8_lm")},
+    **{name: {"w": ("0", "V-1")} for name in ("decoder_lm", "llama_lm", "fp8_lm", "gated_deltanet_lm")},
     "mtp": {"w": ("0", "V-1")},
     **{name: {"w": ("1", "V")} for name in ("linear_cross_entropy", "z_loss", "focal")},
     "documents": {"doc": ("1", "3")},

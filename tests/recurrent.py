@@ -144,6 +144,37 @@ def gated(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor) -> Tensor:
     return rule(q, k, v, g, beta, use_qk_l2norm_in_kernel=True)[0]
 
 
+def stack_inputs(steps: int, batch: int = 2, layers: int = 3) -> Tensors:
+    """Words and weights of a small language model of gated delta layers."""
+    width, inner, words = 6, 5, 11
+    heads = {key: (layers, width, HEADS, KEYS) for key in ("W_Q", "W_K", "W_V", "W_G")}
+    weights = drawn(E=(words, width), gamma=(width,), W_lm=(width, words), **heads, W_alpha=(layers, width, HEADS),
+                    W_beta=(layers, width, HEADS), b=(layers, HEADS), A=(layers, HEADS),
+                    W_O=(layers, HEADS, KEYS, width), gamma_1=(layers, width), gamma_2=(layers, width),
+                    gamma_3=(layers, KEYS), W_1=(layers, width, inner), W_2=(layers, width, inner),
+                    W_3=(layers, inner, width))
+    random = torch.Generator().manual_seed(steps)
+    return {"w": torch.randint(0, words, (batch, steps), generator=random), **{k: x / 2 for k, x in weights.items()}}
+
+
+def language_model(w: Tensor, E: Tensor, gamma: Tensor, W_lm: Tensor, **layers: Tensor) -> Tensor:
+    """The logits: layers one after the other, in each of which the state goes from position to position."""
+    def rms(x: Tensor) -> Tensor:
+        return x / (x.square().mean(-1, keepdim=True) + 1e-6).sqrt()
+
+    x = E[w]
+    for at in range(len(layers["A"])):
+        p = {key: each[at] for key, each in layers.items()}
+        u = p["gamma_1"] * rms(x)
+        q, k, v, gate = (torch.einsum("ntf,fhd->nthd", u, p[key]) for key in ("W_Q", "W_K", "W_V", "W_G"))
+        decay = -p["A"].exp() * functional.softplus(u @ p["W_alpha"] + p["b"])
+        read = gated(q, k, v, decay, torch.sigmoid(u @ p["W_beta"])) if w.shape[1] else v
+        y = x + torch.einsum("nthd,hdf->ntf", p["gamma_3"] * rms(read) * functional.silu(gate), p["W_O"])
+        z = p["gamma_2"] * rms(y)
+        x = y + (functional.silu(z @ p["W_1"]) * (z @ p["W_2"])) @ p["W_3"]
+    return gamma * rms(x) @ W_lm
+
+
 def gated_in_chunks(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor) -> Tensor:
     rule = modelling("qwen3_next").torch_chunk_gated_delta_rule
     return rule(q, k, v, g, beta, chunk_size=8, use_qk_l2norm_in_kernel=True)[0]

@@ -22,7 +22,7 @@ from helpers import called, distance, each, meaning, module_of, typed, typed_of
 from plain import HEAD, PLAIN, STEPS, WIDTH, Tensors, Trial, normal, qkv
 from programs import DRAWN, SPECS, Case
 from programs import FILES as EVERY
-from recurrent import LAYERS, Layer
+from recurrent import LAYERS, Layer, language_model, stack_inputs
 from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.nn import functional
@@ -789,6 +789,12 @@ def scaled(zoo: SimpleNamespace, ratio: float, given: bool = True, **more: Any) 
     return Trial({"alpha": torch.tensor(ratio, dtype=torch.float64)} if given else {}, trial.outputs, trial.sizes)
 
 
+def deltas() -> Trial:
+    """The logits of a language model of gated delta layers, by loops; `test_stacks` tries more of it."""
+    inputs = stack_inputs(STEPS)
+    return Trial(inputs, {"O": language_model(**inputs).detach()}, {})
+
+
 def drawn(layer: Layer) -> Callable[[SimpleNamespace], Trial]:
     """A layer of specs/recurrent or a variant, of which test_recurrent.py and test_variants.py try more."""
     def trial(_: SimpleNamespace) -> Trial:
@@ -806,6 +812,7 @@ PAPERS: dict[str, Callable[[SimpleNamespace], Trial]] = {
     "attention_dropout": gpt2_attention,
     "decoder_lm": gpt2_lm,
     "llama_lm": llama_lm,
+    "gated_deltanet_lm": lambda zoo: deltas(),
     "requests": requested,
     "requests_packed": packed,
     "partial_rotary": partial,

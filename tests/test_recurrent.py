@@ -104,7 +104,8 @@ def test_a_layer_in_single_precision(case: Case, steps: int) -> None:
 
 
 STEEP = {"kda": ("g", -100.0), "gated_deltanet": ("g", -100.0), "ssd": ("Delta", 100.0), "ssd_sum": ("Delta", 100.0),
-         "mamba1": ("b", 100.0), "rwkv6": ("x", math.log(100)), "gla": ("x", -1600.0), "mlstm": ("f", -100.0)}
+         "mamba1": ("b", 100.0), "rwkv6": ("x", math.log(100)), "gla": ("x", -1600.0), "mlstm": ("f", -100.0),
+         "rg_lru": ("Lambda", -25.0)}
 
 
 @pytest.mark.whole

@@ -240,7 +240,6 @@ BAD = {
     "h_1 = 0\noutput h_t = x_t + a_t h_{t-1}": "E0601",
     "h_0 = 0\noutput h_t^d = a_t h_{t-1}^d + V_t^d": "E0601",
     "output u_t = x_t - Σ_{s ≤ t} a_s u_s": "E0406",
-    "H_t = x_t\nfor l in 1..N:\n    r_t = 1[t > 1] r_{t-1} + H_t\n    H_t ← r_t\noutput H_t": "E0116",
     "H_t = x_t\nfor l in 1..N:\n    r_t = r_t + H_t\n    H_t ← r_t\noutput H_t": "E0406",
     "output u_t = x_t - Σ_s a_s u_s": "E0406",
     "output h_t = 1[t < T] h_{t+1} + x_t": "E0406",
@@ -253,7 +252,6 @@ BAD = {
     "z = 0\nw = 0\nfor t in 1..T:\n    z' = w' + x_t\n    w' = z'\n    z ← z'\n    w ← w'\noutput z": "E0406",
     "z = 0\nfor t in 1..T:\n    z ← z + x_t\nz ← 2 z\noutput z": "E0705",
     "output h_t = x_t + h_{a_t}": "E0404",
-    "H_t^d = V_t^d\nfor ℓ in 1..N:\n    H_t^d ← \"recurrent/ema\"(x = H_t^d)\noutput Y_t^d = H_t^d": "E0116",
     "S^d = 0\nH_t^d = V_t^d\nfor ℓ in 1..N:\n    for t in 1..T:\n        S^d ← S^d + H_t^d\n    H_t^d ← H_t^d\n"
     "output Y_t^d = H_t^d": "E0118",
     "z = 0\nfor t in 1..T:\n    N_t = z + 1[t < T] N_{t+1}\n    output y_t = N_t + x_t\n    z ← N_t": "E0703",

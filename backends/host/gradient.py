@@ -91,7 +91,7 @@ def _chain(plan: SegmentedModule, dialect: Dialect, helpers: set[str], body: Wri
     naming = named(plan.whole)
     read_derived(naming, body)
     links = SegmentWriter(plan, naming, dialect, helpers, body)
-    links.write()
+    links.write(plan)
     body()
     body(f"return {result(naming.module)}")
     return links.pairs, naming

@@ -106,10 +106,12 @@ def repeat(step: Loop, page: Page, dialect: Dialect, write: Steps) -> None:
     body.open(f"for {place} in range({over.start}, {sized(over.extent + number(over.start))}):")
     at = f"{place} - {over.start}" if over.start else place
     values: dict[str, str] = {}
+    apart = {name for one in module.steps if isinstance(one, PerRequest) for name, _, share in one.outputs
+             if share == "own"}  # each request has one of its own
     for key, buffer, axis in step.inputs:
         kept = axis is not None and module.buffers[buffer].role == "cache"
-        part = (f"[one[{at}] for one in {buffer}]" if kept else f"{buffer}[{at}]" if axis == 0
-                else f"{buffer}.select({axis}, {at})")
+        part = (f"[one[{at}] for one in {buffer}]" if kept else f"[one.select({axis}, {at}) for one in {buffer}]"
+                if buffer in apart else f"{buffer}[{at}]" if axis == 0 else f"{buffer}.select({axis}, {at})")
         values[key] = buffer if axis is None else part
     if step.counter:
         values[step.counter] = f"torch.full((), {place}, device=device)"
@@ -125,15 +127,21 @@ def repeat(step: Loop, page: Page, dialect: Dialect, write: Steps) -> None:
     for buffer, listed in parts.items():
         body(f"{listed}.append({new[buffer]})")
     body.close()
-    for buffer, _, axis in step.kept:
-        body(stacked(module, buffer, parts[buffer], axis, page.helpers))
+    own = {key for one in step.body.steps if isinstance(one, PerRequest) for key, share in one.made if share == "own"}
+    for buffer, part, axis in step.kept:
+        body(stacked(module, buffer, parts[buffer], axis, page.helpers, part in own))
 
 
-def stacked(module: Module, buffer: str, parts: str, axis: int, helpers: set[str]) -> str:
-    """The statement that lays the parts that rounds made one after the other; adds the helper that it calls."""
+def stacked(module: Module, buffer: str, parts: str, axis: int, helpers: set[str], own: bool = False) -> str:
+    """The statement that lays the parts that rounds made one after the other, for each request where each has its
+    `own`; adds the helper that it calls.
+    """
     helpers.add("_stacked")
     shape = ", ".join(sized(s.extent) for s in module.buffers[buffer].sets)
-    return f"{buffer} = _stacked({parts}, {axis}, [{shape}], {element(module.buffers[buffer], PROMOTED)}, device)"
+    end = f"{axis}, [{shape}], {element(module.buffers[buffer], PROMOTED)}, device)"
+    if own:
+        return f"{buffer} = [_stacked([one[n] for one in {parts}], {end} for n in range(len(requests))]"
+    return f"{buffer} = _stacked({parts}, {end}"
 
 
 def _shared(module: Module) -> bool:

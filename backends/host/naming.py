@@ -85,6 +85,11 @@ class Named:
         made: Extent = _sized(extent, {declared: name for name, declared in self.declared.items()})
         return made
 
+    def named(self, buffer: Buffer, name: str) -> Buffer:
+        """A buffer of the spec as one of the file, under this name."""
+        made: Buffer = _sized(replace(buffer, name=name), {key: size for size, key in self.declared.items()})
+        return made
+
     def size(self, name: str) -> str:
         """The parameter of a size that no tensor fixes."""
         wanted = self.declared[name]

@@ -130,7 +130,7 @@ class _Chained:
         self.levels, self.shown, body = list[Levels](), named(plan.body.whole, _NAMES), Writer()
         taken = set[str]()
         links = SegmentWriter(plan.body, self.shown, dialect, helpers, body, _apart(self.levels, helpers, taken))
-        links.write()
+        links.write(plan.body)
         self.statements = ["", *body.lines, ""]
         self.lines = [line for pair in links.pairs for line in pair.functions()]
         for pair in links.pairs:

@@ -21,8 +21,9 @@ class SegmentWriter:
     def __init__(self, chain: SegmentedModule, naming: Named, dialect: Dialect, helpers: set[str],
                  body: Writer, apart: Apart | None = None) -> None:
         """`apart` is that of a pair."""
-        self.chain, self.naming, self.dialect, self.helpers, self.body = chain, naming, dialect, helpers, body
+        self.naming, self.dialect, self.helpers, self.body = naming, dialect, helpers, body
         self.names, self.taken, self.apart = Names(set(naming.taken)), set[str](), apart
+        self.module = naming.module
         keys = [*(t.key for t in chain.whole.inputs), *chain.whole.buffers]
         inner = [*(t.key for t in naming.module.inputs), *naming.module.buffers]
         self.inner = dict(zip(keys, inner, strict=True))
@@ -30,20 +31,21 @@ class SegmentWriter:
         self.stems = Names(set())
         self.pairs: list[Pair] = []
 
-    def write(self) -> None:
-        """Writes the calls of all pieces in their order."""
-        for at, piece in enumerate(self.chain.pieces):
+    def write(self, chain: SegmentedModule, stems: tuple[str, str, str] = ("_first", "_part", "_last")) -> None:
+        """Writes the calls of the pieces of a chain in their order; `stems` begin the names of the first, of those
+        between, and of the last.
+        """
+        for at, piece in enumerate(chain.pieces):
             self.body() if at else None
             if isinstance(piece, GradientLoop):
                 self._turns(piece)
             elif isinstance(piece, Recurrence | StateScan):
                 inner = replace(piece, reads=tuple(self.inner[x] for x in piece.reads),
                                 writes=tuple(self.inner[x] for x in piece.writes))
-                recur(inner, self.naming.module, self.body, self.names.fresh, self.helpers, self.dialect.recurrence,
+                recur(inner, self.module, self.body, self.names.fresh, self.helpers, self.dialect.recurrence,
                       self.naming.inside)
             else:
-                pair = self._pair(piece, "_last" if at and at == len(self.chain.pieces) - 1 else "_part" if at
-                                  else "_first")
+                pair = self._pair(piece, stems[0 if not at else 2 if at == len(chain.pieces) - 1 else 1])
                 made = {key: self.inner[key] for _, key in piece.shown}
                 self._call(pair, self.inner, self.sizes, made)
 
@@ -62,7 +64,6 @@ class SegmentWriter:
         stack.
         """
         body, over = self.body, self.naming.inside(piece.index.set.extent)
-        pair = self._pair(piece.body, "_round")
         for state, first, _ in piece.states:
             body(f"{self.inner[state]} = {self.inner[first]}")
         lists = {buffer: self.names.fresh(f"{self.inner[buffer]}_parts") for buffer, _, _ in piece.kept}
@@ -85,8 +86,11 @@ class SegmentWriter:
         body.depth += 1
         sizes = {inside: self.sizes[outside] for inside, outside in piece.sizes}
         made = {part: self.names.fresh(f"{self.inner[buffer]}_part") for buffer, part, _ in piece.kept}
-        self._call(pair, tensors, sizes,
-                   {following: self.inner[state] for state, _, following in piece.states} | made)
+        results = {following: self.inner[state] for state, _, following in piece.states} | made
+        if isinstance(piece.body, SegmentedModule):
+            self._round(piece.body, tensors, results)
+        else:
+            self._call(self._pair(piece.body, "_round"), tensors, sizes, results)
         for state, _, following in piece.states:
             if following in made:
                 body(f"{self.inner[state]} = {made[following]}")
@@ -94,4 +98,21 @@ class SegmentWriter:
             body(f"{lists[buffer]}.append({made[part]})")
         body.depth -= 1
         for buffer, _, axis in piece.kept:
-            body(stacked(self.naming.module, self.inner[buffer], lists[buffer], axis, self.helpers))
+            body(stacked(self.module, self.inner[buffer], lists[buffer], axis, self.helpers))
+
+    def _round(self, chain: SegmentedModule, tensors: Mapping[str, str], results: Mapping[str, str]) -> None:
+        """Writes the pieces of one round: `tensors` are what it is given, by the keys of the chain, and `results` the
+        names of what it makes.
+        """
+        around, module = self.inner, self.module
+        inner = {key: self.names.fresh(key) for key in chain.whole.buffers if key not in tensors}
+        inner |= {key: self.names.fresh(key) for key, text in tensors.items() if not text.isidentifier()}
+        for key in inner.keys() & tensors.keys():
+            self.body(f"{inner[key]} = {tensors[key]}")
+        self.inner = {**tensors, **inner}
+        named = {name: self.naming.named(chain.whole.buffers[key], name) for key, name in self.inner.items()}
+        self.module = replace(module, buffers={**module.buffers, **named})
+        self.write(chain, ("_round", "_round", "_round"))
+        made = {name: self.inner[key] for key, name in results.items()}
+        self.body(f"{', '.join(made)} = {', '.join(made.values())}")
+        self.inner, self.module = around, module

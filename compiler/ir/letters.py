@@ -9,7 +9,6 @@ other places, q_P is the product of q and P.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import replace
 from typing import TypeVar
 
 from einc.ir.draft import unused, with_other_names
@@ -63,7 +62,7 @@ def with_letters(program: P, known: Container[str]) -> P:
     if not made:
         return program
     names = _chosen(made, program.equations, taken_names(program, made))
-    loops = [_renamed(x, names) if isinstance(x, IndexLoop) else x for x in program.loops]
+    loops = [x.change(lambda key: names.get(key, key)) if isinstance(x, IndexLoop) else x for x in program.loops]
     return with_other_names(program, names).but(loops=loops)
 
 
@@ -154,10 +153,3 @@ def _own(owner: str, equation: Equation, made: Mapping[str, Equation], owners: d
         if key in made and key not in owners:
             owners[key] = owner
             _own(owner, made[key], made, owners)
-
-
-def _renamed(loop: IndexLoop, names: Mapping[str, str]) -> IndexLoop:
-    """The loop with other names for some of its tensors."""
-    states = tuple((names.get(a, a), names.get(b, b), names.get(c, c)) for a, b, c in loop.states)
-    return replace(loop, states=states, inside=tuple(names.get(key, key) for key in loop.inside))
-

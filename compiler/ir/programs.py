@@ -178,11 +178,35 @@ class IndexLoop:
 
     A state, which has no equation, is (its tensor, its value before the first round, what a round makes the next one).
     A value of `inside` with the index on an axis has one part for each round; what a state becomes may be such a part.
+    Each round runs the `loops` that stand in it, whose equations are of its `inside` too.
     """
 
     index: Index
     states: tuple[tuple[str, str, str], ...]
     inside: tuple[str, ...]
+    loops: tuple[IndexLoop, ...] = ()
+
+    @property
+    def every(self) -> tuple[IndexLoop, ...]:
+        """The loop, and all that stand in its rounds, each before those in it."""
+        return (self, *(inner for loop in self.loops for inner in loop.every))
+
+    @property
+    def made(self) -> frozenset[str]:
+        """What has a value in the rounds: its states, those of loops in it, and everything inside."""
+        return frozenset([*self.inside, *(state for loop in self.every for state, _, _ in loop.states)])
+
+    def beside(self, key: str, names: Iterable[str]) -> IndexLoop:
+        """The loop, and those in it, with further values made where they make a value."""
+        more = tuple(names)
+        if key not in self.inside or not more:
+            return self
+        return replace(self, inside=(*self.inside, *more), loops=tuple(loop.beside(key, more) for loop in self.loops))
+
+    def change(self, tensor: Callable[[str], str], index: Callable[[Index], Index] = lambda index: index) -> IndexLoop:
+        """The loop, and those in it, with other names of tensors and other letters."""
+        return IndexLoop(index(self.index), tuple((tensor(a), tensor(b), tensor(c)) for a, b, c in self.states),
+                         tuple(map(tensor, self.inside)), tuple(loop.change(tensor, index) for loop in self.loops))
 
 
 @dataclass(frozen=True)
@@ -218,6 +242,15 @@ class Program:
         return tuple(loop for loop in self.loops if isinstance(loop, IndexLoop))
 
     @cached_property
+    def every_repeat(self) -> tuple[IndexLoop, ...]:
+        """The loops that run in order, and those that stand in rounds of others."""
+        return tuple(inner for repeat in self.repeats for inner in repeat.every)
+
+    def around(self, key: str) -> tuple[IndexLoop, ...]:
+        """The loops in whose rounds a value is made, the outermost first."""
+        return tuple(loop for loop in self.every_repeat if key in loop.inside)
+
+    @cached_property
     def kept(self) -> Mapping[IndexLoop, tuple[str, ...]]:
         """For each of the loops in order the values that have one part for each round and are read after the last."""
         inner = {key: repeat for repeat in self.repeats for key in repeat.inside}
@@ -248,7 +281,7 @@ class Program:
     def inputs(self) -> tuple[Tensor, ...]:
         """The tensors asked of the caller, those that some equation reads, in the order declared."""
         read = {key for e in self.equations for key in e.reads}
-        read |= {tensor for _, tensor in self.outputs} | {first for r in self.repeats for _, first, _ in r.states}
+        read |= {tensor for _, tensor in self.outputs} | {first for r in self.every_repeat for _, first, _ in r.states}
         known = read | self.by_target.keys()
         slots = [s for t in self.tensors.values() if t.key in known for s in t.slots]
         read |= {s.set.packed.lengths for s in slots if s.set.packed is not None}

@@ -6,7 +6,7 @@ Where the result does not depend on how the domain is cut, one block is as good 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -206,35 +206,56 @@ def thirds(extent: int) -> Sequence[Sequence[int]]:
 
 @dataclass(frozen=True, slots=True)
 class OrderedLoop:
-    """A loop whose rounds run in order, with what is made in each. `kept` are the values with one part for each round
-    that are read after the last.
+    """A loop whose rounds run in order, with what is made in each, other such loops among it. `kept` are the values
+    with one part for each round that are read after the last.
     """
 
     repeat: IndexLoop
-    body: tuple[Equation, ...]
+    body: tuple[Equation | OrderedLoop, ...]
     kept: tuple[str, ...]
+
+    @property
+    def equations(self) -> Iterator[Equation]:
+        """Every equation of a round, those of loops in it too."""
+        for step in self.body:
+            yield from step.equations if isinstance(step, OrderedLoop) else (step,)
 
     def run(self, values: Values, solve: Callable[[Equation], Any], extent: Callable[[IndexSet], int]) -> None:
         """The states after the last round, and what is kept of each; what a round makes anew is gone."""
-        index, states = self.repeat.index, self.repeat.states
-        many, axis = extent(index.set), {e.target: place_of(index, e) for e in self.body}
-        values.update({state: values[first] for state, first, _ in states})
-        values.update({e.target: solve(replace(e, domain=FALSE, body=ZERO)) for e in self.body
-                       if axis[e.target] is not None})
-        for place in range(many):
-            here = {index: Const(Fraction(place + index.set.start))}
-            for e in self.body:
-                made = solve(e.map(partial(substitute, by=here)))
-                if (at := axis[e.target]) is None:
-                    values[e.target] = made
-                else:
-                    part = (slice(None),) * at + (place,)
-                    values[e.target][part] = made[part]
-            values.update({state: values[following][(slice(None),) * at + (place,)].copy()
-                           if (at := axis.get(following)) is not None else values[following]
-                           for state, _, following in states})
-        for key in values.keys() & (set(self.repeat.inside) - {*self.kept}):
+        self._turn(values, solve, extent, {})
+        for key in values.keys() & (self.repeat.made - {state for state, _, _ in self.repeat.states} - {*self.kept}):
             del values[key]
+
+    def _turn(self, values: Values, solve: Callable[[Equation], Any], extent: Callable[[IndexSet], int],
+              around: Mapping[Index, int]) -> None:
+        """All rounds of the loop in the rounds `around` it, each told by its place. Changes `values`."""
+        index, states, by = self.repeat.index, self.repeat.states, {e.target: e for e in self.equations}
+        values.update({state: values[first] for state, first, _ in states})
+        for e in by.values():
+            if place_of(index, e) is not None and e.target not in values:
+                values[e.target] = solve(replace(e, domain=FALSE, body=ZERO))
+        for place in range(extent(index.set)):
+            places = {**around, index: place}
+            here = {i: Const(Fraction(at + i.set.start)) for i, at in places.items()}
+            for step in self.body:
+                if isinstance(step, OrderedLoop):
+                    step._turn(values, solve, extent, places)
+                    continue
+                made, part = solve(step.map(partial(substitute, by=here))), _part(step, places)
+                if part == ():
+                    values[step.target] = made
+                else:
+                    values[step.target][part] = made[part]
+            # Later rounds change the parts of a value where they stand.
+            values.update({state: values[key][part].copy() if key in by and (part := _part(by[key], places)) != ()
+                           else values[key].copy() for state, _, key in states})
+
+
+def _part(equation: Equation, places: Mapping[Index, int]) -> tuple[slice | int, ...]:
+    """Where the part of these rounds stands in a value; () where it is made anew in each."""
+    found = tuple(places.get(axis.index, slice(None)) if isinstance(axis, Position) else slice(None)
+                  for axis in equation.axes)
+    return found if any(isinstance(at, int) for at in found) else ()
 
 
 def place_of(index: Index, equation: Equation) -> int | None:
@@ -249,17 +270,30 @@ def steps(program: Program) -> dict[str, Equation | BlockLoop | OrderedLoop]:
     out |= {e.target: e for e in program.equations if e.target not in inner}
     out |= {key: recur for recur in program.recurs for key in recur.targets}
     for repeat in program.repeats:
-        kept = program.kept[repeat]
-        turns = OrderedLoop(repeat, tuple(e for e in program.equations if e.target in repeat.inside), kept)
-        out |= dict.fromkeys([*(state for state, _, _ in repeat.states), *kept], turns)
+        turns = _ordered(program, repeat, program.kept[repeat])
+        out |= dict.fromkeys([*(state for state, _, _ in repeat.states), *turns.kept], turns)
     return out
+
+
+def _ordered(program: Program, repeat: IndexLoop, kept: tuple[str, ...]) -> OrderedLoop:
+    """The loop with what each round makes, each equation and each loop in it after what it reads."""
+    by: dict[str, Equation | OrderedLoop] = {e.target: e for e in program.equations if e.target in repeat.inside}
+    for loop in repeat.loops:
+        by |= dict.fromkeys(loop.made, _ordered(program, loop, loop.inside))
+    if not repeat.loops:
+        return OrderedLoop(repeat, tuple(by.values()), kept)
+
+    def before(step: Equation | OrderedLoop) -> list[Equation | OrderedLoop]:
+        return [by[key] for key in sorted(needs(step)) if key in by and by[key] is not step]
+
+    return OrderedLoop(repeat, tuple(in_order(dict.fromkeys(by.values()), before)), kept)
 
 
 def needs(step: Equation | BlockLoop | OrderedLoop) -> Set[str]:
     """The tensors that must be there before."""
     if isinstance(step, OrderedLoop):
-        made = {*step.repeat.inside, *(state for state, _, _ in step.repeat.states)}
-        return {first for _, first, _ in step.repeat.states}.union(*map(needs, step.body)) - made
+        firsts = {first for _, first, _ in step.repeat.states}
+        return firsts.union(*map(needs, step.body)) - step.repeat.made
     if isinstance(step, Equation):
         return step.reads
     found = {r.tensor for r in reads(step.domain)}

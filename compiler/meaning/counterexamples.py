@@ -104,7 +104,7 @@ def _sets(program: Program) -> list[IndexSet]:
     used = [slot.set for t in program.inputs() for slot in t.slots]
     used += [slot.set for e in program.equations for slot in program.tensors[e.target].slots]
     used += [found for term in program.terms for found in sets_of(term)]
-    return list(dict.fromkeys([*used, *(repeat.index.set for repeat in program.repeats)]))
+    return list(dict.fromkeys([*used, *(repeat.index.set for repeat in program.every_repeat)]))
 
 
 def _extents(program: Program) -> Iterator[Extent]:
@@ -219,5 +219,5 @@ def _part(program: Program, keys: Iterable[str]) -> Program:
 def _parts(loop: BlockLoop | IndexLoop) -> frozenset[str]:
     """Every name of what rounds make, and of what that begins with."""
     if isinstance(loop, IndexLoop):
-        return frozenset((*loop.inside, *(key for state in loop.states for key in state)))
+        return loop.made.union(key for one in loop.every for state in one.states for key in state)
     return loop.targets.union(*(e.reads for e in loop.equations))

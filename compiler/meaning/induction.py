@@ -121,7 +121,7 @@ def _after(term: Term, state: str, after: str, at: int, last: Term) -> Term:
 def _open(program: TypedProgram) -> frozenset[str]:
     """What depends on the rounds before: states, what reads one, and what comes to itself."""
     inside = {key for loop in program.repeats for key in loop.inside}
-    found = {state for loop in program.repeats for state, _, _ in loop.states}
+    found = {state for loop in program.every_repeat for state, _, _ in loop.states}
     found |= {key for key in inside if key in _behind(program, program.by_target[key])}
     while more := {key for key in inside - found if program.by_target[key].reads & found}:
         found |= more

@@ -95,7 +95,7 @@ def _sets(program: Program) -> Iterator[IndexSet]:
     """The sets that the tensors and the equations run over."""
     used = {t.key for t in program.inputs()} | {e.target for e in program.equations}
     yield from (slot.set for key in sorted(used) for slot in program.tensors[key].slots)
-    yield from (repeat.index.set for repeat in program.repeats)
+    yield from (repeat.index.set for repeat in program.every_repeat)
     yield from (found for term in program.terms for found in sets_of(term))
 
 

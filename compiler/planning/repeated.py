@@ -79,8 +79,8 @@ def whole(
     Its sizes are all that the inputs, equations and loops name, less those that the program fixes."""
     sizes = frozenset(n for t in asked for s in t.slots for n in s.set.extent.sizes)
     sizes |= {n for e in program.equations for n in sizes_of(e)}
-    sizes |= {n for repeat in program.repeats for n in repeat.index.set.extent.sizes}
-    sets = dict.fromkeys([*sets_of(program), *(repeat.index.set for repeat in program.repeats)])
+    sizes |= {n for repeat in program.every_repeat for n in repeat.index.set.extent.sizes}
+    sets = dict.fromkeys([*sets_of(program), *(repeat.index.set for repeat in program.every_repeat)])
     return Module(
         program.name, program.source or program.name, asked, program.outputs, buffers, steps, dict(program.sizes),
         sizes - program.sizes.keys(), tuple(sets), keys, lengths_of(sets, buffers),
@@ -107,12 +107,17 @@ def with_wide(program: P) -> P:
 
 def chained(program: Program, asked: tuple[Tensor, ...], derive: Derive) -> SegmentedModule:
     """The same in pieces that have gradients: `derive` makes one of a stretch, or of what one round makes."""
+    return _chained(program, asked, derive, {t.key for t in asked})
+
+
+def _chained(program: Program, asked: tuple[Tensor, ...], derive: Derive, checked: Set[str]) -> SegmentedModule:
+    """The pieces of a program, or of a round in which loops stand; whole numbers are a caller's in `checked` alone."""
     program, found = with_affine(with_wide(with_lags(program)))
     pieces: list[Gradient | GradientLoop | Recurrence | StateScan] = []
     buffers = {t.key: _buffer(t) for t in asked}
     for stretch, repeat in zip_longest(stretches(program), program.repeats):
         if stretch.equations:
-            made = joined(derive(stretch), asked)
+            made = joined(derive(stretch), asked, checked)
             pieces.append(made)
             buffers |= {key: made.forward.buffers[key] for _, key in made.shown}
         if repeat in found:
@@ -121,28 +126,30 @@ def chained(program: Program, asked: tuple[Tensor, ...], derive: Derive) -> Segm
             buffers |= {key: _buffer(program.tensors[key]) for key in (*_derived(program, step.reads), *step.writes)}
         elif repeat is not None:
             one = round_of(program, repeat, own=True)
-            turns = derived_loop(one, joined(derive(one.program), asked), program.kept[repeat])
+            body = (_chained(one.program, one.program.inputs(), derive, checked) if repeat.loops
+                    else joined(derive(one.program), asked, checked))
+            turns = derived_loop(one, body, program.kept[repeat])
             pieces.append(turns)
-            inputs = [t.key for t in turns.body.forward.inputs]
+            inputs = [t.key for t in turns.body.asked]
             known = (*_derived(program, inputs), *(key for key, _, _ in (*turns.states, *turns.kept)))
             buffers |= {key: _buffer(program.tensors[key]) for key in known}
     return SegmentedModule(whole(program, asked, buffers, (), ()), tuple(pieces))
 
 
-def derived_loop(one: Round, body: Gradient, kept: tuple[str, ...]) -> GradientLoop:
+def derived_loop(one: Round, body: Gradient | SegmentedModule, kept: tuple[str, ...]) -> GradientLoop:
     """Rounds of which one has a gradient, `body`; `kept` are the values of which each round makes a part."""
-    inputs = [t.key for t in body.forward.inputs]
+    inputs = [t.key for t in body.asked]
     given = tuple((key, key, one.taken.get(key)) for key in inputs if key != one.counter)
-    sizes = tuple((name, name) for name in sorted(body.forward.sizes.union(body.plain.sizes if body.plain else ())))
+    sizes = tuple((name, name) for name in sorted(body.sizes))
     return GradientLoop(one.repeat.index, body, given, one.counter if one.counter in inputs else "", one.repeat.states,
                         tuple((key, key, one.parts[key]) for key in kept), sizes)
 
 
-def joined(piece: Gradient, asked: tuple[Tensor, ...]) -> Gradient:
-    """The piece in a whole: whole numbers that another piece made are not checked, and
-    some input tells the type of the data."""
+def joined(piece: Gradient, asked: tuple[Tensor, ...], checked: Set[str] | None = None) -> Gradient:
+    """The piece in a whole: whole numbers are checked where they are `checked`, by default those that are asked, and
+    not where another piece made them; some input tells the type of the data."""
     like = tuple(t for t in asked if not t.constant)[:1] if all(t.constant for t in piece.forward.inputs) else ()
-    checked = {t.key for t in asked}
+    checked = {t.key for t in asked} if checked is None else checked
     forward, backward = _unchecked(piece.forward, checked), _unchecked(piece.backward, checked)
     plain = None if piece.plain is None else _unchecked(piece.plain, checked)
     forward = replace(forward, inputs=(*forward.inputs, *like))

@@ -28,7 +28,7 @@ def parts(program: TypedProgram) -> Parts | None:
     made = _of_weights(program, loops)
     read = {r.tensor for e in program.equations if e.target not in made for r in e.elements}
     read |= {r.tensor for loop in program.recurs for e in loop.equations for r in e.elements}
-    read |= {first for loop in program.repeats for _, first, _ in loop.states}
+    read |= {first for loop in program.every_repeat for _, first, _ in loop.states}
     kept = [key for key in made if key in read]
     if not kept:
         return None
@@ -49,7 +49,7 @@ def _of_weights(program: TypedProgram, loops: Mapping[str, IndexLoop]) -> dict[s
     """The equations of values that depend on weights and the sizes of these alone, and on one weight at least, in their
     order: not those of positions, of which a call may have more."""
     results = {key for _, key in program.outputs}
-    states = {key for loop in program.repeats for state in loop.states for key in state}
+    states = {key for loop in program.every_repeat for state in loop.states for key in state}
     states |= {key for loop in program.recurs for key in loop.targets}
     weights = [t for t in program.inputs() if t.role == "weight"]
     fixed = {name for t in weights for slot in t.slots for name in slot.set.extent.sizes} | program.sizes.keys()
@@ -58,6 +58,9 @@ def _of_weights(program: TypedProgram, loops: Mapping[str, IndexLoop]) -> dict[s
         sound = all(program.tensors[key].role == "weight" or key in found for key in e.reads)
         sound = sound and not any(x.extent.sizes - fixed for t in (*e.axes, e.domain, e.body) for u in walk(t)
                                   for x in sets_of(u) if INDEX_CLASSES[x.cls].data)
+        # What differs from position to position in rounds of layers is one of positions, too.
+        sound = sound and not any(loop.index in free_indices(t) for loop in program.around(e.target)[1:]
+                                  for t in (e.domain, e.body))
         if sound and e.reads and e.target not in results | states and all(
                 loops.get(key) in (None, loops.get(e.target)) for key in e.reads):
             found[e.target] = e
@@ -93,6 +96,10 @@ def _slot(loop: IndexLoop) -> Slot:
 def _without(loop: BlockLoop | IndexLoop, made: Mapping[str, Equation],
              lifted: Mapping[str, IndexLoop]) -> BlockLoop | IndexLoop:
     """A loop without what is made before it."""
-    if isinstance(loop, BlockLoop):
-        return loop.map(lambda e: _lifted(e, lifted))
-    return replace(loop, inside=tuple(key for key in loop.inside if key not in made))
+    return loop.map(lambda e: _lifted(e, lifted)) if isinstance(loop, BlockLoop) else _but(loop, made)
+
+
+def _but(loop: IndexLoop, made: Mapping[str, Equation]) -> IndexLoop:
+    """A loop in order, and those in it, without what is made before."""
+    return replace(loop, inside=tuple(key for key in loop.inside if key not in made),
+                   loops=tuple(_but(inner, made) for inner in loop.loops))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from einc.ir.draft import Draft
 from einc.ir.indices import PLACES, Index, IndexSet, distinct
 from einc.ir.narrow import Narrow
-from einc.ir.programs import BlockLoop, Equation, IndexLoop, TypedProgram
+from einc.ir.programs import BlockLoop, Equation, TypedProgram
 from einc.ir.terms import Apply, Pack, Position, Read, Term, conjuncts, const, substitute, transform
 from einc.transforms.rounding import UnroundableError, blocks_of, fresh_letter, scaled
 
@@ -37,9 +37,8 @@ def kept(program: TypedProgram, key: str, row: Narrow, count: int) -> Kept:
         raise UnroundableError(f"`{key}` holds whole numbers, or numbers of few bits already")
     if equation is None and tensor.role == "local":
         raise UnroundableError(f"`{key}` is made by rounds, which carry it with all its bits")
-    loop = next((x for x in program.repeats if key in x.inside), None)
-    draft = Draft(program.tensors)
-    letters = _letters(program, key, loop)
+    draft, around = Draft(program.tensors), program.around(key)
+    letters = _letters(program, key, tuple(loop.index for loop in around))
     known = () if equation is None or not equation.has_letters else conjuncts(
         substitute(equation.domain, dict(zip(equation.indices, map(Position, letters), strict=True))))
     split = _split(program, letters[-1].set, count) if count else None
@@ -57,21 +56,20 @@ def kept(program: TypedProgram, key: str, row: Narrow, count: int) -> Kept:
         mine.append(e.map(lambda t: transform(t, read)))
         mine += draft.equations if e.target == key else []
     others = [] if equation is not None else draft.equations
-    names = tuple(e.target for e in draft.equations) if loop is not None else ()
+    names = tuple(e.target for e in draft.equations)
     loops = [x.map(lambda e: e.map(lambda t: transform(t, read))) if isinstance(x, BlockLoop)
-             else replace(x, inside=(*x.inside, *names)) if x == loop else x for x in program.loops]
+             else x.beside(key, names) for x in program.loops]
     found = program.but(equations=(*others, *mine), tensors=draft.tensors, loops=loops)
     splits = {} if split is None else {letters[-1].set: tuple(i.set for i in split)}
     return replace(made, program=replace(found, splits={**found.splits, **splits}))
 
 
-def _letters(program: TypedProgram, key: str, loop: IndexLoop | None) -> tuple[Index, ...]:
-    """A letter for each axis of a tensor; an axis that runs with a loop has the loop's own."""
+def _letters(program: TypedProgram, key: str, rounds: tuple[Index, ...]) -> tuple[Index, ...]:
+    """A letter for each axis of a tensor; an axis that runs with rounds has their own."""
     slots, equation = program.tensors[key].slots, program.equation(key)
     axes = (None,) * len(slots) if equation is None else equation.axes
-    taken = () if loop is None else (loop.index.name,)
-    fresh = distinct((Index(slot.name, slot.set) for slot in slots), taken)
-    return tuple(loop.index if loop is not None and axis == Position(loop.index) else letter
+    fresh = distinct((Index(slot.name, slot.set) for slot in slots), [index.name for index in rounds])
+    return tuple(axis.index if isinstance(axis, Position) and axis.index in rounds else letter
                  for axis, letter in zip(axes, fresh, strict=True))
 
 

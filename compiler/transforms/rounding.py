@@ -59,21 +59,18 @@ def rounded(program: TypedProgram, keys: frozenset[str], rounding: Rounding) -> 
     where one of them has none, or where blocks do not fit.
     """
     work = _Products(program, keys, rounding)
-    loops = {name: loop for loop in program.repeats for name in loop.inside}
-    inside: dict[IndexLoop, list[str]] = {}
+    again = {x: x for x in program.loops}
     for equation in program.equations:
-        loop = loops.get(equation.target)
-        before = len(work.draft.equations)
-        changed = replace(equation, body=work.changed(equation.body, equation.domain, _At(equation.target, loop)))
-        if loop is not None:
-            inside.setdefault(loop, []).extend(e.target for e in work.draft.equations[before:])
+        before, loops = len(work.draft.equations), program.around(equation.target)
+        changed = replace(equation, body=work.changed(equation.body, equation.domain, _At(equation.target, loops)))
+        for loop, grown in again.items():
+            if isinstance(grown, IndexLoop):
+                again[loop] = grown.beside(equation.target, (e.target for e in work.draft.equations[before:]))
         work.draft.add(changed)
     for key in sorted(keys - work.found):
         raise UnroundableError(f"`{key}` stands in no product that is summed over one of its letters")
     found = work.draft.done(program)
-    again = [replace(x, inside=(*x.inside, *inside.get(x, ()))) if isinstance(x, IndexLoop) else x
-             for x in found.loops]
-    return replace(found, loops=tuple(again), splits={**found.splits, **work.splits})
+    return replace(found, loops=tuple(again.get(x, x) for x in found.loops), splits={**found.splits, **work.splits})
 
 
 def fresh_letter(program: TypedProgram, of: IndexSet, others: Iterable[Index] = ()) -> Index:
@@ -128,28 +125,28 @@ class _Product:
 
 @dataclass(frozen=True, slots=True)
 class _At:
-    """Where a product stands: in the equation of a tensor, in each round of a loop where there is one, whose letter
-    then stands free."""
+    """Where a product stands: in the equation of a tensor, in each round of loops where there are such, whose letters
+    then stand free."""
 
     target: str
-    loop: IndexLoop | None
+    loops: tuple[IndexLoop, ...]
 
     @property
     def fixed(self) -> tuple[Index, ...]:
         """The letters that stand free and are no axes."""
-        return () if self.loop is None else (self.loop.index,)
+        return tuple(loop.index for loop in self.loops)
 
 
 @dataclass
 class _Products:
-    """The work on one program. `made`: the scale and the rounded numbers of what was rounded already, by the loop in
+    """The work on one program. `made`: the scale and the rounded numbers of what was rounded already, by the loops in
     which it was."""
 
     program: TypedProgram
     keys: frozenset[str]
     rounding: Rounding
     found: set[str] = field(default_factory=set)
-    made: dict[tuple[IndexLoop | None, Term, Term, tuple[int, ...]], tuple[str, str]] = field(default_factory=dict)
+    made: dict[tuple[tuple[IndexLoop, ...], Term, Term, tuple[int, ...]], tuple[str, str]] = field(default_factory=dict)
     splits: dict[IndexSet, tuple[IndexSet, IndexSet]] = field(default_factory=dict)
     letters: dict[IndexSet, Index] = field(default_factory=dict)
 
@@ -196,7 +193,7 @@ class _Products:
         letters = tuple(i for i in _in_order(term) if i not in at.fixed)
         kept = () if self.rounding.share == "tensor" else tuple(i for i in letters if i not in summed)
         known = tuple(c for c in conjuncts(within) if free_indices(c) <= {*letters, *at.fixed})
-        label = (at.loop, canonical(term, letters), canonical(both(*known), letters), tuple(map(letters.index, kept)))
+        label = (at.loops, canonical(term, letters), canonical(both(*known), letters), tuple(map(letters.index, kept)))
         if label not in self.made:
             stem = term.tensor if isinstance(term, Read) else f"{at.target}_factor"
             if not isinstance(term, Read):

@@ -214,7 +214,7 @@ class _Units:
         """The first value that changes with the scale, other than rounded numbers and the scale itself; None where
         there is none, or where it is not known."""
         equations = self.program.by_target
-        states = {key for loop in self.program.repeats for state in loop.states for key in state}
+        states = {key for loop in self.program.every_repeat for state in loop.states for key in state}
         try:
             for equation in self.program.equations:
                 if equation.target == self.scale or self._codes(equation.body):

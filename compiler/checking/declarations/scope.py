@@ -111,7 +111,8 @@ class Rounds:
     `index` and `domain` come when it is read.
 
     `layers`: `for ℓ in 1..N:`, rounds in order of whatever stands in the block, counted
-    by an index that is theirs alone. `down`: `for s in T..1:`, from the last element to the first.
+    by an index that is theirs alone. `down`: `for s in T..1:`, from the last element to the first. `around`: the rounds
+    in each of which these begin anew.
     """
 
     block: str
@@ -122,6 +123,12 @@ class Rounds:
     domain: Term = TRUE
     layers: bool = False
     down: bool = False
+    around: Rounds | None = None
+
+    @property
+    def every(self) -> tuple[Rounds, ...]:
+        """The rounds, and those around them."""
+        return (self, *(self.around.every if self.around is not None else ()))
 
     def conditions_on(self, letters: frozenset[Index]) -> tuple[Term, ...]:
         """What rounds of one element say of a value with these letters: at which elements there is one."""
@@ -141,8 +148,8 @@ class Loop:
     @property
     def layer(self) -> tuple[Index, ...]:
         """The index that counts the rounds, which what is asked for in them carries: none or one."""
-        return ((self.rounds.index,) if self.rounds is not None and self.rounds.layers
-                and self.rounds.index is not None else ())
+        return tuple(one.index for one in (self.rounds.every if self.rounds is not None else ())
+                     if one.layers and one.index is not None)
 
 
 OPEN = Loop()  # nothing stands around

@@ -62,5 +62,5 @@ def _indices(context: Context, term: Term) -> list[Index]:
     body = helpers.get(term.tensor, term) if isinstance(term, Read) else term
     written = [x.index for root in (body, term) for x in walk(root) if isinstance(x, Position) and x.index in free]
     rounds = context.loop.rounds
-    round_ = [rounds.index] if rounds is not None and not rounds.block and rounds.index is not None else []
+    round_ = [one.index for one in (() if rounds is None else rounds.every) if not one.block and one.index is not None]
     return sorted(dict.fromkeys([*round_, *written]), key=lambda i: i.set.cls == "time")

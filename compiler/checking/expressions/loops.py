@@ -25,6 +25,7 @@ _SPELLINGS = (
     Help("write `for B ⊆ {s ≤ t}:` for rounds over blocks, `for s in 1..t:` for one element a round"),
     Help("write `for ℓ in 1..N:` for N rounds of whatever stands below, a layer each"),
 )
+_INNER = Help("in rounds of layers, `for ℓ in 1..N:`, may stand rounds of one element each, `for t in 1..T:`")
 
 
 def unfold(scope: Scope, statements: Iterable[s.Statement], around: Loop = OPEN) -> Lines:
@@ -46,7 +47,7 @@ def unfold(scope: Scope, statements: Iterable[s.Statement], around: Loop = OPEN)
 
 
 def _allowed(line: s.Statement, loop: Loop) -> None:
-    if line.keyword in ("input", "weight") and loop.layer:
+    if line.keyword in ("input", "weight") and loop.rounds is not None and loop.rounds.layers:
         return
     if line.keyword not in _INSIDE or line.override:
         word = "override" if line.override else line.keyword
@@ -71,7 +72,7 @@ def _loop(scope: Scope, statement: s.Statement, around: Loop) -> Loop:
         if twice:
             raise BadLoop(f"index `{twice[0]}` is fixed already", statement.span, helps=(Help("leave it out"),))
         return Loop((*around.fixed, *new))
-    if around.rounds is not None:
+    if around.rounds is not None and not around.rounds.layers:
         raise BadLoop("rounds stand inside of rounds", statement.span, helps=(Help("write one after the other"),))
     match clauses:
         case (s.Relation((name, domain), ("subset",)), *more) if index_name(name) is not None:
@@ -79,8 +80,12 @@ def _loop(scope: Scope, statement: s.Statement, around: Loop) -> Loop:
             if _index(scope, name) is not None or block in scope.numbers.sizes:
                 raise BadLoop(f"`{block}` has a meaning already, so it cannot name the blocks", name.span,
                               helps=(Help("choose another letter"),))
+            if around.rounds is not None:
+                raise BadLoop("rounds over blocks stand inside of rounds", statement.span, helps=(_INNER,))
             return Loop(around.fixed, Rounds(block, (*_conditions(domain), *more), statement.span))
     counted = _counted(scope, clauses)
+    if counted is not None and around.rounds is not None:
+        raise BadLoop("layers stand inside of rounds", statement.span, helps=(_INNER,))
     if counted is not None:
         return Loop(around.fixed, Rounds("", tuple(clauses), statement.span, index=counted, layers=True))
     for clause, index in zip(clauses, fixed, strict=True):
@@ -92,7 +97,7 @@ def _loop(scope: Scope, statement: s.Statement, around: Loop) -> Loop:
             raise BadLoop(f"`{clause.span.text}` is no index and no condition", clause.span, helps=_SPELLINGS)
         if isinstance(clause, s.Relation) and "subset" in clause.operators:
             raise BadLoop(f"`{clause.span.text}` names no blocks", clause.span, helps=_SPELLINGS)
-    return Loop(around.fixed, Rounds("", tuple(clauses), statement.span))
+    return Loop(around.fixed, Rounds("", tuple(clauses), statement.span, around=around.rounds))
 
 
 def _counted(scope: Scope, clauses: list[s.Expression]) -> Index | None:

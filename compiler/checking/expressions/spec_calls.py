@@ -49,9 +49,6 @@ def spec_call(context: Context, name: str, group: s.Group, span: Span) -> Value:
     if any(slot.set.packed is not None for t in called.program.tensors.values() for slot in t.slots):
         raise NotYet(f"`{name}` has positions of requests, and such a spec is not called yet", span,
                      helps=(Help(f"build on its lines instead: `use \"{name}\"`"),))
-    if context.loop.layer and called.program.repeats:
-        raise NotYet(f"`{name}` has rounds of its own, and stands in rounds", span,
-                     helps=(Help("call it outside of the rounds"),))
     return _Call(context, name, called, span).value(group)
 
 

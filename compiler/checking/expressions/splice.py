@@ -14,7 +14,7 @@ from einc.checking.declarations.scope import Called, Scope
 from einc.checking.expressions.values import Made
 from einc.errors.report import Span
 from einc.ir.indices import Extent, Index, IndexSet
-from einc.ir.programs import Equation, IndexLoop, Slot, Tensor, TypedProgram, slot_of
+from einc.ir.programs import Equation, Slot, Tensor, TypedProgram, slot_of
 from einc.ir.terms import (
     Apply,
     Fold,
@@ -71,7 +71,7 @@ class Copy:
         self._choose_letters()
         self._pass_through()
         inputs = [t for t in program.inputs() if t.key not in self.given]
-        states = {state for repeat in program.repeats for state, _, _ in repeat.states}
+        states = {state for repeat in program.every_repeat for state, _, _ in repeat.states}
         locals_ = [t for t in program.tensors.values() if t.key in states or program.equation(t.key) is not None]
         for tensor in (*inputs, *locals_):
             wanted = tensor.key if tensor.key not in self.made.taken else f"{tensor.key}_{self.name}"
@@ -83,10 +83,7 @@ class Copy:
         for tensor in locals_:
             self.made.tensors.append(self._local(tensor))
         self.made.equations += [self._equation(e) for e in program.equations]
-        for repeat in program.repeats:
-            states_ = tuple((self.keys[a], self.keys[b], self.keys[c]) for a, b, c in repeat.states)
-            self.made.repeats.append(IndexLoop(self.index(repeat.index), states_,
-                                               tuple(self.keys[k] for k in repeat.inside)))
+        self.made.repeats += [repeat.change(self.keys.__getitem__, self.index) for repeat in program.repeats]
         for fold in map(self.term, self.called.meant):
             self.made.meant.setdefault(fold, True)
         for into, parts in program.splits.items():
@@ -171,7 +168,7 @@ class Copy:
         """
         program = self.program
         into: dict[str, set[str]] = {e.target: {*e.reads} for e in program.equations}
-        for repeat in program.repeats:
+        for repeat in program.every_repeat:
             for state in repeat.states:
                 for key in state:
                     into.setdefault(key, set()).update(state)
@@ -220,7 +217,8 @@ class Copy:
         found = [Index(slot.name, slot.set) for t in program.tensors.values() for slot in t.slots]
         found = [i for i in found if i.name.replace("'", "").isalpha()]
         found += [i for e in program.equations for term in (*e.axes, e.domain, e.body) for i in mentioned(term)]
-        found += [repeat.index for repeat in program.repeats] + [i for parts in program.sums.values() for i in parts]
+        found += [repeat.index for repeat in program.every_repeat]
+        found += [i for parts in program.sums.values() for i in parts]
         yield from ((i.name.rstrip("'"), i.set) for i in found)
 
 

@@ -141,7 +141,8 @@ class Made:
         match term:
             case Read(key, subs) if all(isinstance(sub, Position) for sub in subs) and len(set(subs)) == len(subs):
                 found = next((e for e in self.equations if e.target == key and e.domain == TRUE), None)
-                rounds = {x for repeat in self.repeats for names in (*repeat.states, repeat.inside) for x in names}
+                rounds = {x for repeat in self.repeats for one in repeat.every for names in (*one.states, one.inside)
+                          for x in names}
                 others = {key for e in self.equations for key in e.reads}
                 if (found is not None and key not in others | rounds
                     and all(isinstance(axis, Position) for axis in found.axes)):

@@ -41,8 +41,9 @@ def outputs(work: Work, recurs: list[BlockLoop], repeats: list[IndexLoop],
     if not chosen:
         updates = (e for recur in recurs for e in recur.updates)
         everything = [*work.equations.values(), *work.made.equations, *updates]
-        own = {key: {s for s, _, _ in repeat.states} for repeat in repeats for key in repeat.inside}
-        parts = {e.target for repeat in repeats for e in everything
+        every = [inner for repeat in repeats for inner in repeat.every]
+        own = {key: {s for r in every for s, _, _ in r.states if key in r.inside} for r in every for key in r.inside}
+        parts = {e.target for repeat in every for e in everything
                  if e.target in repeat.inside and repeat.index in e.indices}
         read = {key for e in everything for key in e.reads
                 if key != e.target and key not in own.get(e.target, ())}
@@ -73,6 +74,7 @@ def assemble(work: Work, source: Source, chosen: list[Signature], recurs: list[B
     tensors = {t.key: t for t in _tensors(work, live, names)}
     repeats = [repeat for r in repeats if (repeat := _needed(r, live)) is not None]
     order = list(_sorted(everything, set(live), repeats))
+    turns = {loop: n for n, loop in enumerate(key for key in order if isinstance(key, IndexLoop))}
     equations = tuple(_renamed(everything[key], names) for key in order if isinstance(key, str))
     used = set(_sets(tensors, equations))
     numbers = (t.extent for e in equations for root in (e.domain, e.body) for t in walk(root) if isinstance(t, Size))
@@ -83,7 +85,7 @@ def assemble(work: Work, source: Source, chosen: list[Signature], recurs: list[B
         {into: parts for into, parts in work.scope.sets.splits.items() if {into, *parts} <= used},
         {into: parts for into, parts in work.scope.sets.sums.items() if into in used}, source.name,
         (*(_living(recur, live, names) for recur in recurs if any(e.target in live for e in recur.updates)),
-         *(_named(key, names) for key in order if isinstance(key, IndexLoop))),
+         *(_placed(loop, turns).change(names.__getitem__) for loop in turns if loop in repeats)),
         frozenset(work.scope.numbers.dims - work.scope.numbers.fixed.keys() - speaks))
     text = Text(work, names, chosen)
     text.ragged.refused([x for x in chosen if x.role == "local"], program.recurs, work.report)
@@ -194,12 +196,13 @@ def _needed(repeat: IndexLoop, live: dict[str, None]) -> IndexLoop | None:
     """The part of the rounds that the outputs need."""
     states = tuple(state for state in repeat.states if state[0] in live)
     inside = tuple(k for k in repeat.inside if k in live)
-    return replace(repeat, states=states, inside=inside) if inside else None
+    loops = tuple(inner for loop in repeat.loops if (inner := _needed(loop, live)) is not None)
+    return IndexLoop(repeat.index, states, inside, loops) if inside else None
 
 
-def _named(repeat: IndexLoop, names: dict[str, str]) -> IndexLoop:
-    states = tuple((names[a], names[b], names[c]) for a, b, c in repeat.states)
-    return replace(repeat, states=states, inside=tuple(names[key] for key in repeat.inside))
+def _placed(repeat: IndexLoop, turns: Mapping[IndexLoop, int]) -> IndexLoop:
+    """The rounds with those that stand in them in their order."""
+    return replace(repeat, loops=tuple(_placed(loop, turns) for loop in sorted(repeat.loops, key=turns.__getitem__)))
 
 
 def _live(equations: dict[str, Equation], recurs: list[BlockLoop], repeats: list[IndexLoop],
@@ -210,7 +213,7 @@ def _live(equations: dict[str, Equation], recurs: list[BlockLoop], repeats: list
         for e in recur.equations:
             inner = [*reads(e.body), *reads(e.domain), *reads(recur.domain)]
             rounds.setdefault(e.target, []).extend(inner + ([Read(recur.member, ())] if recur.member else []))
-    for repeat in repeats:
+    for repeat in (inner for r in repeats for inner in r.every):
         rounds.update({state: [Read(first, ()), Read(following, ())] for state, first, following in repeat.states})
         for key in repeat.inside:  # without its rounds a value that is made anew in each has no meaning
             if repeat.index not in equations[key].indices:
@@ -224,25 +227,37 @@ def _live(equations: dict[str, Equation], recurs: list[BlockLoop], repeats: list
 
 
 def _sorted(equations: dict[str, Equation], live: set[str], repeats: list[IndexLoop]) -> Iterator[str | IndexLoop]:
-    """The live equations and rounds, each after what it reads, otherwise in the order they were made."""
-    owners = {state: repeat for repeat in repeats for state, _, _ in repeat.states}
-    within = {key: repeat for repeat in repeats for key in repeat.inside}
+    """The live equations and rounds, those in others too, each after what it reads, otherwise in the order they were
+    made.
+    """
+    every = [inner for repeat in repeats for inner in repeat.every]
+    owners = {state: repeat for repeat in every for state, _, _ in repeat.states}
+    firsts = {state: first for repeat in every for state, first, _ in repeat.states}
 
-    def earlier(read: Read, mine: IndexLoop | None) -> bool:
+    def earlier(read: Read, mine: list[IndexLoop]) -> bool:
         """Whether a round reads what an earlier one made."""
-        at = place_of(mine.index, equations[read.tensor]) if mine is not None and read.tensor in mine.inside else None
-        return mine is not None and at is not None and read.subs[at] != Position(mine.index)
+        places = [(loop.index, place_of(loop.index, equations[read.tensor])) for loop in mine
+                  if read.tensor in loop.inside]
+        return any(at is not None and read.subs[at] != Position(index) for index, at in places)
+
+    def asked(key: str, mine: list[IndexLoop]) -> str | IndexLoop:
+        """What has to be there where rounds of these loops read a value: it, or the rounds that it is made in."""
+        if key in owners:
+            return firsts[key] if owners[key] in mine else owners[key]
+        return next((loop for loop in every if key in loop.inside and loop not in mine), key)
 
     def before(here: str | IndexLoop) -> list[str | IndexLoop]:
         if isinstance(here, IndexLoop):
             return [*here.inside, *(first for _, first, _ in here.states)]
-        mine = within.get(here)
-        inner = [r.tensor for r in equations[here].elements if not earlier(r, mine)] if here in equations else []
-        first = {state: first for state, first, _ in mine.states} if mine is not None else {}
-        return [first[k] if k in first else owners.get(k, k) if within.get(k) in (None, mine) else within[k]
-                for k in inner]
+        mine = [loop for loop in every if here in loop.inside]
+        inner = [r for r in equations[here].elements if not earlier(r, mine)] if here in equations else []
+        # Rounds that stand in others are made after all that any of their equations reads.
+        outer = [r for n, loop in enumerate(mine[1:], 1) for key in loop.inside for r in equations[key].elements
+                 if r.tensor not in loop.made and not earlier(r, mine[:n])]
+        return [asked(r.tensor, mine) for r in (*outer, *inner)]
 
-    start = [key for key in [*equations, *repeats] if isinstance(key, IndexLoop) or key in live]
+    begins = {first for repeat in repeats for loop in repeat.every[1:] for _, first, _ in loop.states}
+    start = [key for key in [*equations, *every] if isinstance(key, IndexLoop) or key in live - begins]
     return (key for key in in_order(start, before) if isinstance(key, IndexLoop) or key in equations)
 
 

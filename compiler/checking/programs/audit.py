@@ -131,7 +131,7 @@ def _started(program: TypedProgram, equation: Equation, read: Read, at: int, spa
     """The line that says what stands before the first position, where a value is made of what it was at the last one.
     """
     slots = program.tensors[read.tensor].slots
-    circle = any({equation.target, read.tensor} <= {*loop.inside} for loop in program.repeats)
+    circle = any({equation.target, read.tensor} <= {*loop.inside} for loop in program.every_repeat)
     if not circle or span is None or slots[at].set.start != 1 or not is_last(read.subs[at]):
         return
     name = re.split("[_^]", span.text, maxsplit=1)[0]
@@ -193,7 +193,7 @@ def _flows(program: TypedProgram, text: Text, report: Report) -> None:
 
 def _made_by(program: Program, key: str) -> Equation | None:
     """The equation of a tensor; of a state, that of its next value."""
-    return program.equation(next((c for repeat in program.repeats for a, _, c in repeat.states if a == key), key))
+    return program.equation(next((c for repeat in program.every_repeat for a, _, c in repeat.states if a == key), key))
 
 
 def _masked(program: TypedProgram, key: str, masks: Mapping[str, Span]) -> list[Span]:

@@ -73,7 +73,7 @@ def owed(program: Program, told: Told | None = None) -> Debts:
         # What a round owes of a state, it owes in every later round too: how far that leads nobody follows.
         after: Debts = {state: {into: (replace(debts[0], position=None, given=TRUE),)
                                 for key in (following, first) for into, debts in found.get(key, {}).items()}
-                        for repeat in program.repeats for state, first, following in repeat.states}
+                        for repeat in program.every_repeat for state, first, following in repeat.states}
         after = {state: debts for state, debts in after.items() if debts}
         if {k: x.keys() for k, x in after.items()} == {k: x.keys() for k, x in states.items()}:
             return found
@@ -123,7 +123,7 @@ class _Flow:
     @cached_property
     def rounds(self) -> Mapping[str, IndexLoop]:
         """The loop over positions in order whose states, or whose values of a round, these are."""
-        return {key: repeat for repeat in self.program.repeats if INDEX_CLASSES[repeat.index.set.cls].before
+        return {key: repeat for repeat in self.program.every_repeat if INDEX_CLASSES[repeat.index.set.cls].before
                 for key in (*repeat.inside, *(state for state, _, _ in repeat.states))}
 
     def _obligations(self, equation: Equation, at: Seen) -> Iterator[tuple[IndexSet, Owed]]:

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice, product
 
-from einc.checking.declarations.scope import Rounds, Signature
+from einc.checking.declarations.scope import Signature
 from einc.checking.programs.elaborate import Work
 from einc.checking.programs.reading import everything
-from einc.errors.problems import Circular, NotYet
+from einc.errors.problems import Circular
 from einc.errors.report import Help, Label, Span
 from einc.ir.dependence import components
 from einc.ir.domains import proves
@@ -41,10 +41,11 @@ def circles(work: Work, recurs: list[BlockLoop], ordered: list[IndexLoop]) -> li
         return []
     by = {e.target: e for e in (*work.made.equations, *work.equations.values())}
     out = list[IndexLoop]()
-    # What stands in rounds of elements and needs no state of theirs is no more than its equations.
+    # What stands in rounds of elements and needs no state of theirs is no more than its equations, and a round of
+    # layers is a program, which may have loops of its own.
     blocks = work.blocks
-    layered = [e for rounds, found in blocks.inner.items() if rounds.block or rounds.layers for e in found]
-    inner = {e.target for found in (layered, *blocks.updates.values(), *(x.equations for x in recurs)) for e in found}
+    blocked = [e for rounds, found in blocks.inner.items() if rounds.block for e in found]
+    inner = {e.target for found in (blocked, *blocks.updates.values(), *(x.equations for x in recurs)) for e in found}
     inner |= {key for loop in ordered for key in loop.inside}
     for members in components(by, lambda key: sorted(by[key].reads & by.keys())):
         if len(members) == 1 and members[0] not in by[members[0]].reads:
@@ -53,11 +54,7 @@ def circles(work: Work, recurs: list[BlockLoop], ordered: list[IndexLoop]) -> li
         if told or any({*members} <= {*loop.inside} for loop in ordered):
             continue
         found = None if inner & {*members} else _loop(work, {key: by[key] for key in members})
-        within = next((rounds for rounds, made in work.blocks.inner.items()
-                       if rounds.layers and {*members} <= {e.target for e in made}), None)
-        if within is not None and _loop(work, {key: by[key] for key in members}) is not None:
-            work.report.add(_inside(work, members, within))
-        elif found is None:
+        if found is None:
             work.report.add(_problem(work, members))
         else:
             out.append(found)
@@ -68,15 +65,6 @@ def _problem(work: Work, members: list[str]) -> Circular:
     """What is said of a circle: where one of its values is read that was not there yet."""
     signature, span = next((x, span) for x, span in work.circles if x.key in members)
     return refused(signature, span)
-
-
-def _inside(work: Work, members: list[str], rounds: Rounds) -> NotYet:
-    """What is said of a loop over positions in each of the rounds of layers."""
-    signature, span = next((x, span) for x, span in work.circles if x.key in members)
-    letter = "ℓ" if rounds.index is None else rounds.index.name
-    return NotYet(f"`{signature.text}` reads itself at earlier positions, in each round over {letter}", span,
-                  notes=("positions are taken in order outside of other rounds alone",),
-                  helps=(Help("write the layers one after the other, each with equations of its own"),))
 
 
 def refused(signature: Signature, span: Span) -> Circular:

@@ -14,7 +14,7 @@ from einc.checking.expressions.expressions import value
 from einc.checking.expressions.ordering import choose
 from einc.checking.expressions.predicates import predicate, restriction, upwards
 from einc.checking.expressions.values import Blocks, Context, Inside, Made, Parameter, Value
-from einc.checking.programs.sides import balanced, on_left, restricting
+from einc.checking.programs.sides import anew, balanced, on_left, restricting
 from einc.errors.problems import (
     AssignsInput,
     BadLoop,
@@ -157,15 +157,16 @@ class Work:
                           helps=(Help("choose another index for one of the two"),))
         if len(found) != 1:
             listed = " and ".join(f"`{i}`" for i in sorted(found, key=lambda i: i.name)) or "none"
+            around = (Help("fix the others around the rounds: `for t:`"),) if rounds.around is None else ()
             raise BadLoop(f"rounds run over one index, and here are {listed}", rounds.span, helps=(
-                Help("fix the others around the rounds: `for t:`"),
-                Help("name the index: `for B ⊆ {s ≤ t}:`, `for s in 1..T:`")))
+                *around, Help("name the index: `for B ⊆ {s ≤ t}:`, `for s in 1..T:`")))
         rounds.domain = _said(both(*conditions))
         rounds.key = self.made.fresh(Name(rounds.block).python) if rounds.block else ""
         rounds.index = next(iter(found))
 
     def _inside(self, rounds: Rounds, made: Made, equation: Equation | None) -> None:
-        self.blocks.inner.setdefault(rounds, []).extend([*made.equations, *([] if equation is None else [equation])])
+        for one in rounds.every:
+            self.blocks.inner.setdefault(one, []).extend([*made.equations, *([] if equation is None else [equation])])
 
     def _update(self, entry: Entry) -> None:
         """Reads the next value of a state: it exists where the state does. What is wrong goes to the
@@ -179,6 +180,7 @@ class Work:
                     Help(f"leave `{rounds.index}` out: a state has one value, which each round changes"),
                     Help(f"what has a value for each `{rounds.index}` is defined in the rounds with `=`")))
             _started(entry, start)
+            anew(entry, start, rounds)
             self.settle_chain(signature)
             result, domain = self._evaluated(entry, made, report)
             terms = tuple(_axis(axis, self.scope) for axis in entry.left.axes)
@@ -243,6 +245,7 @@ class Work:
             changes = any(x.loop.rounds is rounds for x in self.collected.updates)
             if rounds.layers or (not rounds.block and changes):
                 left |= {rounds.index}
+            left |= {*entry.loop.layer}
         context = self._context(signature.key, left, made, report, entry.span, entry.loop)
         made.owners.told(signature.slots, terms, entry.span)
         said = restriction(replace(context, held=context.held), entry.restrictions)

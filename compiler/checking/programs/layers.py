@@ -19,13 +19,26 @@ def layers(work: Work, ordered: list[IndexLoop]) -> list[IndexLoop]:
     """Every block of rounds in order, of the text and of the specs that it calls; `ordered` are those over elements."""
     own = [found for rounds in work.collected.rounds
            if rounds.layers and (found := _repeat(work, rounds)) is not None]
-    own += ordered
-    out = [*work.made.repeats, *own]
     by = {e.target: e for e in [*work.made.equations, *work.equations.values()]}
-    for repeat in own:
+    out = nested([*work.made.repeats, *own, *ordered])
+    called = {loop.inside for repeat in work.made.repeats for loop in repeat.every}
+    for repeat in (inner for loop in out for inner in loop.every if inner.inside not in called):
         _outside(work, repeat, by)
+    for repeat in (loop for loop in out if loop.inside not in called):
         _acyclic(work, repeat, out, by)
     return out
+
+
+def nested(loops: Iterable[IndexLoop]) -> list[IndexLoop]:
+    """The loops, those whose every value is one of a round of another standing in the rounds of that."""
+    out = list[IndexLoop]()
+    for loop in sorted(loops, key=lambda loop: -len(loop.inside)):
+        around = next((n for n, other in enumerate(out) if {*loop.inside} <= {*other.inside}), None)
+        if around is None:
+            out.append(loop)
+        else:
+            out[around] = replace(out[around], loops=tuple(nested([*out[around].loops, loop])))
+    return [loop for one in loops for loop in out if loop.inside == one.inside]
 
 
 def _repeat(work: Work, rounds: Rounds) -> IndexLoop | None:
@@ -79,6 +92,10 @@ def _signature(work: Work, key: str) -> Signature | None:
     return next((x for x in work.scope.signatures if x.key == key), None)
 
 
+def _tensor(work: Work, key: str) -> Tensor | None:
+    return next((x for x in work.made.tensors if x.key == key), None)
+
+
 def _outside(work: Work, repeat: IndexLoop, by: dict[str, Equation]) -> None:
     """Reports reads outside of rounds of what is made anew in each of them."""
     inside = {key for key in repeat.inside if repeat.index not in by[key].indices}
@@ -88,7 +105,7 @@ def _outside(work: Work, repeat: IndexLoop, by: dict[str, Equation]) -> None:
     ]
     for key, found in readers:
         for inner in sorted(found & inside):
-            made, reader = _signature(work, inner), _signature(work, key)
+            made, reader = _signature(work, inner), _signature(work, key) or _tensor(work, key)
             name = made.name.text if made is not None else inner
             labels = (Label(made.span, "made here"),) if made is not None and key != inner else ()
             work.report.add(RoundValue(f"`{name}` is made anew in each round, so it has no value outside",
@@ -101,10 +118,10 @@ def _acyclic(work: Work, repeat: IndexLoop, repeats: list[IndexLoop], by: dict[s
     """Reports circles: what a round reads is there before the first one, so no equation on the way may read what the
     rounds give.
     """
-    mine, states = set(repeat.inside), {state for state, _, _ in repeat.states}
+    mine, states = repeat.made, {state for state, _, _ in repeat.states}
     owners = {state: r for r in repeats for state, _, _ in r.states}
     start = [first for _, first, _ in repeat.states] + [r for k in repeat.inside
-                                                        for r in sorted(by[k].reads - mine - states)]
+                                                        for r in sorted(by[k].reads - mine)]
 
     def after(key: str) -> list[str]:
         inside, others = owners[key].inside if key in owners else (), owners[key].states if key in owners else ()

@@ -72,7 +72,7 @@ def _captured(work: Work, name: str, span: Span) -> None:
 
 def _unread(work: Work, tree: s.SyntaxTree, read: set[str], spoken: set[str]) -> None:
     """Tells of equations of the text that nothing reads, and what nothing else needs."""
-    states = {key for repeat in work.made.repeats for key, _, _ in repeat.states}
+    states = {key for repeat in work.made.repeats for loop in repeat.every for key, _, _ in loop.states}
     states |= {x.left.signature.key for x in work.collected.updates}
     lost = [x for x in work.scope.signatures
             if x.key not in read | states and x.members is None and x.name.base not in spoken
@@ -104,7 +104,7 @@ def _read(work: Work, recurs: list[BlockLoop], repeats: list[IndexLoop]) -> set[
     found = {r.tensor for e in everything for term in (*e.axes, e.domain, e.body) for r in reads(term)}
     found |= {r.tensor for recur in recurs for r in reads(recur.domain)}
     found |= {x for repeat in work.made.repeats for x in repeat.inside}
-    found |= {key for repeat in repeats for state in repeat.states for key in state}
+    found |= {key for repeat in repeats for loop in repeat.every for state in loop.states for key in state}
     # What rounds read of a value under the name that they gave it is read.
     found |= {e.target for key, e in work.equations.items() if key < 0 and isinstance(e.body, Read)
               and any(e.body.tensor in other.reads for other in everything if other is not e)}

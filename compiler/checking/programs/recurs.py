@@ -40,11 +40,18 @@ def recurrences(work: Work, unproved: Callable[[BlockLoop], frozenset[str]], cla
             shown = _shown(work, recur, claimed)
             left = frozenset() if rounds.block or work.report.errors else unproved(recur)
             ragged = rounds.index is not None and bool(rounds.index.set.by)
-            if not rounds.block and not work.report.errors and (shown or left or ragged):
+            within = rounds.around is not None
+            if not rounds.block and not work.report.errors and (shown or left or ragged or within):
                 if not shown and left:
                     _relative(work, recur, left)
                 mine = [_without_conditions(rounds, e) for e in work.blocks.inner.get(rounds, [])]
+                before = {e.target for e in _defined(work)}
                 ordered.append(sequence(work, _with_all(work, recur, mine), shown, rounds.down))
+                for around in rounds.every[1:]:
+                    new = [e for e in _defined(work) if e.target not in before]
+                    known = {e.target for e in _defined(work)}
+                    listed = work.blocks.inner.setdefault(around, [])
+                    listed[:] = [*(e for e in listed if e.target in known), *new]
             else:
                 out.append(recur)
                 owners.update(dict.fromkeys(recur.targets, recur))
@@ -53,6 +60,11 @@ def recurrences(work: Work, unproved: Callable[[BlockLoop], frozenset[str]], cla
         _outside(work, owners)
     _acyclic(work, out)
     return out, ordered
+
+
+def _defined(work: Work) -> tuple[Equation, ...]:
+    """Every equation of the program as it stands."""
+    return (*work.made.equations, *work.equations.values())
 
 
 def _without_conditions(rounds: Rounds, equation: Equation) -> Equation:

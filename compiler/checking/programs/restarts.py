@@ -174,8 +174,14 @@ def refused(program: TypedProgram, ragged: Ragged, spans: Mapping[str, Span], pl
     """What rounds over the positions of requests may not do: keep a state for several requests, and read in a round
     what was made of another request.
     """
-    for loop in program.repeats:
+    for loop in program.every_repeat:
         if loop.index.set not in ragged.lengths:
+            continue
+        if loop not in program.repeats:
+            yield NotYet(f"rounds over the positions of requests, for {loop.index}, in each round of others are read, "
+                         "but this release does not compile them", spans.get(next(iter(loop.inside))),
+                         helps=(Help("give all requests one length: `index t : time(T)`, and serve them, each with a "
+                                     "past of its own"),))
             continue
         request = program.tensors[ragged.lengths[loop.index.set]].slots[0]
         for state, _, _ in loop.states:

@@ -52,7 +52,7 @@ def command(ctx: click.Context, *, file: Chosen, grad: bool, mesh: dict[str, int
     beside, sign = written(program), "%" if latex else "#"
     normal = pipeline.normal(program)
     found = [(piece, item) for piece, items in by_piece(normal) for item in items]
-    ordered = [loop for loop in program.repeats if INDEX_CLASSES[loop.index.set.cls].before]
+    ordered = [loop for loop in program.every_repeat if INDEX_CLASSES[loop.index.set.cls].before]
     for loop in ordered:
         click.echo(f"{sign} One position after the other: what a round makes depends on the rounds before it.")
         click.echo("\n".join(f"{'% ' * latex}{line}" for line in rounds_text(program, loop).split("\n")))

@@ -29,7 +29,7 @@ from einc.driver.reports.placements import as_text
 from einc.driver.reports.screen import screen
 from einc.driver.reports.table import table
 from einc.errors.report import Report, failure
-from einc.ir.plan import GradientLoop, Module, Recurrence, SegmentedModule, StateScan
+from einc.ir.plan import Module, SegmentedModule
 from einc.ir.programs import TypedProgram
 from einc.syntax.printing.show import show
 
@@ -108,9 +108,7 @@ def _backward(program: TypedProgram, options: Options) -> list[Module]:
     and of what stands around them."""
     made = compiling.planned(program, replace(options, grad=True))
     assert not isinstance(made, Module)
-    parts = made.pieces if isinstance(made, SegmentedModule) else (made,)
-    pieces = [piece.body if isinstance(piece, GradientLoop) else piece for piece in parts
-              if not isinstance(piece, Recurrence | StateScan)]
+    pieces = [piece for piece, _ in made.gradients] if isinstance(made, SegmentedModule) else [made]
     plans = [piece.backward for piece in reversed(pieces) if piece.gradients]
     if not plans:
         raise constant(program)

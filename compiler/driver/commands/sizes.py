@@ -21,7 +21,7 @@ def sets(program: Program) -> list[IndexSet]:
     """Every set that is read or run over, once; those of what the caller gives first, in the order declared."""
     given = [slot.set for tensor in program.inputs() for slot in tensor.slots]
     inside = (found for term in program.terms for found in sets_of(term))
-    return list(dict.fromkeys([*given, *(repeat.index.set for repeat in program.repeats), *inside]))
+    return list(dict.fromkeys([*given, *(repeat.index.set for repeat in program.every_repeat), *inside]))
 
 
 def names(program: Program) -> list[str]:
@@ -54,7 +54,7 @@ def shorter(program: Program, given: Mapping[str, int]) -> dict[str, int] | None
     none, or few.
     """
     known = default(program, given)
-    loops = (r.index.set.extent.sizes for r in program.repeats if INDEX_CLASSES[r.index.set.cls].before)
+    loops = (r.index.set.extent.sizes for r in program.every_repeat if INDEX_CLASSES[r.index.set.cls].before)
     open_ = {name for found in loops for name in found if name not in program.sizes}
     if not open_ or any(known[name] < 2 * _LEAST for name in open_):
         return None

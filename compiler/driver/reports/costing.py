@@ -12,14 +12,11 @@ from einc.ir.plan import (
     Choose,
     Cost,
     Gradient,
-    GradientLoop,
     Hops,
     Loop,
     Module,
     PerRequest,
-    Recurrence,
     SegmentedModule,
-    StateScan,
     Step,
 )
 from einc.planning.analysis.memory import first_way, largest, standing, work
@@ -94,9 +91,8 @@ def modules(plan: Module | Gradient | SegmentedModule) -> Iterator[tuple[str, Mo
         case Gradient():
             yield "forward", plan.forward, number(1)
             yield from [("backward", plan.backward, number(1))] if plan.gradients else []
-        case SegmentedModule(_, pieces):
-            halves = [(p.body, p.index.set.extent) if isinstance(p, GradientLoop) else (p, number(1)) for p in pieces
-                      if not isinstance(p, Recurrence | StateScan)]
+        case SegmentedModule():
+            halves = [*plan.gradients]
             for n, (half, count) in enumerate(halves, 1):
                 yield f"forward of piece {n}", half.forward, count
             for n, (half, count) in reversed([*enumerate(halves, 1)]):

@@ -69,8 +69,10 @@ class Recurrence:
 
 def by_piece(program: NormalProgram) -> list[tuple[NormalProgram, list[Recurrence]]]:
     """What stands between rounds, and each round, as a program of its own, with its recurrences."""
+    if not program.repeats:
+        return [(program, _recurrences(program))]
     pieces = [*stretches(program), *(round_of(program, repeat).program for repeat in program.repeats)]
-    return [(piece, _recurrences(piece)) for piece in (pieces if program.repeats else [program])]
+    return [found for piece in pieces for found in by_piece(piece)]
 
 
 def recurrences(program: NormalProgram) -> list[Recurrence]:

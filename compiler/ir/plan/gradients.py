@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from einc.ir.indices import Extent, Index
+from einc.ir.indices import Extent, Index, number
 from einc.ir.plan.modules import Module
 from einc.ir.plan.operations import Recurrence, StateScan
+from einc.ir.programs import Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,16 @@ class Gradient:
         return self.forward.name
 
     @property
+    def asked(self) -> tuple[Tensor, ...]:
+        """What goes in."""
+        return self.forward.inputs
+
+    @property
+    def sizes(self) -> frozenset[str]:
+        """The sizes that a caller gives or data fix."""
+        return self.forward.sizes.union(self.plain.sizes if self.plain else ())
+
+    @property
     def shown(self) -> tuple[tuple[str, str], ...]:
         """The outputs that a caller sees: all up to the last that is not merely saved."""
         merely = {key for key, _ in self.saved} - {key for key, _ in self.cotangents}
@@ -64,12 +76,13 @@ class Gradient:
 
 @dataclass(frozen=True, slots=True)
 class GradientLoop:
-    """Rounds in order where one round has a gradient: `Loop` but for its body. Inputs of `body.forward` are given, and
-    those outputs of it that are not merely saved are the next values of the states and the parts of what is kept.
+    """Rounds in order where one round has a gradient: `Loop` but for its body, in pieces where loops stand in a round.
+    What `body` asks for is given, and those outputs of it that are not merely saved are the next values of the
+    states and the parts of what is kept.
     """
 
     index: Index
-    body: Gradient
+    body: Gradient | SegmentedModule
     given: tuple[tuple[str, str, int | None], ...]
     counter: str
     states: tuple[tuple[str, str, str], ...]
@@ -93,6 +106,28 @@ class SegmentedModule:
     def name(self) -> str:
         """The name of the whole module."""
         return self.whole.name
+
+    @property
+    def asked(self) -> tuple[Tensor, ...]:
+        """What goes in."""
+        return self.whole.inputs
+
+    @property
+    def sizes(self) -> frozenset[str]:
+        """The sizes that a caller gives or data fix."""
+        return self.whole.sizes
+
+    @property
+    def gradients(self) -> Iterator[tuple[Gradient, Extent]]:
+        """The pieces that have a backward half, those of loops too, in order, each with how often it runs."""
+        for piece in self.pieces:
+            match piece:
+                case Gradient():
+                    yield piece, number(1)
+                case GradientLoop(index, Gradient() as body):
+                    yield body, index.set.extent
+                case GradientLoop(index, SegmentedModule() as body):
+                    yield from ((inner, index.set.extent * count) for inner, count in body.gradients)
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,11 @@ class Chain:
             over = repeat.index.set
             if repeat in self.found:
                 continue
+            if repeat.loops:
+                inner = repeat.loops[0].index.name
+                raise Refused("rounds", f"`{self.program.name}` has rounds over positions, for {inner}, in each round "
+                              f"for {repeat.index.name}: these are not put on several devices yet",
+                              f"put what one round does on several devices: a spec without `for {repeat.index.name}`")
             if INDEX_CLASSES[over.cls].sequence:
                 raise Refused("rounds", f"`{self.program.name}` has rounds over positions, for {repeat.index.name}, "
                               "that are no recurrence in which a state is multiplied and added to: these are not put "

@@ -84,7 +84,10 @@ def per_rank_rounds_gradient(program: Program, mesh: tuple[Axis, ...], sizes: Ma
 
 
 def _gradient(piece: Gradient | GradientLoop) -> Gradient:
-    return piece.body if isinstance(piece, GradientLoop) else piece
+    """The two halves of a piece; loops in rounds are refused before."""
+    body = piece.body if isinstance(piece, GradientLoop) else piece
+    assert isinstance(body, Gradient)
+    return body
 
 
 def _shown(chain: Chain, keys: Iterable[str]) -> dict[str, Buffer]:

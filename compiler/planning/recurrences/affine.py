@@ -52,12 +52,12 @@ def with_affine(program: P) -> tuple[P, Found]:
     """
     found: dict[IndexLoop, Affine | Scanned] = {}
     for repeat in program.repeats:
-        if repeat in program.repeats and INDEX_CLASSES[repeat.index.set.cls].before:
+        if repeat in program.repeats and not repeat.loops and INDEX_CLASSES[repeat.index.set.cls].before:
             program = with_states_apart(program, repeat)
-    for number in range(len(program.repeats)):
+    for number in (n for n, repeat in enumerate(program.repeats) if not repeat.loops):
         program = with_readers(program, program.repeats[number])
     for repeat in program.repeats:
-        for tiled in (True, False) if INDEX_CLASSES[repeat.index.set.cls].before else ():
+        for tiled in (True, False) if INDEX_CLASSES[repeat.index.set.cls].before and not repeat.loops else ():
             if repeat not in program.repeats:  # nothing reads it any more
                 break
             try:

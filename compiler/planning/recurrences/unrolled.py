@@ -35,6 +35,7 @@ from einc.ir.terms import (
 from einc.planning.recurrences.affine import with_affine
 from einc.planning.recurrences.found import Affine, Operand
 from einc.transforms.slicing.lags import with_lags
+from einc.transforms.slicing.repeats import round_of
 
 P = TypeVar("P", bound=Program)
 
@@ -42,9 +43,10 @@ P = TypeVar("P", bound=Program)
 def unrolled(program: P) -> P | None:
     """The program with each affine state whose letters are summed written so; None where it has no such state."""
     program, found = with_affine(with_lags(program))
+    program, inner = _rounds(program)
     loops = {loop: one for loop, one in found.items() if isinstance(one, Affine)}
     if not loops:
-        return None
+        return program if inner else None
     made, repeats = Draft(program.tensors), list[IndexLoop]()
     gone = {key for loop in loops for key in loop.inside}
     outputs = {key for _, key in program.outputs}
@@ -57,13 +59,33 @@ def unrolled(program: P) -> P | None:
         else:
             repeats.append(repeat)
     by = {e.target: e for e in program.equations if e.target not in gone} | {e.target: e for e in made.equations}
-    read = outputs | {first for loop in repeats for _, first, _ in loop.states}
+    every = [inner for loop in repeats for inner in loop.every]
+    read = outputs | {key for loop in every for _, *keys in loop.states for key in keys}
     by = {key: e for key, e in by.items() if key in read.union(*(x.reads for x in by.values()))}
-    inside = {key: {*loop.inside} for loop in repeats for key in loop.inside}
+    inside = {key: {*loop.inside} for loop in every for key in loop.inside}
     order = TopologicalSorter({key: sorted((e.reads & by.keys()) - inside.get(key, set())) for key, e in by.items()})
     equations = [by[key].map(lambda term: _legible(term, {i.name for i in by[key].indices}))  # noqa: B023
                  for key in order.static_order()]
     return program.but(equations=equations, tensors=made.tensors, loops=repeats)
+
+
+def _rounds(program: P) -> tuple[P, bool]:
+    """The program with such states in rounds of other loops written so, and whether there are any."""
+    equations, loops = {e.target: e for e in program.equations}, list(program.loops)
+    tensors, changed = dict(program.tensors), False
+    for n, repeat in enumerate(loops):
+        if not isinstance(repeat, IndexLoop) or not repeat.loops:
+            continue
+        one = round_of(program, repeat)
+        made = unrolled(replace(one.program, tensors={**tensors, **one.program.tensors}))
+        if made is not None:
+            changed = True
+            tensors |= {key: one.whole(t) for key, t in made.tensors.items() if key not in tensors}
+            equations = {key: e for key, e in equations.items() if key not in repeat.inside}
+            equations |= {e.target: one.restored(e) for e in made.equations}
+            loops[n] = replace(repeat, inside=tuple(e.target for e in made.equations), loops=made.repeats)
+    tensors = {key: t for key, t in tensors.items() if key in program.tensors or key in equations}
+    return (program.but(equations=equations.values(), tensors=tensors, loops=loops) if changed else program), changed
 
 
 def _legible(term: Term, taken: set[str]) -> Term:

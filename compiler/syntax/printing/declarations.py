@@ -72,7 +72,7 @@ def lettered(program: Program, pairs: bool = False) -> dict[str, Tensor]:
 def free_sizes(program: Program, indices: dict[str, IndexSet]) -> list[str]:
     """Sizes that no index declares."""
     declared = {name for set_ in indices.values() for name in set_.extent.sizes} | set(program.sizes)
-    declared |= {name for repeat in program.repeats for name in repeat.index.set.extent.sizes}
+    declared |= {name for repeat in program.every_repeat for name in repeat.index.set.extent.sizes}
     terms = (t for e in program.equations for root in (*e.axes, e.domain, e.body) for t in walk(root))
     used = dict.fromkeys(name for t in terms if isinstance(t, Size) for name in sorted(t.extent.sizes))
     return [name for name in used if name not in declared]
@@ -100,6 +100,7 @@ def is_letter(text: str) -> bool:
 
 def starts(program: Program) -> frozenset[str]:
     """The values that one state starts with and nothing else reads: they are written under its name."""
-    firsts = [first for repeat in program.repeats if repeat.index.set.cls != LAYER for _, first, _ in repeat.states]
+    loops = [repeat for repeat in program.every_repeat if repeat.index.set.cls != LAYER]
+    firsts = [first for loop in loops for _, first, _ in loop.states]
     read = {key for e in program.equations for key in e.reads} | {key for _, key in program.outputs}
     return frozenset(key for key in firsts if firsts.count(key) == 1 and key not in read and key in program.by_target)

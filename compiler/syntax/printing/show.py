@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -85,9 +86,14 @@ def _program(program: Program, inputs: tuple[Tensor, ...], explicit: bool) -> st
 def _steps(program: Program) -> list[Equation | BlockLoop | IndexLoop]:
     """The equations as they are written: those that stand for rounds once, as rounds, where the first of them is."""
     by: dict[str, BlockLoop | IndexLoop] = {key: recur for recur in program.recurs for key in recur.targets}
-    by |= {key: repeat for repeat in program.repeats if repeat.states for key in repeat.inside}
+    by |= _in_rounds(program.repeats)
     alone = starts(program)
     return list(dict.fromkeys(by.get(e.target, e) for e in program.equations if e.target not in alone))
+
+
+def _in_rounds(loops: Iterable[IndexLoop]) -> dict[str, IndexLoop]:
+    """The loops that are written as rounds, by what is made in them."""
+    return {key: loop for loop in loops if loop.states for key in loop.inside}
 
 
 def _balanced(equation: Equation) -> Equation:
@@ -249,7 +255,10 @@ class _Writer:
                  for state, first, _ in repeat.states]
         lines.append(f"for {repeat.index.name} ∈ {over.start}..{over.extent + number(over.start - 1)}:")
         block = [self.asked(t) for t in self.program.inputs() if _counting(t) == repeat.index]
-        block += [self.equation(_balanced(e)) for e in self.program.equations if e.target in repeat.inside]
+        inner = _in_rounds(repeat.loops)
+        for step in dict.fromkeys(inner.get(e.target, e) for e in self.program.equations
+                                  if e.target in repeat.inside and e.target not in alone):
+            block += self._repeat(step) if isinstance(step, IndexLoop) else [self.equation(_balanced(step))]
         block += [copied(state, following, "←", repeat.index) for state, _, following in repeat.states]
         return lines + [f"    {line}" for line in block]
 

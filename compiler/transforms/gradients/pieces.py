@@ -3,7 +3,7 @@ of what stands before and after rounds."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from einc.ir.indices import Index, number
@@ -47,8 +47,9 @@ def pieces(program: Program) -> list[Piece]:
             side, rounds = ("before", repeat) if repeat is not None else ("after", program.repeats[-1])
             found.append(Piece(f"what stands {side} the rounds {_rounds(rounds.index)}", derive(stretch)))
         if repeat is not None:
-            found.append(Piece(f"one of the rounds {_rounds(repeat.index)}",
-                               derive(round_of(program, repeat, own=True).program)))
+            title = f"one of the rounds {_rounds(repeat.index)}"
+            found += [replace(piece, title=f"{piece.title}{piece.title and ' in '}{title}")
+                      for piece in pieces(round_of(program, repeat, own=True).program)]
     return found
 
 

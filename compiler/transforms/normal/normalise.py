@@ -11,6 +11,7 @@ Non-goals: order of contractions, what is stored, anything about cost.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -46,7 +47,6 @@ from einc.ir.terms import (
     in_body,
     reads,
     rebuild,
-    substitute,
     walk,
 )
 from einc.transforms.laws.linear import may_leave
@@ -92,26 +92,36 @@ def _with_rounds(program: Program) -> NormalProgram:
     rounds, once = list[Equation](), list[Equation]()
     for repeat in program.repeats:
         one = round_of(replace(program, tensors=tensors), repeat, own=True)
-        round_ = apart(one.program)
-        equations, known = _flat(round_, {**tensors, **round_.tensors})
+        equations, known, loops = _round(one.program, tensors)
         tensors |= {k: one.whole(t) for k, t in known.items() if k not in tensors and k != one.counter}
-        early = one.once(equations)
+        early = one.once(equations, loops)
         later = [one.restored(e) for e in equations if e not in early]
         once += early
         rounds += later
-        repeats.append(replace(repeat, inside=tuple(e.target for e in later)))
+        repeats.append(replace(repeat, inside=tuple(e.target for e in later), loops=loops))
+    every = [inner for repeat in repeats for inner in repeat.every]
     read = {k for e in (*rounds, *once)
-            for k in e.reads} | {first for repeat in repeats for _, first, _ in repeat.states}
+            for k in e.reads} | {first for repeat in every for _, first, _ in repeat.states}
     plain = outside(program)
     wanted = [key for key in (e.target for e in plain) if key in read or key in {k for _, k in program.outputs}]
     stretch = apart(part(program, plain, wanted, tensors))
     equations, known = _flat(stretch, {**tensors, **stretch.tensors})
     everything = {e.target: e for e in (*equations, *once, *rounds)}
-    kept = {*everything, *(state for repeat in repeats for state, _, _ in repeat.states)}
+    kept = {*everything, *(state for repeat in every for state, _, _ in repeat.states)}
     tensors |= {k: t for k, t in known.items() if k not in tensors}
     tensors = {k: program.tensors.get(k, t) for k, t in tensors.items() if t.role != "local" or k in kept}
     ordered = tuple(everything[k] for k in in_order(everything, repeats))
     return NormalProgram.of(program).but(equations=ordered, tensors=tensors, loops=repeats)
+
+
+def _round(program: Program, tensors: Mapping[str, Tensor]
+           ) -> tuple[Sequence[Equation], Mapping[str, Tensor], tuple[IndexLoop, ...]]:
+    """The equations of one round in normal form, all tensors with those of the whole, and the loops in the round."""
+    if program.repeats:
+        found = _with_rounds(replace(program, tensors={**tensors, **program.tensors}))
+        return found.equations, {**tensors, **found.tensors}, found.repeats
+    round_ = apart(program)
+    return *_flat(round_, {**tensors, **round_.tensors}), ()
 
 
 def with_normal(program: NormalProgram) -> NormalProgram:
@@ -301,26 +311,15 @@ class _Flat:
             """A factor replaced by its definition, where that is a product of which a part can leave the sum; else
             the factor."""
             equation = self.equations.get(term.tensor) if isinstance(term, Read) else None
-            if (
-                equation is None
-                or not isinstance(term, Read)
-                or not isinstance(equation.body, Apply)
-                or equation.body.op not in ("mul", "div", "neg")
-            ):
+            if equation is None or not isinstance(term, Read) or not equation.has_letters or not (
+                    isinstance(equation.body, Apply) and equation.body.op in ("mul", "div", "neg")):
                 return term
-            if not all(isinstance(axis, Position) for axis in equation.axes):
-                return term
-            by = dict(zip(equation.indices, term.subs, strict=True))
-            opened = substitute(equation.body, by)
+            opened = equation.at(term.subs)
             return opened if worth(quotient_factors(opened), fold, free_indices(term)) else term
 
         body = fold.body
         parts = tuple(change(p) for p in quotient_factors(body)) if is_product(body) else (change(body),)
-        return (
-            Fold(fold.op, fold.bound, fold.domain, parts[0] if len(parts) == 1 else Apply("mul", parts))
-            if is_product(body) or len(parts) == 1
-            else fold
-        )
+        return Fold(fold.op, fold.bound, fold.domain, parts[0] if len(parts) == 1 else Apply("mul", parts))
 
     def named(self, term: Term, given: Term, stem: str, force: bool = False, last: tuple[Index, ...] = ()) -> Term:
         """A read of the equation with this body: one that stands already, or a new one,

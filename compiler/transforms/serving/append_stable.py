@@ -47,7 +47,7 @@ def reached(program: Program, found: Mapping[str, str]) -> dict[str, str]:
     """All that depends on some tensors, through rounds too, each with what is said of the one it depends on."""
     out, before = dict(found), -1
     while before < (before := len(out)):
-        for repeat in program.repeats:
+        for repeat in program.every_repeat:
             for state, *others in repeat.states:
                 source = next((out[k] for k in others if k in out), None)
                 if source is not None:

@@ -58,10 +58,14 @@ def growing(program: TypedProgram) -> IndexSet:
 def _ordered(program: TypedProgram, along: IndexSet) -> None:
     """Raises Refused where a loop over the positions leaves more than states of one size, or stands beside other loops.
     """
-    mine = [loop for loop in program.repeats if loop.index.set == along]
-    if mine and len(mine) < len(program.repeats):
-        raise Refused(f"`{program.name}` has rounds over positions and others, and a step goes through one kind",
-                      "take the layer of one round")
+    outer = [loop for loop in program.repeats if loop.index.set == along]
+    if outer and len(outer) < len(program.repeats):
+        raise Refused(f"`{program.name}` has rounds over positions and others beside them, and a step goes through one "
+                      "kind", "take the layer of one round, or put the rounds over positions into the others")
+    mine = [loop for loop in program.every_repeat if loop.index.set == along]
+    for loop in (inner for one in mine for inner in one.loops):
+        raise Refused(f"`{program.name}` has rounds for {loop.index.name} at each position, and a step goes through "
+                      "positions alone", "put the rounds over positions into the others")
     for state in (state for loop in mine for state, _, _ in loop.states):
         if program.tensors[state].count(along):
             raise Refused(f"`{state}` has a value for each position while positions are taken in order, and a cache "
@@ -75,7 +79,7 @@ def ways(program: TypedProgram, along: IndexSet, known: Settled, sizes: Mapping[
         if key in known.later:
             who = f": `{known.later[key]}` does" if known.later[key] != key else ""
             raise Refused(f"`{name}` reads later positions{who}", "restrict it, `s ≤ t` for instance")
-    for state in (state for loop in program.repeats if loop.index.set == along for state, _, _ in loop.states):
+    for state in (state for loop in program.every_repeat if loop.index.set == along for state, _, _ in loop.states):
         if state in known.lengths:
             raise Refused(f"what a step leaves of `{state}` would change with the number of positions, which "
                           f"`{known.lengths[state]}` has in it", "make it of what each position has")
@@ -118,7 +122,7 @@ class _Search:
     def _either(self, key: str, kept: frozenset[str], made: frozenset[str]) -> Iterator[Step]:
         """The steps that keep one more tensor, then those that make it again. Where neither is possible the reason
         goes to `why`."""
-        ordered = any(key in r.inside for r in self.program.repeats if r.index.set == self.along)
+        ordered = any(key in r.inside for r in self.program.every_repeat if r.index.set == self.along)
         again = self.program.equation(key) is not None and not ordered
         single = self.program.tensors[key].count(self.along) == 1
         keeps = key in self.known and key in self.known.data and single

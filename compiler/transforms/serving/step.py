@@ -18,6 +18,7 @@ from einc.ir.draft import unused
 from einc.ir.elements import WIDE
 from einc.ir.indices import Extent, Index, IndexSet, number, size
 from einc.ir.programs import Equation, IndexLoop, Slot, Tensor, TypedProgram
+from einc.ir.rounds import place_of
 from einc.ir.terms import TRUE, ZERO, Apply, Fold, Join, Position, Read, Size, Term, Where, children, rebuild
 
 Kinds = tuple[bool, ...]  # for each slot of the growing set, whether it has all positions
@@ -55,7 +56,7 @@ def stepped(program: TypedProgram, along: IndexSet, kept: frozenset[str], made: 
     """
     work = _Work(program, along, _Past(kept, made, given), drops)
     outputs = tuple((name, work.version(key, work.own(key))) for name, key in program.outputs)
-    for repeat in program.repeats:
+    for repeat in program.every_repeat:
         for state in repeat.states:
             for key in state:
                 work.version(key, work.own(key))
@@ -86,6 +87,15 @@ class _Sizes:
     before: IndexSet
 
 
+@dataclass(frozen=True)
+class _Resumed:
+    """What a state begins with, what the past left of it, and what the step leaves of it."""
+
+    begin: str
+    past: str
+    left: str
+
+
 @dataclass
 class _Work:
     """A program while its step is made: the versions of tensors that are made so far, and their equations."""
@@ -99,7 +109,7 @@ class _Work:
     names: dict[tuple[str, Kinds], str] = field(default_factory=dict)
     caches: list[tuple[str, str, str]] = field(default_factory=list)
     sums: dict[IndexSet, tuple[Index, ...]] = field(default_factory=dict)
-    resumed: dict[str, tuple[str, str]] = field(default_factory=dict)
+    resumed: dict[str, _Resumed] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Names the sizes of the cache."""
@@ -119,18 +129,20 @@ class _Work:
 
     @cached_property
     def rounds(self) -> Mapping[str, IndexLoop]:
-        """The loop in which each tensor is made."""
-        return {key: r for r in self.program.repeats for key in (*r.inside, *(state for state, _, _ in r.states))}
+        """The outermost loop in which each tensor is made."""
+        return {key: repeat for repeat in self.program.repeats for key in repeat.made}
 
     @cached_property
     def ordered(self) -> Mapping[str, Index]:
         """The index of the loop over positions in which each tensor is made."""
-        return {key: r.index for key, r in self.rounds.items() if r.index.set == self.along}
+        return {key: r.index for r in self.program.every_repeat if r.index.set == self.along for key in r.made}
 
     @cached_property
     def shown(self) -> frozenset[str]:
         """The outputs, and what loops keep."""
-        return frozenset(key for _, key in self.program.outputs).union(*self.program.kept.values())
+        inner = {key for repeat in self.program.repeats for loop in repeat.every[1:] for key in loop.inside
+                 if place_of(loop.index, self.by[key]) is not None}
+        return frozenset({key for _, key in self.program.outputs} | inner).union(*self.program.kept.values())
 
     # versions
 
@@ -194,9 +206,7 @@ class _Work:
         def read(source: str, index: Index, *layer: Position) -> Read:
             return Read(source, (*layer, *(Position(index if n == at else i) for n, i in enumerate(letters))))
 
-        slots, rounds = _over(tensor.slots, at, was), None if key in self.ordered else self.rounds.get(key)
-        layer = (Position(rounds.index),) if rounds else ()
-        counted = (Slot(rounds.index.set, "label", rounds.index.name),) if rounds else ()
+        slots, (layer, counted) = _over(tensor.slots, at, was), self._layer(key)
         self.tensors[past] = Tensor(past, past, (*counted, *slots), "cache", tensor.element)
         self.tensors[name] = Tensor(name, name, _over(tensor.slots, at, whole), "local", tensor.element)
         parts = ((was, read(past, was, *layer)), (letters[at], read(new, letters[at])))
@@ -205,22 +215,38 @@ class _Work:
         self.caches.append((key, past, name))
         return name
 
+    def _layer(self, key: str) -> tuple[tuple[Position, ...], tuple[Slot, ...]]:
+        """The index of the rounds in each of which a value has a past of its own, with its slot; nothing where it
+        stands in none.
+        """
+        rounds = self.rounds.get(key)
+        if rounds is None or rounds.index.set == self.along:
+            return (), ()
+        return (Position(rounds.index),), (Slot(rounds.index.set, "label", rounds.index.name),)
+
     def resume(self, state: str, first: str, following: str) -> None:
-        """Makes a state begin with what the past left of it. It is as exact as the numbers that rounds add to."""
+        """Makes a state begin with what the past left of it. It is as exact as the numbers that rounds add to. Of a
+        state in rounds of layers each layer has its own, and what they leave lies side by side.
+        """
+        layer, counted = self._layer(state)
         tensor = self.program.tensors[state]
         past, begin = self._fresh(f"{state}_past"), self._fresh(f"{state}_from")
         wide = tensor.element if tensor.integer else WIDE
         self.tensors[state] = replace(self.tensors[state], element=wide)
         if following not in self.shown:
             self.tensors[following] = replace(self.tensors[following], element=wide)
-        self.tensors[past] = Tensor(past, past, tensor.slots, "cache", wide)
+        self.tensors[past] = Tensor(past, past, (*counted, *tensor.slots), "cache", wide)
         self.tensors[begin] = Tensor(begin, begin, tensor.slots, "local", wide)
         axes = tuple(map(Position, _letters(tensor.slots)))
         count = Size(self.sizes.behind + size(self.sizes.past))
         body = Apply("add", (Where(Apply("eq", (count, ZERO)), Read(first, axes)),
-                             Where(Apply("lt", (ZERO, count)), Read(past, axes))))
+                             Where(Apply("lt", (ZERO, count)), Read(past, (*layer, *axes)))))
         self.equations[begin] = Equation(begin, axes, TRUE, body)
-        self.resumed[state] = (begin, past)
+        left = self._fresh(f"{state}_left") if layer else state
+        if layer:
+            self.tensors[left] = Tensor(left, left, (*counted, *tensor.slots), "local", wide)
+            self.equations[left] = Equation(left, (*layer, *axes), TRUE, Read(state, axes))
+        self.resumed[state] = _Resumed(begin, past, left)
 
     # equations
 
@@ -298,17 +324,9 @@ class _Work:
     def step(self, outputs: tuple[tuple[str, str], ...]) -> Step:
         """The equations in the order in which they were needed, each after what it reads."""
         origin = {name: key for (key, _), name in self.names.items()}
-        repeats = []
-        for repeat in self.program.repeats:
-            inside = {*repeat.inside, *(state for state, _, _ in repeat.states)}
-            # Rows of all positions are laid together after the last of the rounds over positions.
-            later = {name for _, _, name in self.caches} if repeat.index.set == self.along else set()
-            mine = tuple(name for name in self.equations if origin.get(name) in inside and name not in later)
-            states = tuple((state, self.resumed[state][0] if state in self.resumed else first, following)
-                           for state, first, following in repeat.states)
-            repeats.append(replace(repeat, inside=mine, states=states))
-        left = tuple((past, state) for state, (_, past) in self.resumed.items())
-        outputs = (*outputs, *((state, state) for _, state in left))
+        repeats = [self._loop(repeat, origin) for repeat in self.program.repeats]
+        left = tuple((one.past, one.left) for one in self.resumed.values())
+        outputs = (*outputs, *((key, key) for _, key in left))
         others = {k: t for k, t in self.program.tensors.items() if t.role == "derived"}
         return Step(
             replace(self.program.but(equations=self.equations.values(), tensors={**others, **self.tensors},
@@ -316,6 +334,20 @@ class _Work:
                                      loops=repeats), sums={**self.program.sums, **self.sums}),
             self.sizes.past, tuple(self.caches), self.sizes.whole, left, self.sizes.dropped,
         )  # fmt: skip
+
+
+    def _loop(self, repeat: IndexLoop, origin: Mapping[str, str]) -> IndexLoop:
+        """A loop of the program as one of the step; `origin` says of what each tensor is a version."""
+        # Rows of all positions are laid together after the last of the rounds over positions.
+        later = {name for _, _, name in self.caches} if repeat.index.set == self.along else set()
+        inner = {state for loop in repeat.every[1:] for state, _, _ in loop.states}
+        more = {key for state in inner & self.resumed.keys() for key in (self.resumed[state].begin,
+                                                                         self.resumed[state].left)}
+        mine = tuple(name for name in self.equations
+                     if (origin.get(name) in repeat.made and name not in later) or name in more)
+        states = tuple((state, self.resumed[state].begin if state in self.resumed else first, following)
+                       for state, first, following in repeat.states)
+        return IndexLoop(repeat.index, states, mine, tuple(self._loop(loop, origin) for loop in repeat.loops))
 
 
 def _over(slots: tuple[Slot, ...], at: int, index: Index) -> tuple[Slot, ...]:

@@ -27,16 +27,24 @@ def with_lags(program: P) -> P:
     loops, equations, tensors = list(program.loops), {e.target: e for e in program.equations}, dict(program.tensors)
     for n, loop in enumerate(program.loops):
         if isinstance(loop, IndexLoop):
-            work = _Lags(loop, {key: equations[key] for key in loop.inside}, tensors)
-            work.run()
-            equations |= work.made
-            new = work.made.keys() - {*loop.inside, *work.starts.values()}
-            inside = (*loop.inside, *(key for key in work.made if key in new))
-            loops[n] = replace(loop, states=(*loop.states, *work.states), inside=inside)
+            loops[n] = _lagged(loop, equations, tensors)
     if tuple(loops) == program.loops:
         return program
     repeats = [loop for loop in loops if isinstance(loop, IndexLoop)]
     return program.but(equations=[equations[key] for key in in_order(equations, repeats)], tensors=tensors, loops=loops)
+
+
+def _lagged(loop: IndexLoop, equations: dict[str, Equation], tensors: dict[str, Tensor]) -> IndexLoop:
+    """The loop and those in it with such states. Changes `equations` and `tensors`, which are those of the program."""
+    before = {*equations}
+    inner = tuple(_lagged(one, equations, tensors) for one in loop.loops)
+    loop = replace(loop, loops=inner, inside=(*loop.inside, *(key for key in equations if key not in before)))
+    work = _Lags(loop, {key: equations[key] for key in loop.inside}, tensors)
+    work.run()
+    equations |= work.made
+    new = work.made.keys() - {*loop.inside, *work.starts.values()}
+    inside = (*loop.inside, *(key for key in work.made if key in new))
+    return replace(loop, states=(*loop.states, *work.states), inside=inside)
 
 
 @dataclass

@@ -42,7 +42,7 @@ def part(program: Program, equations: Iterable[Equation], outputs: Iterable[str]
          tensors: Mapping[str, Tensor], loops: Sequence[IndexLoop] = ()) -> NormalProgram:
     """Some of the equations as a program of its own, with these loops: what they read and do not make is its input."""
     made = tuple(equations)
-    states = [state for loop in loops for state in loop.states]
+    states = [state for one in loops for loop in one.every for state in loop.states]
     targets = {e.target for e in made} | {state for state, _, _ in states}
     given = ({k for e in made for k in e.reads} | {first for _, first, _ in states}) - targets
     known = {s.set.packed.lengths for k in given | targets for s in tensors[k].slots if s.set.packed is not None}
@@ -88,10 +88,11 @@ class Round:
         slots = () if at is None else (*tensor.slots[:at], slot_of(self.repeat.index), *tensor.slots[at:])
         return tensor if at is None else replace(tensor, slots=slots)
 
-    def once(self, equations: Iterable[Equation]) -> list[Equation]:
-        """Those that are the same in every round, and not longer than one open index."""
+    def once(self, equations: Iterable[Equation], loops: Iterable[IndexLoop] = ()) -> list[Equation]:
+        """Those that are the same in every round, and not longer than one open index; none of the `loops` in it."""
         anew = {*(state for state, _, _ in self.repeat.states), *self.taken, self.counter}
-        kept, once = {key for _, key in self.program.outputs}, []
+        anew = anew.union(*(loop.made for loop in loops))
+        kept, once = {key for _, key in self.program.outputs} | anew, []
         for equation in equations:
             if sum(i.set.cls in OPEN for i in equation.indices) > 1 or equation.target in kept or equation.reads & anew:
                 anew.add(equation.target)
@@ -132,7 +133,7 @@ def round_of(program: Program, repeat: IndexLoop, own: bool = False) -> Round:
     made = [_changed(e, change) for e in equations]
     made = [replace(e, axes=tuple(a for a in e.axes if a != here)) for e in made]
     outputs = [*(following for _, _, following in repeat.states), *program.kept[repeat]]
-    return Round(part(program, made, outputs, tensors), repeat, taken, parts, counter)
+    return Round(part(program, made, outputs, tensors, repeat.loops), repeat, taken, parts, counter)
 
 
 def _changed(equation: Equation, change: Callable[[Term], Term]) -> Equation:
@@ -142,7 +143,7 @@ def _changed(equation: Equation, change: Callable[[Term], Term]) -> Equation:
 def _taken(repeat: IndexLoop, equations: Sequence[Equation], tensors: Mapping[str, Tensor]) -> dict[str, int]:
     """The inputs that are read at the round alone, and the slot where it stands."""
     here = Position(repeat.index)
-    own = {*(e.target for e in equations), *(state for state, _, _ in repeat.states)}
+    own = {*(e.target for e in equations), *repeat.made}
     found: dict[str, set[int]] = {}
     for read in (r for e in equations for t in (e.domain, e.body) for r in reads(t) if r.tensor not in own):
         slots = tensors[read.tensor].slots
@@ -224,20 +225,24 @@ def stretches(program: Program) -> list[NormalProgram]:
 
 def _asked(program: Program, repeat: IndexLoop) -> set[str]:
     """What must be there before the first round."""
-    made = {*repeat.inside, *(state for state, _, _ in repeat.states)}
     read = {k for e in program.equations if e.target in repeat.inside for k in e.reads}
-    return {first for _, first, _ in repeat.states} | (read - made)
+    read |= {first for loop in repeat.every for _, first, _ in loop.states}
+    return {first for _, first, _ in repeat.states} | (read - repeat.made)
 
 
 def in_order(equations: dict[str, Equation], repeats: list[IndexLoop]) -> Iterable[str]:
     """Each equation after what it reads; what reads the states of finished rounds after all of these rounds."""
-    within = {key: repeat for repeat in repeats for key in repeat.inside}
-    owner = {state: repeat for repeat in repeats for state, _, _ in repeat.states}
+    within: dict[str, list[IndexLoop]] = {}
+    owner: dict[str, IndexLoop] = {}
+    for loop in (inner for repeat in repeats for inner in repeat.every):
+        owner |= {state: loop for state, _, _ in loop.states}
+        for key in loop.inside:
+            within.setdefault(key, []).append(loop)
     place = {key: n for n, key in enumerate(equations)}
     before: dict[str, list[str]] = {}
     for key, equation in equations.items():
-        found = equation.reads | {first for _, first, _ in (within[key].states if key in within else ())}
-        for repeat in (owner[k] for k in equation.reads if k in owner and owner[k] is not within.get(key)):
+        found = equation.reads | {first for loop in within.get(key, ()) for _, first, _ in loop.states}
+        for repeat in (owner[k] for k in equation.reads if k in owner and owner[k] not in within.get(key, ())):
             found |= {*repeat.inside, *(k for _, first, following in repeat.states for k in (first, following))}
         before[key] = sorted(found & equations.keys(), key=place.__getitem__)
     return TopologicalSorter(before).static_order()

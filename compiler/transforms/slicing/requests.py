@@ -103,9 +103,10 @@ def _owned(program: Program) -> frozenset[str]:
     """The equations that are done for each request: those that are not of single positions, what reads values of a
     request that no position has, and what is only made point by point of what they make. So are loops over positions.
     """
-    found = {key for loop in in_order(program) for key in loop.inside}
+    loops = [loop for loop in program.every_repeat if program.own and is_new(loop.index.set, program)]
+    found = {key for loop in loops for key in loop.inside}
     values = {t.key for t in program.tensors.values() if t.each}
-    values |= {state for loop in in_order(program) for state, _, _ in loop.states}
+    values |= {state for loop in loops for state, _, _ in loop.states}
     for equation in program.equations:
         read = equation.reads
         pointwise = not any(isinstance(t, Fold) for t in walk(equation.body))
@@ -114,7 +115,7 @@ def _owned(program: Program) -> frozenset[str]:
             found.add(equation.target)
             if not _of_positions(program, program.tensors[equation.target]):
                 values.add(equation.target)
-    return frozenset(found | {state for loop in in_order(program) for state, _, _ in loop.states})
+    return frozenset(found | {state for loop in loops for state, _, _ in loop.states})
 
 
 def _of_positions(program: Program, tensor: Tensor) -> bool:
