@@ -1,4 +1,4 @@
-"""Another generator of random texts, kept apart from the others: their values are tensors of torch, drawn with the text.
+"""Another generator of random texts, kept apart from the others: values are tensors of torch, drawn with the text.
 
 An expression is its text and its value at all points of the letters that it has, on the axes of AXES; torch
 differentiates it. Folds stand inside of folds, over two letters of time and over letters that no term has; reads are at
@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -89,8 +90,8 @@ class Apart:
         self.deep = small  # whether three letters of time may stand together
         self.lengths = [self.pick(1, 2, 3, 5, 9) for _ in range(self.pick(1, 2, 3))] if self.ragged else []
         self.sizes = {"T": self.pick(4, 5, 7, 1, 2, 0, 12) if small else self.pick(65, 70, 129),
-                      "H": self.pick(2, 1, 3), "D": self.pick(2, 1, 3), "P": self.pick(1, 2), "W": self.pick(1, 2, 3, 7),
-                      "B": self.pick(2, 1, 3, 5)}
+                      "H": self.pick(2, 1, 3), "D": self.pick(2, 1, 3), "P": self.pick(1, 2),
+                      "W": self.pick(1, 2, 3, 7), "B": self.pick(2, 1, 3, 5)}
         if self.ragged:
             del self.sizes["B"]
         self.data = self.drawn(seed) if data is None else data
@@ -112,8 +113,8 @@ class Apart:
         """Random inputs, those with positions of all requests one after the other."""
         draw, n = torch.Generator().manual_seed(seed), sum(self.lengths) if self.ragged else self.sizes["T"]
         h, d = self.sizes["H"], self.sizes["D"]
-        shapes = {"x": (n,), "z": (n,), "q": (n, h), "k": (n, d), "v": (self.sizes["W"] + 1,), "n": (n, self.sizes["P"]),
-                  "c": (), "b": (h,), "X": (n, 2 * d)}
+        shapes = {"x": (n,), "z": (n,), "q": (n, h), "k": (n, d), "v": (self.sizes["W"] + 1,),
+                  "n": (n, self.sizes["P"]), "c": (), "b": (h,), "X": (n, 2 * d)}
         made = {key: torch.randn(shape, generator=draw, dtype=torch.float64) for key, shape in shapes.items()}
         lengths = self.lengths if self.ragged else [n]
         return made | {"doc": torch.randint(1, 4, (n,), generator=draw),
@@ -170,7 +171,8 @@ class Apart:
     def read(self, scope: str) -> Value:
         """A tensor at letters that are in scope, or at a position made of them, 0 where a gate says so."""
         name, value = self.pick(*self.pool())
-        change = {i: self.pick(*(x for x in pair if x in scope or x == pair[0])) for i, pair in (("h", "hg"), ("d", "df"))}
+        change = {i: self.pick(*(x for x in pair if x in scope or x == pair[0]))
+                  for i, pair in (("h", "hg"), ("d", "df"))}
         text, where, gate, letters = self.position(scope)
         x = value.x
         for i, other in change.items():
@@ -196,7 +198,8 @@ class Apart:
             (f"{i} - 1", at - 1, f"{i} > 1", i), (f"{i} + W", at + w, f"{i} + W ≤ {end}", i),
             (f"max({i} - 2, 1)", (at - 2).clamp(min=1), "", i), (f"ceil({i} / 2)", (at + 1) // 2, "", i),
             (self.at("ptr", [i]), ptr, said, i), (f"{end} + 1 - {i}", n + 1 - at, "", i)]
-        pairs = [(f"{i} - {k}", at - to, f"{i} > {k}", i + k), (f"max({i} - {k}, 1)", (at - to).clamp(min=1), "", i + k),
+        pairs = [(f"{i} - {k}", at - to, f"{i} > {k}", i + k),
+                 (f"max({i} - {k}, 1)", (at - to).clamp(min=1), "", i + k),
                  (f"abs({i} - {k}) + 1", (at - to).abs() + 1, "", i + k),
                  (f"min({i} + {k}, {end})", (at + to).clamp(max=n), "", i + k)] if i != k else []
         return self.pick(*simple, *pairs)  # type: ignore[no-any-return]
@@ -257,7 +260,8 @@ class Apart:
             (f"{self.at('doc', [i])} = {self.at('doc', [k])}", mine == theirs, i + k),
             (f"{self.at('doc', [i])} < {self.at('doc', [k])}", mine < theirs, i + k),
             (f"mod({i} + {k}, 3) = 0", (p + r) % 3 == 0, i + k), (f"mod({i}, W) = 0", p % w == 0, i),
-            (f"{i} > W", p > w, i), (f"floor(({i} - 1) / W) = floor(({k} - 1) / W)", (p - 1) // w == (r - 1) // w, i + k),
+            (f"{i} > W", p > w, i),
+            (f"floor(({i} - 1) / W) = floor(({k} - 1) / W)", (p - 1) // w == (r - 1) // w, i + k),
             (f"{i} + {k} ≤ {m} + W", p + r <= q + w, i + k + m), (f"{i} ≤ {m} - W", p <= q - w, i + m),
             (f"away({i}, {k}) < W", (p - r).abs() < w, i + k)]
         (text, one, has), (more, two, others) = self.pick(*options), self.pick(*options)
@@ -293,7 +297,8 @@ class Apart:
         weighed = (weights * y).sum(dims, keepdim=True)
         anything = [
             Value(f"(Σ_{over} {body.text})", total_of(x), has),
-            Value(f"(Σ_{over} {body.text} * {what.text})", torch.where(inside, x * y, 0.0).sum(dims, keepdim=True), wide),
+            Value(f"(Σ_{over} {body.text} * {what.text})", 
+                  torch.where(inside, x * y, 0.0).sum(dims, keepdim=True), wide),
             Value(f"max(max_{over} {body.text}, -9)", largest(x, own, dims).clamp(min=-9), has),
             Value(f"(prod_{over} tanh({body.text}))", product, has)]
         if not set(bound) <= body.letters:
@@ -407,9 +412,10 @@ class Apart:
             self.define(f"{name}_{{{', '.join(['ceil(t / B)', *rest])}}}", sums.index_select(0, s // size), letters)
             return None
         over = (((j + 1) * size)[None] <= (s + 1)[:, None]).view(self.length, many, 1, 1, 1, 1, 1)
-        weights, _, _ = shares(sums.transpose(0, 1), over & torch.ones_like(sums.transpose(0, 1), dtype=torch.bool), [1])
+        lined = sums.transpose(0, 1)
+        weights, _, _ = shares(lined, over & torch.ones_like(lined, dtype=torch.bool), [1])
         self.define(f"Σ_j softmax_{{j, j B ≤ t}}({name}_{{{scripts}}}) tanh({name}_{{{scripts}}})",
-                    (weights * sums.transpose(0, 1).tanh()).sum(1, keepdim=True), letters)
+                    (weights * lined.tanh()).sum(1, keepdim=True), letters)
         return None
 
     def joined(self) -> None:
@@ -484,7 +490,7 @@ def evaluated(case: Apart, seed: int, data: dict[str, Tensor]) -> dict[str, Tens
     ends = torch.tensor([0, *case.lengths]).cumsum(0).tolist()
     along = {"x", "z", "q", "k", "n", "X", "doc", "ptr"}
     each = [Apart(seed, {key: x[one:two] if key in along else x for key, x in data.items()}).results()
-            for one, two in zip(ends, ends[1:], strict=False)]
+            for one, two in pairwise(ends)]
     return {name: torch.cat([one[name] for one in each]) for name in case.outputs}
 
 

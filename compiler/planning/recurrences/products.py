@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 
 from einc.ir.indices import Index
+from einc.ir.primitives import POSITIVE
 from einc.ir.programs import Equation
-from einc.ir.signs import POSITIVE, sign
+from einc.ir.signs import sign
 from einc.ir.sums import factors, product
 from einc.ir.terms import (
     ONE,
@@ -56,8 +57,8 @@ class Products:
     """The products of terms of one round: `states` are read as they are, and `moving` are the values that hold one.
     Of other values of the round, the `still`, those that are products are opened too: their factors may part.
 
-    Letters that a fold binds get names that no text has, each time anew; `count` is how many there were. `known` are all
-    equations of the program: a quotient parts where they say that its divisor is positive, since 0 / 0 is 0, which
+    Letters that a fold binds get names that no text has, each time anew; `count` is how many there were. `known` are
+    all equations of the program: a quotient parts where they say that its divisor is positive, since 0 / 0 is 0, which
     0 times 1 / 0 is not.
     """
 

@@ -184,8 +184,8 @@ def _wins(op: str, args: tuple[Term, ...], place: int) -> Term:
 
 
 def _decided(condition: Term) -> Term:
-    """The condition, or whether it holds where its numbers say so without rounding. Of two arguments floats of one value
-    may differ by a rounding in either direction, so that what is known of one is known of the other, too."""
+    """The condition, or whether it holds where that is known of exact numbers. Equal arguments may differ by a rounding
+    either way: where one direction is known, the other has to be, or both would have the slope, or none."""
     return TRUE if proves(TRUE, condition) else FALSE if proves(TRUE, negation(condition)) else condition
 
 
