@@ -299,6 +299,17 @@ def test_a_module_that_is_wrong_where_its_formula_is_not_fails(tmp_path: Path, m
     assert "TOO FAR" in run(str(file), "--hard", "--sizes", "T=2,D=2", status=1)
 
 
+def test_what_a_law_alone_takes_out_of_range_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """log(exp(x)), as if a law had made it of x: the text has no step that leaves the range of the type."""
+    program, made = (typed(f"{LETTERS}input x_t^f\noutput y_t^f = {right}\n") for right in ("x_t^f", "log(exp(x_t^f))"))
+    for text, passes in ((program, False), (made, True)):
+        monkeypatch.setattr(hard, "pipeline", SimpleNamespace(normal=lambda _: made))
+        found = hard.tried(text, {"x": torch.ones(2, 2)}, {"T": 2, "D": 2}, "float32", 0,
+                           lambda inputs: {"y": inputs["x"].exp().log()}, lambda: None)["y"]
+        assert found.good == passes, found
+        assert bool(found.beyond) == passes, found
+
+
 @pytest.mark.parametrize("several", [1, 64])
 def test_a_sum_is_as_far_off_as_its_additions(several: int) -> None:
     """Of one number and zeros nothing is rounded away; of equal ones it is as a float32 adds them."""
