@@ -250,8 +250,13 @@ def test_run_hard_passes_what_is_stable() -> None:
 NO_RUN = ("claims/", "paper", "transformer_with_pytorch", "lemma_collapse")
 
 
+# exp(L) / Σ exp(L) is 0 / 0, which is 0, where data make all of a row's L −∞; relative to its maximum it is NaN.
+INFINITE = {"gallery/simplicial": [pytest.mark.xfail(strict=True, reason="a row of −∞ has no finite maximum")]}
+
+
 @pytest.mark.drawn(60, 7)
-@pytest.mark.parametrize("name", [name for name in SPEC_TEXTS if not name.startswith(NO_RUN)])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=INFINITE.get(name, [])) for name in SPEC_TEXTS
+                                  if not name.startswith(NO_RUN)])
 def test_every_spec_is_as_exact_as_eager_on_many_magnitudes(name: str) -> None:
     said = run(str(SPECS / f"{name}.ein"), "--hard", "--draws", "24", "--backend", "torch", status=0)
     assert "hard   " in said
