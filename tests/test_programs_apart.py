@@ -57,10 +57,10 @@ def test_what_has_no_point_is_nothing_in_an_equation_that_reads_itself(line: str
 def test_equal_arguments_of_a_maximum_have_the_slope_of_one() -> None:
     """The second argument is never larger, but where it is equal a rounding makes it so: what is known of the
     comparison of the two in one direction holds in the other."""
-    text = f"{TIME}output y_t = max(max(0.5 + x_t, 2 z_t) + x_t, x_t + 2 z_t)\n"
-    x, z = (numbers(2000).roll(n).requires_grad_() for n in (0, 1))
-    want = torch.autograd.grad((torch.maximum(0.5 + x, 2 * z) + x).sum(), [x, z])
-    found = torch.autograd.grad(einc.compile(text, grad=True, backend="torch")(x=x, z=z).sum(), [x, z])
+    text = f"{TIME}input w_t\noutput y_t = max(max(0.5 + x_t, w_t + 2 z_t) + x_t, (x_t + w_t) + 2 z_t)\n"
+    x, z, w = (numbers(2000).roll(n).requires_grad_() for n in (0, 1, 2))
+    want = torch.autograd.grad((torch.maximum(0.5 + x, w + 2 * z) + x).sum(), [x, z, w])
+    found = torch.autograd.grad(einc.compile(text, grad=True, backend="torch")(x=x, z=z, w=w).sum(), [x, z, w])
     for mine, theirs in zip(found, want, strict=True):
         torch.testing.assert_close(mine, theirs)
 
