@@ -166,8 +166,9 @@ def algebra_command(rounds: int) -> None:
               help="Processes.")
 @click.option("--only", type=click.IntRange(min=0), help="Do this one again, and print it.")
 @click.option("--texts", is_flag=True, help="Texts that are no specs in place of programs: `python -m bench.fuzz`.")
+@click.option("--apart", is_flag=True, help="Programs of the other generator, against torch, and their gradients.")
 @OUT
-def fuzz_command(seed: int, begin: int | None, count: int, workers: int, only: int | None, texts: bool,
+def fuzz_command(seed: int, begin: int | None, count: int, workers: int, only: int | None, texts: bool, apart: bool,
                  out: Path) -> None:
     """Random programs by the emitted files and by the interpreter; status 1 where a
     number differs or something falls."""
@@ -177,8 +178,8 @@ def fuzz_command(seed: int, begin: int | None, count: int, workers: int, only: i
                            out=out)
         return
     file = out / "programs.jsonl"
-    fine = (programs.run(seed, begin, count, workers, file, console) if only is None
-            else programs.again(seed, only, console))
+    fine = (programs.run(seed, begin, count, workers, file, console, apart) if only is None
+            else programs.again(seed, only, console, apart))
     raise SystemExit(0 if fine else 1)
 
 

@@ -250,8 +250,13 @@ def test_run_hard_passes_what_is_stable() -> None:
 NO_RUN = ("claims/", "paper", "transformer_with_pytorch", "lemma_collapse")
 
 
+# exp(L) / Σ exp(L) is 0 / 0, which is 0, where data make all of a row's L −∞; relative to its maximum it is NaN.
+INFINITE = {"gallery/simplicial": [pytest.mark.xfail(strict=True, reason="a row of −∞ has no finite maximum")]}
+
+
 @pytest.mark.drawn(60, 7)
-@pytest.mark.parametrize("name", [name for name in SPEC_TEXTS if not name.startswith(NO_RUN)])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=INFINITE.get(name, [])) for name in SPEC_TEXTS
+                                  if not name.startswith(NO_RUN)])
 def test_every_spec_is_as_exact_as_eager_on_many_magnitudes(name: str) -> None:
     said = run(str(SPECS / f"{name}.ein"), "--hard", "--draws", "24", "--backend", "torch", status=0)
     assert "hard   " in said
@@ -297,6 +302,17 @@ def test_a_module_that_is_wrong_where_its_formula_is_not_fails(tmp_path: Path, m
     assert "beyond" in run(str(file), "--hard", "--sizes", "T=2,D=2", status=0)
     monkeypatch.setattr(hard, "pipeline", SimpleNamespace(normal=laws.scaled))
     assert "TOO FAR" in run(str(file), "--hard", "--sizes", "T=2,D=2", status=1)
+
+
+def test_what_a_law_alone_takes_out_of_range_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """log(exp(x)), as if a law had made it of x: the text has no step that leaves the range of the type."""
+    program, made = (typed(f"{LETTERS}input x_t^f\noutput y_t^f = {right}\n") for right in ("x_t^f", "log(exp(x_t^f))"))
+    for text, passes in ((program, False), (made, True)):
+        monkeypatch.setattr(hard, "pipeline", SimpleNamespace(normal=lambda _: made))
+        found = hard.tried(text, {"x": torch.ones(2, 2)}, {"T": 2, "D": 2}, "float32", 0,
+                           lambda inputs: {"y": inputs["x"].exp().log()}, lambda: None)["y"]
+        assert found.good == passes, found
+        assert bool(found.beyond) == passes, found
 
 
 @pytest.mark.parametrize("several", [1, 64])

@@ -205,6 +205,7 @@ class Work:
         """Reads what defines a signature: the members of a set, an equation, or masks alone. Sets its domain."""
         left = frozenset(signature.points.letters)
         if (members := signature.members) is not None:
+            made.owners.told(signature.slots, tuple(map(Position, signature.points.letters)), members.span)
             choose(self._context(signature.key, left, made, report, members.span, members.loop), signature, members)
             return
         if entry is not None:

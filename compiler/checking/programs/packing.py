@@ -228,6 +228,8 @@ class _Packing:
                 return scope.term(scope.one(index))
             case Read():
                 return self._read(term, scope)
+            case Apply("pick", (Fold() as fold, rank)) if any(i.set in self.sets for i in fold.bound):
+                return self._picked(fold, self.term(rank, scope), scope)
             case Fold():
                 once = self._once(term, scope)
                 return self._fold(term, scope) if once is None else once
@@ -236,6 +238,15 @@ class _Packing:
             case Apply("eq"):
                 return self._shorter(self._condition(term, scope)) if _equated(term) else self._rebuilt(term, scope)
         return self._rebuilt(term, scope)
+
+    def _picked(self, fold: Fold, rank: Term, scope: _Scope) -> Term:
+        """The position that an ordered fold picks, which is the element of the packed axis less what comes before."""
+        (index,) = (i for i in fold.bound if i.set in self.sets)
+        over = self.sets[index.set].packed
+        assert over is not None
+        owner = scope.equal(fold.domain).one(self.owners[index])
+        offset = scope.offsets.get((owner, index.set), Read(over.start, (scope.term(owner),)))
+        return Apply("sub", (Apply("pick", (self._fold(fold, scope), rank)), offset))
 
     def _rebuilt(self, term: Term, scope: _Scope) -> Term:
         return self._shorter(rebuild(term, tuple(self.term(kid, scope) for kid in children(term))))

@@ -5,8 +5,9 @@ the type at random, several times over: so it shows how far rounding alone takes
 result that no rounding could keep is not asked for. A sum of n numbers of one size is as far off as √n roundings of it.
 A result may be FUDGE times as far off. NaN and ∞ have to stand exactly where float64 has them.
 
-What fails is held against the formula that is compiled, by its laws, in the type with its range and without: where its
-range alone takes the value away, since a step overflows or vanishes, no order of work could have it, and that is said.
+What fails is held against two formulas, each in the type with its range and without: the one of the text and the one
+that is compiled, by its laws. Where the range alone takes the value away from both, since a step of the text overflows
+or vanishes and no law helps, that is said and passes. What a law alone loses fails.
 In products of matrices and in tiles of rounds an ∞ or NaN at one position reaches others, as 0 · ∞ (grammar/README.md,
 §5.2 and §9.2): where the range takes away one element of an output, it may take the others of that draw. Where data are
 infinite the formula may be NaN by itself: relative to what is infinite a number is none. That is said, too.
@@ -86,9 +87,10 @@ def tried(program: Program, base: Mapping[str, data.Array], sizes: Mapping[str, 
             held = _Held(truth[name], [e[name] for e in eager], dtype, usual[name])
             ratio, what = held.ratio(data.exact(tensor))
             if ratio > FUDGE:
-                bounded = bounded or [interpret(formula, exact, sizes, rounded=_Rounded(BITS[dtype], rng, largest))
-                                      for largest in (_largest(dtype), np.inf)]
-                beyond = held.beyond(bounded[0][name], bounded[1][name], infinite)
+                bounded = bounded or [interpret(form, exact, sizes, rounded=_Rounded(BITS[dtype], rng, largest))
+                                      for form in (program, formula) for largest in (_largest(dtype), np.inf)]
+                beyond = (held.beyond(bounded[0][name], bounded[1][name], infinite)
+                          & held.beyond(bounded[2][name], bounded[3][name], infinite))
                 left, rest = held.ratio(np.where(beyond, truth[name], data.exact(tensor)))
                 if left < ratio:
                     found[name] = replace(found[name], beyond=found[name].beyond or f"{what} ({where}; draw {number})")

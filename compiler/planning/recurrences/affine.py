@@ -83,12 +83,13 @@ class _Rewriting(Generic[P]):
         names = {state for state, _, _ in repeat.states}
         moving = holding(self.by, names)
         still = {key: e for key, e in self.by.items() if key not in moving}
-        updates = Products(names, moving, still)
+        updates = Products(names, moving, still, program.by_target)
         self.states = {s: state_of(self.index, (s, first, self.by[f]), updates) for s, first, f in repeat.states}
         kept = {*program.kept[repeat]}
         self.tiled = {s.tensor for s in self.states.values() if tiled and s.following.target not in kept}
         whole = self.tiled | {key for key, s in self.ends.items() if s.tensor in self.tiled}
-        self.results = Products(whole, {k: e for k, e in holding(self.by, whole).items() if k not in self.ends}, still)
+        held = {k: e for k, e in holding(self.by, whole).items() if k not in self.ends}
+        self.results = Products(whole, held, still, program.by_target)
         self.met: dict[str, tuple[int, ...]] = {}
         self.reads: dict[str, list[tuple[str, Term, bool]]] = {s: [] for s in self.states}
         self.made: dict[str, Equation] = {}

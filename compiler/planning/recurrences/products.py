@@ -10,7 +10,9 @@ from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 
 from einc.ir.indices import Index
+from einc.ir.primitives import POSITIVE
 from einc.ir.programs import Equation
+from einc.ir.signs import sign
 from einc.ir.sums import factors, product
 from einc.ir.terms import (
     ONE,
@@ -22,6 +24,7 @@ from einc.ir.terms import (
     Term,
     Where,
     const,
+    free_indices,
     reads,
     substitute,
 )
@@ -54,12 +57,15 @@ class Products:
     """The products of terms of one round: `states` are read as they are, and `moving` are the values that hold one.
     Of other values of the round, the `still`, those that are products are opened too: their factors may part.
 
-    Letters that a fold binds get names that no text has, each time anew; `count` is how many there were.
+    Letters that a fold binds get names that no text has, each time anew; `count` is how many there were. `known` are
+    all equations of the program: a quotient parts where they say that its divisor is positive, since 0 / 0 is 0, which
+    0 times 1 / 0 is not.
     """
 
     states: Set[str]
     moving: Mapping[str, Equation]
     still: Mapping[str, Equation]
+    known: Mapping[str, Equation]
     count: int = field(default=0)
 
     def of(self, term: Term) -> list[Product]:
@@ -82,8 +88,8 @@ class Products:
                 for arg in args:
                     out = [p.times(q) for p in out for q in self.of(arg)]
                 return out
-            case Apply("div", (above, below)) if not self.holds(below):
-                under = Product(tuple(Apply("div", (ONE, f)) for f in _factors(below)))
+            case Apply("div", (above, below)) if not self.holds(below) and self._positive(below):
+                under = Product(tuple(Apply("div", (ONE, f)) for f in self._factors(below)))
                 return [p.times(under) for p in self.of(above)]
             case Where(condition, then) if not self.holds(condition):
                 return [Product((Where(condition, ONE),)).times(p) for p in self.of(then)]
@@ -96,12 +102,33 @@ class Products:
         return any(r.tensor in self.states or r.tensor in self.moving for r in reads(term))
 
     def _parted(self, term: Term) -> Iterator[Term]:
-        for factor in _factors(term):
+        for factor in self._factors(term):
             made = self.still.get(factor.tensor) if isinstance(factor, Read) else None
             if isinstance(factor, Read) and made is not None and made.domain == TRUE and _is_product(made.body):
                 yield from self._parted(made.at(factor.subs))
             else:
                 yield factor
+
+    def _positive(self, divisor: Term) -> bool:
+        """Whether a divisor is never 0, as far as the equations say so; a number made of sizes is not."""
+        return not (free_indices(divisor) or any(reads(divisor))) or sign(divisor, self.known) == POSITIVE
+
+    def _factors(self, term: Term) -> Iterator[Term]:
+        """The factors of a term, also within products, and below a stroke where nothing there is 0."""
+        match term:
+            case Apply("mul", args):
+                for arg in args:
+                    yield from self._factors(arg)
+            case Apply("neg", (x,)):
+                yield const(-1)
+                yield from self._factors(x)
+            case Apply("div", (above, below)) if (len(factors(above)) > 1 or len(factors(below)) > 1) and (
+                    self._positive(below)):
+                yield from self._factors(above)
+                for f in self._factors(below):
+                    yield Apply("div", (ONE, f))
+            case _ if term != ONE:
+                yield term
 
     def _opened(self, equation: Equation, subs: tuple[Term, ...]) -> list[Product]:
         domain = Equation(equation.target, equation.axes, TRUE, equation.domain).at(subs)
@@ -119,20 +146,3 @@ class Products:
 
 def _is_product(term: Term) -> bool:
     return isinstance(term, Read) or (isinstance(term, Apply) and term.op in ("mul", "div", "neg"))
-
-
-def _factors(term: Term) -> Iterator[Term]:
-    """The factors of a term, also below a stroke and within products."""
-    match term:
-        case Apply("mul", args):
-            for arg in args:
-                yield from _factors(arg)
-        case Apply("neg", (x,)):
-            yield const(-1)
-            yield from _factors(x)
-        case Apply("div", (above, below)) if len(factors(above)) > 1 or len(factors(below)) > 1:
-            yield from _factors(above)
-            for f in _factors(below):
-                yield Apply("div", (ONE, f))
-        case _ if term != ONE:
-            yield term

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import assert_never
 
+from einc.ir.domains import negation, proves
 from einc.ir.primitives import PRIMITIVES, filled
 from einc.ir.sums import factors
 from einc.ir.sums import product as flat_product
 from einc.ir.terms import (
+    FALSE,
     ONE,
     TRUE,
     ZERO,
@@ -74,7 +76,8 @@ def _slopes(body: Term, change: Term, given: Term, moves: Callable[[str], bool],
                     part, where = _partial(op, args, place, value)
                     if op == "div" and place == 0 and vanishes(args[1]):
                         where = both(where, Apply("ne", (args[1], ZERO)))
-                    yield from _slopes(arg, product(change, part), both(given, where), moves, arg, vanishes)
+                    if where != FALSE:
+                        yield from _slopes(arg, product(change, part), both(given, where), moves, arg, vanishes)
 
 
 def balanced(term: Term) -> Term:
@@ -176,8 +179,14 @@ def _wins(op: str, args: tuple[Term, ...], place: int) -> Term:
         if n != place:
             beats = n < place or not any(True for _ in reads(other))
             pair = (other, mine) if op == "max" else (mine, other)
-            conditions.append(Apply("lt" if beats else "le", pair))
+            conditions.append(_decided(Apply("lt" if beats else "le", pair)))
     return both(*conditions)
+
+
+def _decided(condition: Term) -> Term:
+    """The condition, or whether it holds where that is known of exact numbers. Equal arguments may differ by a rounding
+    either way: where one direction is known, the other has to be, or both would have the slope, or none."""
+    return TRUE if proves(TRUE, condition) else FALSE if proves(TRUE, negation(condition)) else condition
 
 
 def product(*parts: Term) -> Term:

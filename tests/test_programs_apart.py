@@ -1,0 +1,84 @@
+"""Programs of the second generator (`programs_apart`), whose values torch has beside their texts; and texts by hand of
+what it found."""
+
+from __future__ import annotations
+
+import judged_apart
+import numpy as np
+import pytest
+import torch
+from helpers import typed
+
+import einc
+
+TIME = "index t, s, u : time(T)\ninput x_t, z_t\n"
+REQUESTS = "index r : request(R)\nindex t, s : time(T_r)\ndim W\ninput x_{r t}, z_{r t}\n"
+
+
+@pytest.mark.drawn(20)
+@pytest.mark.parametrize("seed", [*range(60), *(pytest.param(n, marks=pytest.mark.whole) for n in range(60, 1000))])
+def test_a_program_is_what_torch_says(seed: int) -> None:
+    with judged_apart.doubles():
+        judged_apart.agrees(seed, compiled=seed % 20 == 0, triton=seed % 25 == 0)
+
+
+def numbers(*shape: int) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape)), dtype=torch.float64)
+
+
+def shares(x: torch.Tensor, back: int) -> torch.Tensor:
+    """Softmax of x_s over s ≤ t - back, a row for each t; 0 over nothing."""
+    inside = torch.ones(len(x), len(x)).tril(-back) > 0
+    weights = torch.where(inside, x.exp(), 0.0)
+    return weights / weights.sum(1, keepdim=True).clamp(min=1e-300)
+
+
+@pytest.mark.parametrize("line", [
+    "(Σ_s softmax_{s, s + 2 ≤ t}(x_s)) + Σ_{s < t} z_s y_s",
+    "(Σ_s softmax_{s, s + 2 ≤ t}(x_s)) (1 + Σ_{s < t} z_s y_s)",
+    "z_t + (Σ_s softmax_{s, s + 2 ≤ t}(x_s) z_s) (Σ_{s < t} z_s y_s)",
+    "z_t + mean_{s, s + 2 ≤ t}(x_s) * (Σ_{s < t} z_s y_s)"])
+def test_what_has_no_point_is_nothing_in_an_equation_that_reads_itself(line: str) -> None:
+    """0 / 0 is 0, and 0 times 1 / 0 is not: a quotient is one factor where its divisor may be 0."""
+    x, z = numbers(6), numbers(6)
+    weights, count = shares(x, 2), torch.arange(6).sub(1).clamp(min=0)
+    mean = torch.stack([x[:n].sum() / n if n else x.new_zeros(()) for n in count])
+    found: list[torch.Tensor] = []
+    for t in range(6):
+        past = sum((z[s] * y for s, y in enumerate(found)), x.new_zeros(()))
+        one = weights[t].sum()
+        found.append(one + past if ") + " in line else one * (1 + past) if "(1 + " in line
+                     else z[t] + (mean[t] if "mean" in line else weights[t] @ z) * past)
+    want, text = torch.stack(found), f"{TIME}y_t = {line}\noutput y_t\n"
+    torch.testing.assert_close(einc.compile(text, backend="torch")(x=x, z=z), want)
+    np.testing.assert_allclose(einc.interpret(text, {"x": x.numpy(), "z": z.numpy()})["y"], want.numpy())
+
+
+def test_equal_arguments_of_a_maximum_have_the_slope_of_one() -> None:
+    """The second argument is never larger, but where it is equal a rounding makes it so: what is known of the
+    comparison of the two in one direction holds in the other."""
+    text = f"{TIME}input w_t\noutput y_t = max(max(0.5 + x_t, w_t + 2 z_t) + x_t, (x_t + w_t) + 2 z_t)\n"
+    x, z, w = (numbers(2000).roll(n).requires_grad_() for n in (0, 1, 2))
+    want = torch.autograd.grad((torch.maximum(0.5 + x, w + 2 * z) + x).sum(), [x, z, w])
+    found = torch.autograd.grad(einc.compile(text, grad=True, backend="torch")(x=x, z=z, w=w).sum(), [x, z, w])
+    for mine, theirs in zip(found, want, strict=True):
+        torch.testing.assert_close(mine, theirs)
+
+
+@pytest.mark.parametrize("lines", [
+    "set M_{r t} = topk_{s ≤ t}(x_{r s}, W)\noutput y_{r t} = Σ_{s ∈ M_{r t}} z_{r s}\n",
+    "set M_{r t} = topk_{s ≤ t}(x_{r s} + 0 z_{r t}, W)\noutput y_{r t} = Σ_{s ∈ M_{r t}} z_{r s}\n",
+    "set M_{r t} = topk_{s ≤ t}(x_{r s}, W)\noutput y_{r t} = Σ_{s ≤ t} 1[s ∈ M_{r t}] z_{r s}\n",
+    "p_{r t} = topk_{s ≤ t}(x_{r s}, 1)\nq_{r t} = topk_{s ≤ t}(x_{r s}, 2)\n"
+    "output y_{r t} = 1[1 ≤ p_{r t}, p_{r t} ≤ t] z_{r, p_{r t}} + 1[1 ≤ q_{r t}, q_{r t} ≤ t] z_{r, q_{r t}} : all\n",
+    "for r, t:\n    set M = topk_{s ≤ t}(x_{r s}, W)\n    y = Σ_{s ∈ M} z_{r s}\noutput y_{r t}\n"])
+def test_a_set_of_a_request_holds_positions_of_that_request(lines: str) -> None:
+    lengths = [4, 1, 3]
+    x, z = numbers(8), numbers(8, 1)[:, 0]
+    asked = {"W": 2} if "W)" in lines else {}
+    found = einc.compile(REQUESTS + lines, backend="torch")(x=x, z=z, T=torch.tensor(lengths), **asked)
+    want = [b[:n][a[:n].topk(min(n, 2)).indices].sum() for a, b in zip(x.split(lengths), z.split(lengths), strict=True)
+            for n in range(1, len(a) + 1)]
+    torch.testing.assert_close(found, torch.stack(want))
+    given = {"x": x.numpy(), "z": z.numpy(), "T": np.array(lengths)}
+    np.testing.assert_allclose(judged_apart.meaning(typed(REQUESTS + lines), given, {"W": 2})["y"], torch.stack(want))
