@@ -107,6 +107,13 @@ FOLLOWS: dict[str, tuple[str, str, Meet, Counts, str, Counts, str]] = {
                             {"all_gather": 2, "reduce_scatter": 2}, f"{4 * RS} B H T d_k"),
     "positions, round": ("sdpa", "t", ("s", "ring", ""), {"pass": 2}, f"{2 * RS} B H T d_k",
                          {"pass": 2, "return": 2}, f"{4 * RS} B H T d_k"),
+    # keys and values travel as they are, once for all heads that share them, and so do their gradients
+    "shared keys, gathered": ("gqa", "t", ("s", "gather", ""), {"all_gather": 2}, f"{2 * RS} G T d_k",
+                              {"all_gather": 2, "reduce_scatter": 2, "all_reduce": 4},
+                              f"{4 * RS} G T d_k + {2 * AR} H d_k d_model + {2 * AR} G d_k d_model"),
+    "shared keys, round": ("gqa", "t", ("s", "ring", ""), {"pass": 2}, f"{2 * RS} G T d_k",
+                           {"pass": 2, "return": 2, "all_reduce": 4},
+                           f"{4 * RS} G T d_k + {2 * AR} H d_k d_model + {2 * AR} G d_k d_model"),
     "positions, as is cheapest": ("sdpa", "t", None, {"all_gather": 2}, f"{2 * RS} B H T d_k",
                                   {"all_gather": 2, "reduce_scatter": 2}, f"{4 * RS} B H T d_k"),
     "positions, swapped": ("sdpa", "t", ("s", "swap", "h"), {"all_to_all": 3}, f"{3 * TURN} B H T d_k",
