@@ -19,6 +19,7 @@ from einc.ir.choices import Choices
 from einc.ir.plan import Module, PerRank, Recurrence, StateScan
 from einc.ir.programs import IndexLoop, NormalProgram, Program, TypedProgram
 from einc.ir.requested import Wanted
+from einc.planning import generation as steps
 from einc.planning.placing import Axis, Placed, Refused, placed, with_rings
 from einc.planning.placing.chains import Chain, Link, apart, linked
 from einc.planning.placing.layouts import laid
@@ -28,6 +29,9 @@ from einc.planning.placing.rounds import per_rank_rounds, per_rank_rounds_gradie
 from einc.planning.placing.together import together
 from einc.syntax.printing.show import show
 from einc.transforms.gradients.backward import Derived, derive
+from einc.transforms.serving.cached import Refused as Unserved
+from einc.transforms.serving.cached import growing
+from einc.transforms.serving.handed import Handed
 from einc.transforms.slicing.repeats import Round
 
 
@@ -122,6 +126,37 @@ def planned(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int
         made = (per_rank_rounds_gradient if program.repeats else _both)(program, mesh, {}, inner)
         assert not isinstance(made.body, Module)
         return replace(made, body=replace(made.body, declared=passed))
+
+
+def served(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int], keep: frozenset[str],
+           choices: Choices) -> tuple[PerRank, Handed]:
+    """The plan of one rank of a step that adds positions to those before, and the step: of what is kept each rank has
+    the part that the plans cut. EincError as for `on_mesh`, where the mesh has one rank, and where no step can be had.
+    """
+    with _told():
+        mesh = _mesh(program, plans, ranks)
+        if not mesh:
+            raise Problem("the mesh has one rank", helps=(Help("leave out --mesh: one device generates alone"),))
+        try:
+            _stand(program, mesh)
+            step = steps.as_function(program, choices, keep)
+        except Unserved as refused:
+            raise Problem(refused.said, helps=(Help(refused.help),)) from None
+        normal = pipeline.normal(step.program)
+        if step.program.repeats:
+            return per_rank_rounds(normal, mesh, {}, choices), step
+        return per_rank(normal, mesh, {}, choices)[0], step
+
+
+def _stand(program: TypedProgram, mesh: tuple[Axis, ...]) -> None:
+    """Raises Unserved where a mesh cuts what a step has one of."""
+    along = growing(program)
+    for axis in mesh:
+        for one in axis.sets:
+            if one.cls in (along.cls, "batch"):
+                what = "texts" if one.cls == "batch" else "positions"
+                raise Unserved(f"`{axis.name}` cuts {one}, and a step is of few {what}, often of one",
+                               f"cut letters of other sets over `{axis.name}`, such as those of heads")
 
 
 def _both(program: TypedProgram, mesh: tuple[Axis, ...], sizes: Mapping[str, int], choices: Choices) -> PerRank:
