@@ -167,8 +167,11 @@ def _both(program: TypedProgram, mesh: tuple[Axis, ...], sizes: Mapping[str, int
     return made
 
 
-def on_all(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int], grad: bool = False) -> str:
-    """The program, or its gradient, on all ranks of a mesh as one spec. EincError as for `on_mesh`."""
+def on_all(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int], grad: bool = False,
+           claimed: bool = False) -> str:
+    """The program, or its gradient, on all ranks of a mesh as one spec; `claimed` has it beside what one device makes,
+    and claims that both make the same. EincError as for `on_mesh`.
+    """
     if program.repeats:
         raise EincError([Problem(f"`{program.name}` has rounds, so what all devices do is no single text", helps=(
             Help("`einc show --stage plan` prints what each does of every piece"),))])
@@ -176,7 +179,17 @@ def on_all(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int]
     one = found.backward or found.forward
     said = ", ".join(f"{axis.name} = {axis.ranks}" for axis in found.mesh if not axis.around) or "one device"
     what = f"The gradient of {program.name}" if grad else program.name
-    return f"# {what} on {said}: what is each device's own has its number.\n{show(together(one))}"
+    text = _claimed(together(one, alone=True)) if claimed else show(together(one))
+    return f"# {what} on {said}: what is each device's own has its number.\n{text}"
+
+
+def _claimed(program: NormalProgram) -> str:
+    """The text of a program of which the second half of the outputs is said to be what the first half is."""
+    text = show(program)
+    words = [line.removeprefix("output ").partition(" : ")[0].partition(" as ")[0] for line in text.splitlines()
+             if line.startswith("output ")]
+    half = len(words) // 2
+    return text + "".join(f"claim {a} = {b}\n" for a, b in zip(words[:half], words[half:], strict=True))
 
 
 def _over(program: Program, ranks: Mapping[str, int]) -> Iterator[str]:
