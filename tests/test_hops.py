@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from helpers import typed, typed_of
 from placing_cases import BY_NAME, EXACT, axes, doubled, half, letters, programs
+from programs import Case
 
 from einc.driver import pipeline, placing
 from einc.ir.choices import PLAIN
@@ -111,6 +112,15 @@ def test_a_causal_ring_sends_three_quarters_and_is_even(ranks: int) -> None:
         assert share(found, sizes) == (Fraction(1, 2), ranks - 1)
         assert balance([found], "p", sizes, 2) <= Fraction(21, 20)
         assert Fraction(18, 10) < balance([found], "p", sizes, 1) < 2
+
+
+def test_sums_of_what_is_not_there_are_not_sent() -> None:
+    """Gradients of keys that heads share are summed over these where they are made, and half of them is of nothing."""
+    for found in on("gqa", 8):
+        assert share(found, {"T": 65536}) == (Fraction(1, 2), 7)
+        for one in sent(found, {"T": 65536, "H": 8, "G": 2, "d_k": 4}):
+            if one.move.kind in ("pass", "return"):
+                assert one.wire == size("G") * size("T") * size("d_k") * number(Fraction(7, 16)), one
 
 
 @pytest.mark.parametrize(("ranks", "most", "hops"), [(8, Fraction(13, 100), 1), (64, Fraction(13, 100), 4)])
@@ -225,3 +235,23 @@ def test_what_goes_round_twice_is_sent_twice() -> None:
     """Weights that are normalised first need a second round: keys go round for the maximum, and again with values."""
     (found, *_) = on("stick_breaking", 4)
     assert [(one.move.tensor, one.messages) for one in sent(found, {"T": 64})] == [("K", 3), ("K", 3), ("V", 3)]
+
+
+ASIDE = """index t, s : time(T)
+index x, u : time(X)
+index f : feature(F)
+input Q_t^f, K_s^f, P_x^f, R_u^f
+output Y_t = Σ_{s ≤ t} exp(Q_t^f K_{s f})
+output Z_x = Σ_{u ≤ x} exp(P_x^f R_{u f})
+"""
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_letters_of_two_sets_go_round_on_one_axis(grad: bool) -> None:
+    """Each in the equations that have it."""
+    case = Case("aside", ASIDE, {"T": 8, "X": 4, "F": 2})
+    by = letters(typed(ASIDE))
+    mesh = with_rings([Axis("p", 2, (by["t"], by["x"]), tuple(Meeting(x, "ring", by[x]) for x in "su"))])
+    found = half(case, case.sizes, grad)
+    assert {one.tensor for _, one in found.on(mesh).moves if one.kind == "pass"} >= {"K", "R"}
+    assert found.error(mesh) < EXACT

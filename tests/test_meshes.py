@@ -197,6 +197,7 @@ LINES = [
     ("shard t over tp, pass q by merge", "no letter"),
     ("shard t over tp, pass s by swap t", "`t` is of a set that is cut over `tp`"),
     ("shard t over tp, pass s by swap k", "no letter of feature"),
+    ("shard t over tp, pass t by ring, pass s by ring", "both go round"),
 ]
 
 
@@ -272,6 +273,43 @@ def test_what_all_devices_do_is_a_spec(file: Path, tmp_path: Path) -> None:
         assert CliRunner().invoke(main, ["check", str(tmp_path / "b.ein")]).exit_code == 0
     refused = CliRunner().invoke(main, ["derive", str(file), "--mesh", "dp=2"])
     assert refused.exit_code == 1 and "no `shard` says" in refused.output
+
+
+PROVED = {"heads": ("sdpa", "shard h over p", 8), "gathered": ("sdpa", "shard t over p, pass s by gather", 2),
+          "states": ("gallery/linear", "shard h over p", 2),
+          "without a softmax": ("gallery/sigmoid", "shard h over p", 4),
+          "texts": ("sdpa", "shard n over p", 2)}
+
+
+def proved(tmp_path: Path, text: str) -> tuple[int, str]:
+    (tmp_path / "claim.ein").write_text(text, encoding="utf-8")
+    done = CliRunner().invoke(main, ["prove", str(tmp_path / "claim.ein")])
+    return done.exit_code, done.output
+
+
+@pytest.mark.parametrize("name", PROVED)
+def test_what_all_devices_make_is_proved_to_be_what_one_makes(name: str, tmp_path: Path) -> None:
+    """By normal form, for all sizes."""
+    spec, line, ranks = PROVED[name]
+    (tmp_path / "a.ein").write_text(f'use "{spec}"\nplan it:\n    mesh p = {ranks}\n    {line}\n', encoding="utf-8")
+    done = CliRunner().invoke(main, ["derive", str(tmp_path / "a.ein"), "--plan", "it", "--claim"])
+    assert done.exit_code == 0 and "claim " in done.output
+    code, said = proved(tmp_path, done.output)
+    assert code == 0 and "1 claim of 1 holds" in said
+
+
+def test_a_share_that_is_not_summed_is_refuted(file: Path, tmp_path: Path) -> None:
+    """And what is right is not, where the proof is too long."""
+    text = CliRunner().invoke(main, ["derive", str(file), "--mesh", "tp=2", "--plan", "tp", "--claim"]).output
+    whole = "A_{t}^{f} = Σ_{q} A_part^{(q)}_{t}^{f}"
+    assert whole in text and "refuted" not in proved(tmp_path, text)[1]
+    code, said = proved(tmp_path, text.replace(whole, "A_{t}^{f} = A_part^{(1)}_{t}^{f}"))
+    assert code == 1 and "refuted" in said
+
+
+def test_a_claim_is_of_a_mesh(file: Path) -> None:
+    done = CliRunner().invoke(main, ["derive", str(file), "--claim"])
+    assert done.exit_code == 1 and "--claim is for a mesh" in done.output
 
 
 @pytest.mark.parametrize("place", [9.0, 0.5, float("nan")])

@@ -81,6 +81,7 @@ TWO = {
     "merged": Cut("attention", "shard t over p, pass s by merge", {"p": 2}),
     "round": Cut("attention", "shard t over p, pass s by ring", {"p": 2}),
     "round in blocks": Cut("attention", "shard t over p balanced, pass s by ring", {"p": 2}),
+    "shared keys go round": Cut("gqa", "shard t over p balanced, pass s by ring", {"p": 2}),
     "queries go round": Cut("attention", "shard t over p, pass t by ring", {"p": 2}),
     "swapped": Cut("gpt2_block", "shard t over p, pass s by swap h", {"p": 2}),
     "words": Cut("linear_cross_entropy", "shard v over p", {"p": 2}),

@@ -71,6 +71,8 @@ def read_shard(line: s.PlanLine, words: list[s.PlanWord], program: Program | Non
                                     f"instead", by.span, helps=(
                     Help(f"say `pass {word.text} by gather`, or name a letter of another set"),)))
     _once(rest, passes, line, report)
+    if known is not None:
+        _one_stays([word for word in rest if _after(line, word, "pass")], passes, known, report)
     balanced = next((word for word in line.words if word.text == "balanced" and _after(line, word, axis.text)), None)
     if balanced is not None and all(one.way != "ring" for one in passes):
         report.add(PlanLine("`balanced` is for what goes round", balanced.span, helps=(
@@ -89,6 +91,18 @@ def _once(rest: list[s.PlanWord], passes: list[Pass], line: s.PlanLine, report: 
         if before != one:
             report.add(PlansDisagree(f"the line says two ways in which `{word.text}` passes", word.span, "this one",
                                      Label(at.span, "and this one"), helps=(Help("leave out one of them"),)))
+
+
+def _one_stays(letters: list[s.PlanWord], passes: list[Pass], known: Mapping[str, IndexSet], report: Report) -> None:
+    """Reports two letters of one set that both go round: what has the other has to stay where it is."""
+    round_: dict[IndexSet, s.PlanWord] = {}
+    for word, one in zip(letters, passes, strict=True):
+        if one.way == "ring" and word.text in known:
+            first = round_.setdefault(known[word.text], word)
+            if first.text != word.text:
+                report.add(PlanLine(f"`{first.text}` and `{word.text}` are of one set and both go round, so nothing "
+                                    "stays that they could meet", word.span, helps=(
+                    Help(f"leave out `pass {word.text} by ring`, and `{word.text}` stays"),)))
 
 
 def _after(line: s.PlanLine, word: s.PlanWord, said: str) -> bool:

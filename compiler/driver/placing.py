@@ -19,6 +19,7 @@ from einc.ir.choices import Choices
 from einc.ir.plan import Module, PerRank, Recurrence, StateScan
 from einc.ir.programs import IndexLoop, NormalProgram, Program, TypedProgram
 from einc.ir.requested import Wanted
+from einc.planning import generation as steps
 from einc.planning.placing import Axis, Placed, Refused, placed, with_rings
 from einc.planning.placing.chains import Chain, Link, apart, linked
 from einc.planning.placing.layouts import laid
@@ -28,6 +29,9 @@ from einc.planning.placing.rounds import per_rank_rounds, per_rank_rounds_gradie
 from einc.planning.placing.together import together
 from einc.syntax.printing.show import show
 from einc.transforms.gradients.backward import Derived, derive
+from einc.transforms.serving.cached import Refused as Unserved
+from einc.transforms.serving.cached import growing
+from einc.transforms.serving.handed import Handed
 from einc.transforms.slicing.repeats import Round
 
 
@@ -124,6 +128,37 @@ def planned(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int
         return replace(made, body=replace(made.body, declared=passed))
 
 
+def served(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int], keep: frozenset[str],
+           choices: Choices) -> tuple[PerRank, Handed]:
+    """The plan of one rank of a step that adds positions to those before, and the step: of what is kept each rank has
+    the part that the plans cut. EincError as for `on_mesh`, where the mesh has one rank, and where no step can be had.
+    """
+    with _told():
+        mesh = _mesh(program, plans, ranks)
+        if not mesh:
+            raise Problem("the mesh has one rank", helps=(Help("leave out --mesh: one device generates alone"),))
+        try:
+            _stand(program, mesh)
+            step = steps.as_function(program, choices, keep)
+        except Unserved as refused:
+            raise Problem(refused.said, helps=(Help(refused.help),)) from None
+        normal = pipeline.normal(step.program)
+        if step.program.repeats:
+            return per_rank_rounds(normal, mesh, {}, choices), step
+        return per_rank(normal, mesh, {}, choices)[0], step
+
+
+def _stand(program: TypedProgram, mesh: tuple[Axis, ...]) -> None:
+    """Raises Unserved where a mesh cuts what a step has one of."""
+    along = growing(program)
+    for axis in mesh:
+        for one in axis.sets:
+            if one.cls in (along.cls, "batch"):
+                what = "texts" if one.cls == "batch" else "positions"
+                raise Unserved(f"`{axis.name}` cuts {one}, and a step is of few {what}, often of one",
+                               f"cut letters of other sets over `{axis.name}`, such as those of heads")
+
+
 def _both(program: TypedProgram, mesh: tuple[Axis, ...], sizes: Mapping[str, int], choices: Choices) -> PerRank:
     """The plan of one rank of a program and its gradient. Raises Refused."""
     made, _, backward = per_rank_gradient(program, mesh, sizes, choices)
@@ -132,8 +167,11 @@ def _both(program: TypedProgram, mesh: tuple[Axis, ...], sizes: Mapping[str, int
     return made
 
 
-def on_all(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int], grad: bool = False) -> str:
-    """The program, or its gradient, on all ranks of a mesh as one spec. EincError as for `on_mesh`."""
+def on_all(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int], grad: bool = False,
+           claimed: bool = False) -> str:
+    """The program, or its gradient, on all ranks of a mesh as one spec; `claimed` has it beside what one device makes,
+    and claims that both make the same. EincError as for `on_mesh`.
+    """
     if program.repeats:
         raise EincError([Problem(f"`{program.name}` has rounds, so what all devices do is no single text", helps=(
             Help("`einc show --stage plan` prints what each does of every piece"),))])
@@ -141,7 +179,17 @@ def on_all(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int]
     one = found.backward or found.forward
     said = ", ".join(f"{axis.name} = {axis.ranks}" for axis in found.mesh if not axis.around) or "one device"
     what = f"The gradient of {program.name}" if grad else program.name
-    return f"# {what} on {said}: what is each device's own has its number.\n{show(together(one))}"
+    text = _claimed(together(one, alone=True)) if claimed else show(together(one))
+    return f"# {what} on {said}: what is each device's own has its number.\n{text}"
+
+
+def _claimed(program: NormalProgram) -> str:
+    """The text of a program of which the second half of the outputs is said to be what the first half is."""
+    text = show(program)
+    words = [line.removeprefix("output ").partition(" : ")[0].partition(" as ")[0] for line in text.splitlines()
+             if line.startswith("output ")]
+    half = len(words) // 2
+    return text + "".join(f"claim {a} = {b}\n" for a, b in zip(words[:half], words[half:], strict=True))
 
 
 def _over(program: Program, ranks: Mapping[str, int]) -> Iterator[str]:

@@ -16,6 +16,7 @@ from einc.planning.contractions.choose import reckoned
 from einc.planning.planner import plan
 from einc.transforms.normal.normalise import normalise
 from einc.transforms.serving.cached import asked, dropping, growing, numbered, settled, ways
+from einc.transforms.serving.handed import Handed, handed
 from einc.transforms.serving.step import Step
 from einc.transforms.slicing.lags import with_lags
 
@@ -32,16 +33,33 @@ def generation(program: TypedProgram, choices: Choices = PLAIN, keep: frozenset[
     """
     program = with_lags(program)
     along = growing(program)
+    steps = [dropping(program, along, step) for step in _ways(program, along, keep)]
+    return _cheapest(program, along, steps, choices, page)[1]
+
+
+def as_function(program: TypedProgram, choices: Choices = PLAIN, keep: frozenset[str] = frozenset()) -> Handed:
+    """The same step as a function of the past of what it keeps, all of it. Raises Refused as `generation` does."""
+    program = with_lags(program)
+    along = growing(program)
+    return handed(_cheapest(program, along, _ways(program, along, keep), choices, 0)[0])
+
+
+def _ways(program: TypedProgram, along: IndexSet, keep: frozenset[str]) -> list[Step]:
+    """The ways to make a step. Raises Refused."""
     known = settled(program, along)
+    return [asked(program, along, known, keep)] if keep else ways(program, along, known, usual(normalise(program)))
+
+
+def _cheapest(program: TypedProgram, along: IndexSet, steps: list[Step], choices: Choices,
+              page: int) -> tuple[Step, Module]:
+    """The way to make a step that costs least where one position is added to many, with its plan."""
+    found = [(step, _module(program, along, step, choices, page)) for step in steps]
+    if len(found) == 1:
+        return found[0]
     sizes = usual(normalise(program))
-    steps = [asked(program, along, known, keep)] if keep else ways(program, along, known, sizes)
-    steps = [dropping(program, along, step) for step in steps]
-    modules = [_module(program, along, step, choices, page) for step in steps]
-    if len(modules) == 1:
-        return modules[0]
-    costs = [_cost(along, step, module, sizes) for step, module in zip(steps, modules, strict=True)]
+    costs = [_cost(along, step, module, sizes) for step, module in found]
     least = min(range(len(costs)), key=costs.__getitem__)
-    return modules[least if GAIN * costs[least] < costs[0] else 0]
+    return found[least if GAIN * costs[least] < costs[0] else 0]
 
 
 def _module(program: TypedProgram, along: IndexSet, step: Step, choices: Choices, page: int) -> Module:

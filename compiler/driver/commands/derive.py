@@ -15,7 +15,7 @@ from einc.driver.reports.recurrence import as_tex, as_text, by_piece
 from einc.driver.reports.rows import passing
 from einc.driver.reports.written import as_text as told
 from einc.driver.reports.written import written
-from einc.errors.report import Report, Source
+from einc.errors.report import Report, Source, failure
 from einc.ir.indices import INDEX_CLASSES
 from einc.ir.plan import Kernel, Module, leaves
 from einc.ir.programs import TypedProgram
@@ -30,21 +30,27 @@ from einc.transforms.gradients.pieces import Piece, pieces
 @click.option("--grad", is_flag=True, help="Print the gradient as a spec: what it is given, and what it makes of that.")
 @MESH
 @PLAN
+@click.option("--claim", "claimed", is_flag=True,
+              help="Of a mesh: print what one device makes, too, and the claim that it is the same, for `einc prove`.")
 @click.option("--tex", "latex", is_flag=True, help="Print LaTeX instead of the language.")
 @click.pass_context
-def command(ctx: click.Context, *, file: Chosen, grad: bool, mesh: dict[str, int], plan: str, latex: bool) -> None:
+def command(ctx: click.Context, *, file: Chosen, grad: bool, mesh: dict[str, int], plan: str, claimed: bool,
+            latex: bool) -> None:
     """Print the recurrence that was found for each pass of the spec FILE, or the term that keeps it in two passes.
 
     A recurrence that FILE writes itself is proved equal to it; status 1, and both sides, where it is not.
     With --grad print the program of its gradient, which `einc check` reads; of a spec with rounds one for
     each piece, in the order in which they run.
     On a mesh of devices, which --mesh or a chosen plan names, print what all devices do as one spec, in which the
-    device is an index and each collective an equation; `einc check` reads it.
+    device is an index and each collective an equation; `einc check` reads it. With --claim `einc prove` holds that
+    against what one device makes.
     """
     if mesh or plan != "call":
-        text = placing.on_all(typed(file), names_of(plan), mesh, grad)
+        text = placing.on_all(typed(file), names_of(plan), mesh, grad, claimed)
         click.echo(_page(text, "ranks") if latex else text, nl=False)
         return
+    if claimed:
+        raise failure("--claim is for a mesh of devices, and none is named", "name one: --mesh tp=2, for instance")
     if grad:
         click.echo("\n".join(_paged(piece) if latex else piece.text for piece in _gradient(typed(file))), nl=False)
         return

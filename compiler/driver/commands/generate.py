@@ -9,6 +9,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from einc.driver.commands.common import (
     BACKEND,
     DTYPE,
     FILE,
+    MESH,
     NARROW,
     OWN,
     SIZES,
@@ -48,7 +50,7 @@ from einc.meaning.sizes import solve_sizes
 
 Sizes = Mapping[str, int]
 Told = Any  # says what is being done, on a terminal
-PAGE = 16
+PAGE, RANKED = 16, "einc.driver.integrations.ranked"
 
 
 @click.command("generate")
@@ -83,6 +85,9 @@ PAGE = 16
               help="Positions in a page of the pool.  [default: what the spec says in `plan serve`, else 16]")
 @click.option("--keep", default="", metavar="K,V",
               help="What the cache keeps of each position, instead of what is cheapest.")
+@MESH
+@click.option("--plan", "plan", default="", metavar="NAME,…",
+              help="With --mesh: the `plan` blocks that say what is cut; else those that cut over its axes.")
 @DTYPE
 @BACKEND
 @NARROW
@@ -90,9 +95,17 @@ PAGE = 16
 def command(*, file: Chosen, path: str, map_name: str | None, prefix: str, sizes: dict[str, int],
             prompts: tuple[str, ...], lists: tuple[str, ...], tokenizer: str | None, count: int, stop: str,
             temperature: float, top_k: int | None, top_p: float | None, seed: int, samples: int, budget: int,
-            pages: int | None, page: int | None, keep: str,
+            pages: int | None, page: int | None, keep: str, mesh: dict[str, int], plan: str,
             dtype: str | None, backend: str, narrow: bool, own: bool) -> None:
-    """Let the language model of the spec FILE go on with texts; what it says goes to standard output as it is made."""
+    """Let the language model of the spec FILE go on with texts; what it says goes to standard output as it is made.
+
+    With --mesh the processes that `torchrun --nproc-per-node 2 -m einc generate FILE --mesh tp=2 …` starts each hold a
+    part of the model and of what is kept, and the first of them prints.
+    """
+    if (mesh or plan) and pages is not None:
+        raise failure("--pages is for one device", "leave it out: on several each text has a room of its own")
+    if mesh or plan:
+        click.get_current_context().with_resource(import_module(RANKED).together())
     if bool(prompts) == bool(lists):
         raise failure("give what to go on with, --prompt or --ids" + ", and not both" * bool(prompts))
     if page is not None and pages is None:
@@ -117,9 +130,12 @@ def command(*, file: Chosen, path: str, map_name: str | None, prefix: str, sizes
         _note(program, known, max(map(len, texts)) + count, bool(prompts) and tokenizer is None)
         asks = chosen(program.plans, ("serve",))
         told("compiling")
-        made = compiling.built(program, Options(backend, narrow=narrow, own=own, plan="serve", keep=names_of(keep)))
+        how = Options(backend, narrow=narrow, own=own, plan=",".join(filter(None, ["serve", plan])),
+                      keep=names_of(keep))
         place = back_ends.runner(backend).device(_kind(weights))
         given = {**{key: x.to(place) for key, x in weights.items()}, **_numbers(program, known)}
+        many = import_module(RANKED).ranked(program, how, mesh, given, known, asks) if mesh or plan else None
+        made: Any = compiling.built(program, how) if many is None else many
         page = page or asks.cache().page or PAGE
         pool = _pool(made, pages, page, max(map(len, texts)) + count - 1)
         engine, pace = Engine(made, given, budget=budget, pool=pool), Pace()
@@ -134,8 +150,8 @@ def command(*, file: Chosen, path: str, map_name: str | None, prefix: str, sizes
         click.echo(f"note: text {row + 1} of {len(several)} ends early", err=True)
     if failed:
         raise failed[min(failed)]
-    click.echo("\n".join([*pace.lines(), *_shared_lines(engine, pages, page), *kept(made.plan, known, weights)]),
-               err=True)
+    keeps = kept(made.plan, known, weights) if many is None else [many.line()]
+    click.echo("\n".join([*pace.lines(), *_shared_lines(engine, pages, page), *keeps]), err=True)
 
 
 # what is given

@@ -8,14 +8,14 @@ the rank's own block and in the block that comes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import replace
 from functools import cache
 
 from einc.ir.folds import FOLDS
 from einc.ir.indices import Index, number
 from einc.ir.programs import Equation, NormalProgram, Tensor
-from einc.ir.sums import product
+from einc.ir.sums import factors, product
 from einc.ir.terms import (
     FALSE,
     TRUE,
@@ -30,6 +30,7 @@ from einc.ir.terms import (
     Where,
     both,
     const,
+    walk,
 )
 from einc.planning.placing.states import Share
 
@@ -42,12 +43,37 @@ def meets(program: NormalProgram) -> Term:
     """Whether the block that comes has points for what is made of it: a condition on the places of both blocks. It
     holds where that is not known.
     """
-    shown, found = {key for _, key in program.outputs}, list[Term]()
-    for e in program.equations:
-        if e.target in shown:
-            found.append(possible(both(e.domain, e.body.domain)) if isinstance(e.body, Fold) else TRUE)
+    found = [points(program.by_target[key], program) for _, key in program.outputs]
     unique = list(dict.fromkeys(found))
     return unique[0] if len(unique) == 1 else TRUE if TRUE in unique else Apply("or", tuple(unique))
+
+
+def points(equation: Equation, program: NormalProgram) -> Term:
+    """When an equation may make anything but what a fold of nothing is: where it has points, and where each sum of
+    which it sums a multiple has.
+    """
+    body = equation.body
+    if not isinstance(body, Fold):
+        return TRUE
+    inner = [program.by_target.get(x.tensor) for x in factors(body.body) if isinstance(x, Read)]
+    sums = [e for e in inner if e is not None and isinstance(e.body, Fold) and e.body.op == "sum"]
+    return both(possible(both(equation.domain, body.domain)), *(points(e, program) for e in sums if body.op == "sum"))
+
+
+def of_blocks(condition: Term, places: Set[str], others: Set[str]) -> Term:
+    """What a condition says of the places of two blocks, whatever the places on other axes of the mesh are: it may hold
+    where it names one of these, and where it names neither block.
+    """
+    match condition:
+        case Apply("and", args):
+            return both(*(of_blocks(x, places, others) for x in args))
+        case Apply("or", args):
+            found = [of_blocks(x, places, others) for x in args]
+            return TRUE if TRUE in found else Apply("or", tuple(found))
+        case Truth():
+            return condition
+    named = {name for x in walk(condition) if isinstance(x, Size) for name in x.extent.sizes}
+    return condition if named & places and not named & others else TRUE
 
 
 def possible(condition: Term) -> Term:

@@ -13,7 +13,8 @@ from typing import TypeVar
 
 from einc.ir.indices import INDEX_CLASSES, Extent, number
 from einc.ir.programs import IndexLoop, NormalProgram, Program, Tensor
-from einc.planning.placing.cutting import Cutting, first_part
+from einc.planning.placing.cuts import first_part
+from einc.planning.placing.cutting import Cutting
 from einc.planning.placing.levels import Placed, placed
 from einc.planning.placing.recurred import Found, Recurred, recurred
 from einc.planning.placing.refusals import Refused

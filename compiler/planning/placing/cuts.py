@@ -4,7 +4,7 @@ read, and what is known of places that are computed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil, floor
@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from einc.ir.domains import proves
 from einc.ir.indices import Extent, Index, IndexSet, number, size
-from einc.ir.programs import Equation, Program
+from einc.ir.programs import Equation, Program, Slot
 from einc.ir.terms import (
     TRUE,
     Apply,
@@ -31,7 +31,7 @@ from einc.ir.terms import (
     substitute,
     walk,
 )
-from einc.planning.placing.states import WHOLE, Axis, Part, State
+from einc.planning.placing.states import WHOLE, Axis, Owned, Part, Share, State, clash, sent
 
 
 @dataclass(frozen=True)
@@ -214,6 +214,37 @@ class Knowledge:
         for slot in program.tensors[key].slots:
             total *= slot.set.extent.at(self.usual)
         return total
+
+    def sent(self, program: Program, key: str, have: State, want: State) -> Fraction:
+        """How many elements a rank sends so that a tensor is in another state."""
+        whole, ranks = self.count(program, key), self.axis.ranks
+        match have, want:
+            case _ if have == want:
+                return Fraction(0)
+            case Part(), Part():
+                return whole / ranks * sent("all_to_all", ranks).at({})
+            case Part(), _:
+                return whole / ranks * sent("all_gather", ranks).at({})
+            case (Share() | Owned()), Part():
+                return whole * sent("reduce_scatter", ranks).at({})
+            case (Share() | Owned()), _:
+                return whole * sent("all_reduce", ranks).at({})
+        return Fraction(0)
+
+
+def first_part(slots: Sequence[Slot], splits: Mapping[IndexSet, Sequence[IndexSet]], sets: Iterable[IndexSet],
+               taken: Sequence[State]) -> State:
+    """The part of slots by the first of some sets that stands in them and of which nothing is taken; whole where there
+    is none.
+    """
+    for base in sets:
+        for n, slot in enumerate(slots):
+            whole = [Part(n)] if slot.set == base else []
+            parts = [Part(n, k) for k, component in enumerate(splits.get(slot.set, ())) if component == base]
+            for found in (*whole, *parts):
+                if not any(clash(found, one) for one in taken):
+                    return found
+    return WHOLE
 
 
 def _sized(term: Term, by: Mapping[str, Extent]) -> Term:

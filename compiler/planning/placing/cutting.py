@@ -7,14 +7,14 @@ without it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 
 from einc.ir.draft import unused
 from einc.ir.indices import IndexSet
-from einc.ir.programs import Equation, NormalProgram, Slot, local
+from einc.ir.programs import Equation, NormalProgram, local
 from einc.ir.terms import TRUE, Fold, Pack, Position, Read, Term, free_indices, reads, transform, walk
 from einc.planning.placing.cuts import (
     Cut,
@@ -23,17 +23,19 @@ from einc.planning.placing.cuts import (
     alike,
     as_numbers,
     equals,
+    first_part,
     joined,
     letters,
     packed,
     placed_at,
     shown_place,
 )
+from einc.planning.placing.larger import larger, of_what_comes
 from einc.planning.placing.linear import linear_in
 from einc.planning.placing.owners import owned
 from einc.planning.placing.references import relative
 from einc.planning.placing.refusals import Refused
-from einc.planning.placing.states import WHOLE, Axis, Meeting, Owned, Part, Share, State, clash, sent
+from einc.planning.placing.states import WHOLE, Axis, Meeting, Owned, Part, Share, State
 
 
 @dataclass(frozen=True)
@@ -58,26 +60,30 @@ def cut(program: NormalProgram, axis: Axis, before: Iterable[Cutting], usual: Ma
     `given` are states of inputs that are known, on this axis; `refused` are shares that are folded at once. Raises
     Refused.
     """
-    earlier = tuple(before)
+    earlier, late = tuple(before), frozenset[str]()
     while True:
-        work = _Work(program, Knowledge(axis, usual, sizes), earlier, refused)
+        work = _Work(program, Knowledge(axis, usual, sizes), earlier, refused, late)
         work.inputs(given)
         for equation in program.equations:
             work.add(equation)
-        found = frozenset(work.wrong())
-        if found <= refused:
+        wants = work.wants()
+        found, later = frozenset(work.wrong(wants)), frozenset(work.larger(wants))
+        if found <= refused and later <= late:
             return work.done()
-        refused |= found
+        refused, late = refused | found, late | later
 
 
 @dataclass
 class _Work:
-    """A program while it is cut. `refused` are shares that are folded at once, and references that are."""
+    """A program while it is cut. `refused` are shares that are folded at once, and references that are; what is `late`
+    every rank makes, of what is sent.
+    """
 
     program: NormalProgram
     knowledge: Knowledge
     before: tuple[Cutting, ...]
     refused: frozenset[str]
+    late: frozenset[str]
     given: dict[str, State] = field(default_factory=dict)
     cuts: dict[str, Cut] = field(default_factory=dict)
     free: set[str] = field(default_factory=set)
@@ -149,10 +155,8 @@ class _Work:
         if not isinstance(equation.body, Fold) and equation.reads <= self.free:
             self.free.add(equation.target)  # made of positions and sizes alone: each rank makes it
             return Cut(WHOLE, needs=self.reads_of(equation, None))
-        choice = self.choice(equation)
-        states = [self.state(key) for key in equation.reads]
-        shares = not isinstance(equation.body, Fold) and not any(isinstance(s, Part | Owned) for s in states)
-        if (choice is None or shares) and (found := self.linear(equation)) is not None:
+        choice = None if equation.target in self.late else self.choice(equation)
+        if (choice is None or self.of_shares(equation, choice)) and (found := self.linear(equation)) is not None:
             return found
         if choice is None:
             return Cut(WHOLE, needs=self.reads_of(equation, None))
@@ -233,6 +237,8 @@ class _Work:
         such equations, so that the share is sent once.
         """
         over = self.before[-1].cuts[equation.target]
+        if of_what_comes(equation, over, self.before[-1].state):
+            return True
         shares = [key for key, want in over.needs.items() if isinstance(want, Share)]
         linear = bool(shares) and not over.letters and not over.once and isinstance(over.state, Share)
         blocks = self.knowledge.axis.blocks(base)
@@ -241,28 +247,12 @@ class _Work:
 
     def price(self, equation: Equation, choice: Letter) -> Fraction:
         """How many elements are sent for what the equation reads, and for its result where that is a share."""
-        ranks, total = self.knowledge.axis.ranks, Fraction(0)
+        total = Fraction(0)
         for key, want in self.reads_of(equation, choice).items():
-            total += self.sent(key, self.state(key), want, ranks)
+            total += self.knowledge.sent(self.program, key, self.state(key), want)
         if choice.index not in equation.indices and self.same_part(equation, choice) is None:
             total += self.count(equation.target)
         return total
-
-    def sent(self, key: str, have: State, want: State, ranks: int) -> Fraction:
-        """How many elements a rank sends so that a tensor is in another state."""
-        whole = self.count(key)
-        match have, want:
-            case _ if have == want:
-                return Fraction(0)
-            case Part(), Part():
-                return whole / ranks * sent("all_to_all", ranks).at({})
-            case Part(), _:
-                return whole / ranks * sent("all_gather", ranks).at({})
-            case (Share() | Owned()), Part():
-                return whole * sent("reduce_scatter", ranks).at({})
-            case (Share() | Owned()), _:
-                return whole * sent("all_reduce", ranks).at({})
-        return Fraction(0)
 
     def count(self, key: str) -> Fraction:
         """The number of elements of a tensor."""
@@ -270,33 +260,56 @@ class _Work:
 
     # shares
 
+    def of_shares(self, equation: Equation, choice: Letter) -> bool:
+        """Whether an equation that could be cut is made of shares, so that these may be folded after it: point by point
+        of what no rank has in parts, or a sum of shares alone at which the letter stands.
+        """
+        states = [self.state(key) for key in equation.reads]
+        if not isinstance(equation.body, Fold):
+            return not any(isinstance(s, Part | Owned) for s in states)
+        return choice.index in equation.indices and all(isinstance(s, Share) for s in states)
+
     def linear(self, equation: Equation) -> Cut | None:
         """A share that is made of shares, where that leaves fewer elements to be folded."""
         shared = {key for key in equation.reads if self.state(key) == Share("sum")}
         found = linear_in(equation, shared)
         if found is None or 1 not in found or shared & self.refused or self.knowledge.axis.around:
             return None
-        if self.count(equation.target) >= sum(self.count(key) for key in shared):
+        left, before = self.count(equation.target), sum(self.count(key) for key in shared)
+        copied = isinstance(equation.body, Fold) and isinstance(equation.body.body, Read)  # its sums leave no more
+        if left > before or (left == before and not copied):
             return None
         needs = self.reads_of(equation, None, {key: Share("sum") for key in shared})
         return Cut(Share("sum"), (), needs, f"linear in {', '.join(sorted(shared))}",
                    once=frozenset(shared) if 0 in found else frozenset())
 
-    def wrong(self) -> Iterator[str]:
+    def wants(self) -> Mapping[str, Set[State]]:
+        """For each tensor the states in which it is read."""
+        wants: dict[str, set[State]] = {}
+        for made in self.cuts.values():
+            for key, want in made.needs.items():
+                wants.setdefault(key, set()).add(want)
+        return wants
+
+    def larger(self, wants: Mapping[str, Set[State]]) -> Iterator[str]:
+        """What is better made of what is sent than sent itself."""
+        if not self.knowledge.axis.around:
+            made = self.program.but(equations=self.equations)
+            yield from larger(made, self.cuts, self.state, wants, partial(self.knowledge.sent, made))
+
+    def wrong(self, wants: Mapping[str, Set[State]]) -> Iterator[str]:
         """What is better not kept as it was: a share that is folded all the same, and a reference where something that
         is relative to it is read in another way than supposed.
         """
         shown = {key for _, key in self.program.outputs}
-        wants: dict[str, set[State]] = {key: {WHOLE} for key in shown}
         for made in self.cuts.values():
-            for key, want in made.needs.items():
-                wants.setdefault(key, set()).add(want)
+            for key in made.needs:
                 tag = self.cuts[key].tag if key in self.cuts else None
                 if tag is not None and made.tag is None and not (isinstance(made.state, Share)
                                                                  and made.state.reference):
                     yield tag.reference
-        for key, found in wants.items():
-            mine = self.cuts.get(key)
+        for key in dict.fromkeys((*shown, *wants)):
+            mine, found = self.cuts.get(key), {*wants.get(key, ()), *([WHOLE] if key in shown else [])}
             if Share("sum") in found and len(found) > 1:
                 yield key
             if mine is not None and mine.tag is not None and (key in shown or found != {mine.state}):
@@ -368,21 +381,6 @@ class _Work:
                 for key, state in ends.items()}
         cuts = {target: self.shared(found) for target, found in self.cuts.items()}
         return Cutting(self.program.but(equations=self.equations), self.given, cuts, ends)
-
-
-def first_part(slots: Sequence[Slot], splits: Mapping[IndexSet, Sequence[IndexSet]], sets: Iterable[IndexSet],
-               taken: Sequence[State]) -> State:
-    """The part of slots by the first of some sets that stands in them and of which nothing is taken; whole where there
-    is none.
-    """
-    for base in sets:
-        for n, slot in enumerate(slots):
-            whole = [Part(n)] if slot.set == base else []
-            parts = [Part(n, k) for k, component in enumerate(splits.get(slot.set, ())) if component == base]
-            for found in (*whole, *parts):
-                if not any(clash(found, one) for one in taken):
-                    return found
-    return WHOLE
 
 
 def _no_meeting(target: str, both: list[Letter], meeting: Meeting) -> Refused:

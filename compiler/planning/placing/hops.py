@@ -13,7 +13,7 @@ from einc.ir.plan import PLACES, Around, Given, Hops, Made, Module, RankGroup, s
 from einc.ir.plan.gradients import group_of
 from einc.ir.programs import NormalProgram
 from einc.ir.terms import TRUE, Size, Term, transform
-from einc.planning.placing.around import meets, merged
+from einc.planning.placing.around import meets, merged, of_blocks
 from einc.planning.placing.levels import Arrival, Placed
 from einc.planning.placing.local import Local
 from einc.planning.placing.states import Part, Share, State, States, moved
@@ -62,7 +62,10 @@ class Hopping:
     def condition(self, level: int) -> Term:
         """When blocks meet: always, where what hops make stands side by side."""
         program = self.inner.hops[level, self.axis]
-        return TRUE if any(not one.fold for _, one in self.made(program)) else meets(program)
+        if any(not one.fold for _, one in self.made(program)):
+            return TRUE
+        mine = {axis.place for axis in self.of.mesh[self.axis - 1:self.axis + 1]}
+        return of_blocks(meets(program), mine, {axis.place for axis in self.of.mesh} - mine)
 
     def around(self, condition: Term) -> Around:
         """Whose blocks go round, and the condition that two meet."""

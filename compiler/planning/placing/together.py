@@ -8,13 +8,29 @@ a spec as any other, which makes what the program on one device makes.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from einc.ir.draft import unused
 from einc.ir.indices import INDEX_CLASSES, Extent, Index, IndexSet, number, size
 from einc.ir.programs import Equation, NormalProgram, Slot, Tensor
 from einc.ir.sums import added, product
-from einc.ir.terms import ONE, TRUE, Apply, Fold, Pack, Position, Read, Size, Term, Where, both, const, free_indices
+from einc.ir.terms import (
+    ONE,
+    TRUE,
+    Apply,
+    Fold,
+    Pack,
+    Position,
+    Read,
+    Size,
+    Term,
+    Where,
+    both,
+    const,
+    free_indices,
+    transform,
+)
 from einc.planning.placing.levels import Arrival, Placed, references
 from einc.planning.placing.local import Rewriting
 from einc.planning.placing.resized import lettered, resized
@@ -23,9 +39,14 @@ from einc.planning.placing.states import WHOLE, Axis, Owned, Part, Share, States
 CLASS = "rank"
 
 
-def together(placed: Placed) -> NormalProgram:
-    """The programs of all ranks as one, with the same inputs and the same outputs as on one device."""
-    return _Together(placed).program()
+ALONE = "alone"  # what is made on one device has names that end so
+
+
+def together(placed: Placed, alone: bool = False) -> NormalProgram:
+    """The programs of all ranks as one, with the same inputs and the same outputs as on one device. With `alone` it
+    makes them as one device does, too, and these outputs stand behind.
+    """
+    return _Together(placed).program(alone)
 
 
 @dataclass
@@ -105,7 +126,7 @@ class _Together:
 
     # the program
 
-    def program(self) -> NormalProgram:
+    def program(self, alone: bool) -> NormalProgram:
         """Inputs in parts, levels with the collectives before each, and outputs put together."""
         program = self.of.program
         for tensor in program.inputs():
@@ -120,7 +141,13 @@ class _Together:
         for _, key in program.outputs:
             self.moves(key, self.of.ends[key], (WHOLE,) * len(self.of.mesh))
         unread = {k: t for k, t in program.tensors.items() if t.role not in ("local", "derived")}
-        found = replace(program.but(equations=self.equations, tensors={**unread, **self.tensors}, loops=()),
+        tensors, equations, outputs = {**unread, **self.tensors}, list(self.equations), list(program.outputs)
+        if alone:
+            named = {e.target: unused(f"{e.target}_{ALONE}", tensors) for e in program.equations}
+            tensors |= {new: replace(program.tensors[key], key=new, text=new) for key, new in named.items()}
+            equations += [_called(e, named) for e in program.equations]
+            outputs += [(named[key], named[key]) for _, key in program.outputs]
+        found = replace(program.but(equations=equations, tensors=tensors, outputs=outputs, loops=()),
                         splits={**program.splits, **self.splits}, plans=(), idle=frozenset(), name=program.name)
         return lettered(resized(found, self.sizes()))
 
@@ -252,6 +279,14 @@ class _Place:
     def beside(self, key: str, states: States, places: tuple[int, ...]) -> Read:
         """A read of what a tensor is relative to, at the same place."""
         return Read(self.all.name(key, states), (*self.source(states), *(self.there[n] for n in places)))
+
+
+def _called(equation: Equation, named: Mapping[str, str]) -> Equation:
+    """The equation with other names for tensors."""
+    def change(term: Term) -> Term:
+        return Read(named.get(term.tensor, term.tensor), term.subs) if isinstance(term, Read) else term
+
+    return replace(equation.map(lambda term: transform(term, change)), target=named[equation.target])
 
 
 def _before(rank: Index, part: Extent) -> Term:
