@@ -7,17 +7,18 @@ from __future__ import annotations
 import re
 
 FACT = "what names stand for"
-# What a name may be called without anything being said of its numbers.
-ROLES = ("embedding", "feature", "token", "patch", "image", "text", "query", "key", "value", "input", "output",
-         "activation", "parameter", "weight")
+# Words that say something of the numbers or the shape of what they are said of, or of other names.
+NUMBERS = ("transpose", "inverse", "zero", "one", "identity", "diagonal", "orthogonal", "symmetric", "square",
+           "triangular", "same", "equal", "identical", "sum", "mean", "average", "product", "row", "column", "scalar", "number",
+           "constant", "negative", "positive", "unit", "random", "half", "double", "rest", "first", "last",
+           "left", "right", "upper", "lower", "larger", "smaller", "other", "copy", "maximum", "minimum", "norm")
 _NAME = r"(?:\\[A-Za-z]+\s*)?\{?[A-Za-z]\}?(?:[_^](?:\{[^{}$]*\}|\w))?"
 _WORDS = r"\\(?:text|mathrm|textrm)\s*\{{\s*{}\s*\}}"
 _AND = rf"(?:\s*,\s*|\s*{_WORDS.format('and')}\s*)"
-# Words that end in -ed, and those that deny, say what is done to a name, or that it is not so.
-_PLAIN = r"(?:(?!not\b|no\b|never\b|only\b|all\b|zero\b|same\b|[a-z]+ed\b)[a-z-]+\s+){0,2}"
-_NOUN = rf"(?:{'|'.join(ROLES)}|queries|patches)s?"
-_CALLED = re.compile(rf"\s*{_NAME}(?:{_AND}{_NAME})*\s*&?\s*"
-                     + _WORDS.format(rf"(?:is|are)\s+(?:an?\s+|the\s+)?{_PLAIN}{_NOUN}") + r"\s*[.,;]?\s*\Z")
+# Neither these, nor a denial, nor a word that says what was done to a name, which ends in -ed.
+_PLAIN = rf"(?!(?:not|no|never|only|all|both|{'|'.join(NUMBERS)})(?:e?s)?\b|[a-z]+ed\b)[a-z]+(?:-[a-z]+)*"
+_IS = _WORDS.format(rf"(?:is|are)\s+(?:an?\s+|the\s+)?{_PLAIN}(?:\s+{_PLAIN}){{0,2}}")
+_CALLED = re.compile(rf"\s*{_NAME}(?:{_AND}{_NAME})*\s*&?\s*{_IS}\s*[.,;]?\s*\Z")
 
 
 def called_so(text: str) -> bool:

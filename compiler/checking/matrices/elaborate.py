@@ -22,6 +22,7 @@ from einc.checking.matrices.scalars import of_numbers
 from einc.checking.matrices.shapes import Key, Symbol, words
 from einc.checking.matrices.supply import Supply
 from einc.checking.matrices.triangles import by_entries
+from einc.checking.matrices.unified import unified
 from einc.checking.matrices.work import Result
 from einc.checking.notation import Elaborated
 from einc.errors.problems import OpenReading
@@ -44,6 +45,8 @@ def elaborated(tree: s.SyntaxTree, prelude: Iterable[s.Statement], report: Repor
     if not any(line.keyword in _KEYWORDS or laid_out(line) for line in tree.statements):
         return Elaborated(replace(tree, statements=tuple(in_indices(tree.statements, report))), inlined=applied)
     given = known(lines, tree)
+    told = dict(unified(tree, given)) if tree.own is not None else {}
+    tree = replace(tree, statements=(*told.values(), *tree.statements))
     guessed: dict[Span, str] = {}
     text = _Text(tree, lines, applied, guessed)
     while wanted := open_entries(tree.statements, given):
@@ -60,7 +63,7 @@ def elaborated(tree: s.SyntaxTree, prelude: Iterable[s.Statement], report: Repor
     kept = in_indices([x for line in work.statements for x in work.lines(line)], report)
     made = replace(tree, statements=(*work.supply.lines(tree.source), *kept), lost=tree.lost | work.result.lost,
                    unknown=tree.unknown | work.result.unread)
-    return Elaborated(made, work.result.guessed, work.result.inlined)
+    return Elaborated(made, work.result.guessed, work.result.inlined, frozenset(told))
 
 
 @dataclass(frozen=True)
