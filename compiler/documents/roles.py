@@ -9,8 +9,8 @@ import re
 FACT = "what names stand for"
 # Words that say something of the numbers or the shape of what they are said of, or of other names.
 NUMBERS = ("transpose", "inverse", "zero", "one", "identity", "diagonal", "orthogonal", "symmetric", "square",
-           "triangular", "same", "equal", "identical", "sum", "mean", "average", "product", "row", "column", "scalar", "number",
-           "constant", "negative", "positive", "unit", "random", "half", "double", "rest", "first", "last",
+           "triangular", "same", "equal", "identical", "sum", "mean", "average", "product", "row", "column", "scalar",
+           "number", "constant", "negative", "positive", "unit", "random", "half", "double", "rest", "first", "last",
            "left", "right", "upper", "lower", "larger", "smaller", "other", "copy", "maximum", "minimum", "norm")
 _NAME = r"(?:\\[A-Za-z]+\s*)?\{?[A-Za-z]\}?(?:[_^](?:\{[^{}$]*\}|\w))?"
 _WORDS = r"\\(?:text|mathrm|textrm)\s*\{{\s*{}\s*\}}"
