@@ -237,3 +237,32 @@ def test_readings_grow_with_the_text_and_not_with_its_square(monkeypatch: pytest
     few, many = (readings(n, monkeypatch) for n in (4, 16))
     assert math.log(many / few) / math.log(4) <= 1.2
     assert many <= 2 * 17
+
+
+# what the words say of all vectors
+
+BOTH = (r"For $t = 1, \dots, n$ let $q_t, k_t, v_t \in \mathbb{R}^d$ and $S_0 = 0$. "
+        r"$$ S_t = S_{t-1} + v_t k_t^\top, \quad o_t = S_t q_t $$")
+
+
+@pytest.mark.parametrize("words", ["All vectors are column vectors.", "Vectors are always columns.",
+                                   "Here every vector is a column vector."])
+def test_words_say_that_all_vectors_are_columns(words: str) -> None:
+    given = drawn(1, q="nd", k="nd", v="nd")
+    check(f"{words} {BOTH}", "o", given, states(**given))
+
+
+@pytest.mark.parametrize("words", ["Not all vectors are column vectors.", "All vectors are vectors.",
+                                   "All vectors are columns. All vectors are rows.", "These vectors are columns of A."])
+def test_other_words_leave_it_a_question(words: str) -> None:
+    assert {x.status for x in entries(f"{words} {BOTH}")} == {"skipped"}
+
+
+@pytest.mark.parametrize(("formula", "why"), [
+    (r"y = \mathrm{tr} A B", "what it is applied to stands in parentheses"),
+    (r"y = (AB)_{12}", "stands after a matrix of shape n × n")])
+def test_what_is_not_read_is_told_by_what_it_is(formula: str, why: str) -> None:
+    (found,) = entries(r"Let $A, B \in \mathbb{R}^{n \times n}$. $$ " + formula + " $$")
+    assert found.status == "skipped" and why in found.reason
+    assert "compiled" in {x.status for x in entries(
+        r"For $i, j = 1, \dots, n$ let $A, B \in \mathbb{R}^{n \times n}$. $$ y_{ij} = (AB)_{ij} $$")}

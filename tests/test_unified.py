@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from einc.driver import papers
 from einc.driver.reports.coverage import account
+from einc.errors.report import Report, Source
 from tests.test_sections import entries, paper, returned
 from tests.test_small_papers import Array, check, softmax
 
@@ -58,3 +60,9 @@ def test_arguments_of_heads_have_as_many_rows_as_one_likes() -> None:
 def test_what_equations_leave_open_stays_a_question(text: str, why: str) -> None:
     assert "compiled" not in {x.status for x in entries(W + text)}, why
     assert not inferred(W + text)
+
+
+def test_a_document_of_refused_displays_alone_is_told_by_what_is_wrong_with_them() -> None:
+    report = Report()
+    assert papers.check_section(Source("p.md", "$$ y = \\foo{x} $$"), report) is None
+    assert [x.message for x in report.errors] == ["`\\foo` is not a macro of the language"]

@@ -12,7 +12,7 @@ from einc.checking.matrices.equations import Work
 from einc.checking.matrices.factors import apart
 from einc.checking.matrices.foreign import in_indices
 from einc.checking.matrices.functions import chosen, defined
-from einc.checking.matrices.known import Known, known
+from einc.checking.matrices.known import ALL_VECTORS, Known, known
 from einc.checking.matrices.laid import listed_sizes
 from einc.checking.matrices.lines import laid_out, taken
 from einc.checking.matrices.local import localised, sizes
@@ -77,6 +77,11 @@ class _Text:
     applied: frozenset[Span]
     guessed: Mapping[Span, str]
 
+    @property
+    def lying(self) -> str:
+        """As which all vectors lie, by the words of the text; "" where they say nothing."""
+        return next(iter(dict(self.tree.lines).get(ALL_VECTORS, ())), "")
+
     @cached_property
     def first(self) -> Work:
         """The equations read when nothing is known but what the text says."""
@@ -133,9 +138,10 @@ def _refined(text: _Text) -> Work:
     """The equations read, and where some are not, with vectors lying in each way that may read others: of these the one
     in which all equations with vectors or rows of matrices are read, where there is one.
     """
-    work, either = _settled(text, "")
+    work, either = _settled(text, text.lying)
     if any(map(work.lying, work.result.faults)):
         asked = any(isinstance(x, OpenReading) for line, x in work.result.faults.items() if work.lying(line))
+        either = either and not text.lying
         others = [_settled(text, x)[0] for x in (*(_SIDES if either else ()), *(() if asked else ("upright",)))]
         whole = [x for x in others if not any(map(x.lying, x.result.faults))
                  and len(x.result.faults) < len(work.result.faults)]

@@ -47,6 +47,7 @@ class _Sides:
 
     found: dict[int, Side] = field(default_factory=dict)
     many: int = 0
+    lengths: set[Side] = field(default_factory=set)  # of rows of which there may be any number
 
     def new(self) -> int:
         """A side of which nothing is known."""
@@ -89,7 +90,6 @@ class Unifier:
     made: dict[Key, Lies] = field(default_factory=dict)
     open: dict[Key, s.Expression] = field(default_factory=dict)
     spoilt: set[Key] = field(default_factory=set)
-    lengths: set[Dimension] = field(default_factory=set)  # of rows of which there may be any number
     shaped: set[Key] = field(default_factory=set)  # what stands where a vector or a matrix does, and no number
 
     def read(self, body: s.Relation) -> None:
@@ -115,7 +115,7 @@ class Unifier:
             if isinstance(rows, int) and key.name in self.arguments and key not in self.spoilt and columns and not (
                     isinstance(columns[0], int)):
                 self.sides.equal(rows, (f"{key.name.base}_len",))
-                self.lengths |= {(f"{key.name.base}_len",)}
+                self.sides.lengths |= {(f"{key.name.base}_len",)}
 
     def _apart(self, left: s.Expression) -> tuple[Name, ...]:
         """The names in the brackets of a definition that are none of the text's, since others apply the function."""
@@ -312,7 +312,7 @@ def unified(tree: s.SyntaxTree, known: Known) -> Iterator[tuple[Span, s.Statemen
         counted = {known.letters.get(x) for x in (use.letters or () if use is not None else ())}
         if any(x in counted for side in whole for x in side):  # a vector of as many entries as there are of it
             continue
-        if len(whole) == 2 and key.name in solver.arguments and whole[0] not in solver.lengths:
+        if len(whole) == 2 and key.name in solver.arguments and whole[0] not in solver.sides.lengths:
             continue  # a function is of any number of rows: as many as a weight has columns may be a slip
         number = len(whole) == 1 and key not in solver.shaped  # it may be one: `a X`
         if len(whole) < len(found) or ONE in whole or number or key in solver.spoilt or key.name.base in blocked:
