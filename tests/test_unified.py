@@ -52,7 +52,8 @@ def test_arguments_of_heads_have_as_many_rows_as_one_likes() -> None:
 
 @pytest.mark.parametrize(("text", "why"), [
     (r"$$ Y = a W $$", "a number or a vector"), (r"$$ Y = W A $$", "the columns of A are not said"),
-    (r"$$ f(x) = x W_2 $$", "another label of a letter that has a shape: it may be a slip"),
+    (r"Let $V \in \mathbb{R}^{n \times d}$. $$ f(x) = x W W_3 V $$",
+     "another label of a letter that has a shape: it may be a slip"),
     (r"$$ Y = X W + b $$", "rows that are not said, and a vector of either side"),
     (r"$$ y = g(W x) $$", "a function of which nothing is said"),
     (r"$$ f(x) = x W, \quad y = f(x) + W x $$", "two shapes of one name"),
@@ -66,3 +67,9 @@ def test_a_document_of_refused_displays_alone_is_told_by_what_is_wrong_with_them
     report = Report()
     assert papers.check_section(Source("p.md", "$$ y = \\foo{x} $$"), report) is None
     assert [x.message for x in report.errors] == ["`\\foo` is not a macro of the language"]
+
+
+def test_another_label_of_a_letter_that_a_side_file_declares_is_no_input() -> None:
+    side = "matrix W_1 : d × m\nmatrix V : n × d\n"
+    assert [x.status for x in entries("$$ f(x) = x W_1 A V $$", side)] == ["compiled"]
+    assert [x.status for x in entries("$$ f(x) = x W_1 W_3 V $$", side)] == ["skipped"]
