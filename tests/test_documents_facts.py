@@ -437,3 +437,14 @@ def test_a_letter_has_the_class_that_words_beside_it_alone_name(words: str, decl
     """Where they name two, it is what it was."""
     paper = pipeline.paper(Source("p.md", f"# A\n\n{words}\n\n$$ y_t = 2 x_t $$\n"), Report())
     assert f"index t : {declared}" in [e.reason for e in account(paper, kernels=False).entries]
+
+
+@pytest.mark.parametrize(("row", "status"), [
+    (r"\mathbf{K} \text{ and } \mathbf{V} &\text{ are text embedding}", "fact"),
+    (r"Q, K &\text{ are the image features}", "fact"), (r"W_Q \text{ is a weight}", "fact"),
+    (r"\mathbf{K} &\text{ is not an embedding}", "skipped"), (r"\mathbf{K} &\text{ is a shifted embedding}", "skipped"),
+    (r"\mathbf{K} &\text{ is zero}", "skipped"), (r"\mathbf{K} &\text{ is the transpose}", "skipped"),
+    (r"Q \text{ is the same}", "skipped"), (r"Q, K \text{ are plain ones}", "skipped")])
+def test_words_that_say_what_names_stand_for_compute_nothing(row: str, status: str) -> None:
+    text = f"$$ \\begin{{aligned}} {row} \\end{{aligned}} $$"
+    assert {x.status for x in section(text).entries if x.display} == {status}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from einc.checking.matrices import elaborate
+from einc.checking.matrices.equations import Work
 from tests.test_sections import entries
 from tests.test_small_papers import QKV, X, check, drawn, softmax
 
@@ -212,3 +215,62 @@ def test_a_line_of_a_matrix_and_a_vector_side_by_side_are_a_question(right: str)
     assert entries(text.replace("RIGHT", right))[-1].status == "skipped"
     check(text.replace("RIGHT", r"A_{:,i}^\top u"), "z", given, given["A"].T @ given["u"])
     check(text.replace("RIGHT", r"A_{:,i} u^\top"), "z", given, np.einsum("ki,j->ikj", given["A"], given["u"]))
+
+
+# what readings cost
+
+def readings(many: int, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How often the equations of a document are read, which has so many displays that say again what others say, and
+    an equation that is not read.
+    """
+    count = 0
+    once = elaborate._Text._read
+
+    def counting(self: elaborate._Text, told: elaborate.Told, lie: str) -> Work:
+        nonlocal count
+        count += 1
+        return once(self, told, lie)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(elaborate._Text, "_read", counting)
+        lines = (rf"$$ y^{{({n})}} = W^{{({n})}} x = W^{{({n})}} x + 0 $$" for n in range(many))
+        shapes = ", ".join(rf"W^{{({n})}}" for n in range(many))
+        entries(rf"Let $x \in \mathbb{{R}}^d$ and ${shapes} \in \mathbb{{R}}^{{d \times d}}$. "
+                + "\n\n".join(lines) + "\n\n$$ z = x q $$")
+    return count
+
+
+def test_readings_grow_with_the_text_and_not_with_its_square(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another way for vectors to lie is tried only where it may read something else."""
+    few, many = (readings(n, monkeypatch) for n in (4, 16))
+    assert math.log(many / few) / math.log(4) <= 1.2
+    assert many <= 2 * 17
+
+
+# what the words say of all vectors
+
+BOTH = (r"For $t = 1, \dots, n$ let $q_t, k_t, v_t \in \mathbb{R}^d$ and $S_0 = 0$. "
+        r"$$ S_t = S_{t-1} + v_t k_t^\top, \quad o_t = S_t q_t $$")
+
+
+@pytest.mark.parametrize("words", ["All vectors are column vectors.", "Vectors are always columns.",
+                                   "Here every vector is a column vector."])
+def test_words_say_that_all_vectors_are_columns(words: str) -> None:
+    given = drawn(1, q="nd", k="nd", v="nd")
+    check(f"{words} {BOTH}", "o", given, states(**given))
+
+
+@pytest.mark.parametrize("words", ["Not all vectors are column vectors.", "All vectors are vectors.",
+                                   "All vectors are columns. All vectors are rows.", "These vectors are columns of A."])
+def test_other_words_leave_it_a_question(words: str) -> None:
+    assert {x.status for x in entries(f"{words} {BOTH}")} == {"skipped"}
+
+
+@pytest.mark.parametrize(("formula", "why"), [
+    (r"y = \mathrm{tr} A B", "what it is applied to stands in parentheses"),
+    (r"y = (AB)_{12}", "stands after a matrix of shape n × n")])
+def test_what_is_not_read_is_told_by_what_it_is(formula: str, why: str) -> None:
+    (found,) = entries(r"Let $A, B \in \mathbb{R}^{n \times n}$. $$ " + formula + " $$")
+    assert found.status == "skipped" and why in found.reason
+    assert "compiled" in {x.status for x in entries(
+        r"For $i, j = 1, \dots, n$ let $A, B \in \mathbb{R}^{n \times n}$. $$ y_{ij} = (AB)_{ij} $$")}

@@ -1,4 +1,4 @@
-"""Thirty-four more excerpts in the styles of papers: what is read agrees with functions that nobody here wrote, and no
+"""Thirty-nine more excerpts in the styles of papers: what is read agrees with functions that nobody here wrote, and no
 slip is read as if it were not there.
 """
 
@@ -80,6 +80,13 @@ def test_what_is_read_is_what_the_function_computes(name: str) -> None:
 
 # Slips: what stands in an excerpt, what is put in its place, and the output that may not be read then.
 SLIPS = [
+    ("judged_multi_head", "QK^T", "QK", "MultiHead"),
+    ("judged_feed_forward", r"W_1 \in \mathbb{R}^{d_{\text{model}} \times d_{ff}}",
+     r"W_1 \in \mathbb{R}^{d_{ff} \times d_{\text{model}}}", "y"),
+    ("judged_feed_forward", "W_2 + b_2", "W_3 + b_2", "y"),
+    ("judged_linearized", r"\phi(K_j)V_j^T}{", r"\phi(K_j)V_j}{", "V_prime"),
+    ("judged_mixing", r"\mathbf{W}_2\,\sigma(\mathbf{W}_1", r"\mathbf{W}_1\,\sigma(\mathbf{W}_2", "Y"),
+    ("judged_mixed_heads", "(P_l)_{ab}", "(P_l)_{ba}", "Y"),
     ("linear_attention", r"\phi(Q_i)^T \phi(K_j) V_j", r"\phi(Q_i) \phi(K_j) V_j", "V_prime"),
     ("gated_linear_attention", r"k_t^\top v_t", r"k_t v_t", "o"), ("gated_linear_attention", "q_t S_t", "S_t q_t", "o"),
     ("delta_rule", r"\boldsymbol{v}_t \boldsymbol{k}_t^\top,", r"\boldsymbol{k}_t \boldsymbol{v}_t^\top,", "o"),

@@ -132,7 +132,7 @@ def test_a_display_without_an_equation_is_a_value(text: str, right: object) -> N
 
 @pytest.mark.parametrize("text", [
     r"[0 \ 2 \ \dots \ n-1] Q", r"[0 \ 2 \ \dots \ n] Q", r"[1 \ 3 \ \dots \ n] Q", r"[0 \ 1 \ \dots \ n] Q",
-    r"[1 \ \dots \ n-1] Q", r"[Q \cdots K]", r"Q \text{ is image embedding}", "x_t", r"\text{words}",
+    r"[1 \ \dots \ n-1] Q", r"[Q \cdots K]", r"Q \text{ is no embedding}", "x_t", r"\text{words}",
 ])
 def test_what_is_no_value_has_a_reason(text: str) -> None:
     (found,) = entries(f"$${text}$$", SIDE)

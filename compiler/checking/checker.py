@@ -129,6 +129,8 @@ def _worked(tree: s.SyntaxTree, specs: Specs, report: Report, chain: tuple[str, 
     # Signatures before bodies, since the order of lines means nothing.
     lines = unfold(scope, statements)
     work = Work(scope, collect(scope, lines), report)
+    for signature in (x for x in scope.signatures if x.span in found.inferred):
+        signature.inferred = True
     declare_sets(scope, work.collected, lines)
     declare_masks(scope, lines)
     work.everything(tree.own)

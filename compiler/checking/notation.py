@@ -18,11 +18,13 @@ BY_POSITION = ("einsum", "rearrange", "reduce", "repeat")  # the functions that 
 class Elaborated:
     """A text in index notation. `guessed`: of equations, by their places, what they do not say and are read as.
     `inlined`: the definitions of functions that are read where they are applied, and have no value of their own.
+    `inferred`: where inputs stand first of which nothing says a shape and the equations leave one.
     """
 
     tree: s.SyntaxTree
     guessed: Mapping[Span, str] = field(default_factory=dict)
     inlined: frozenset[Span] = frozenset()
+    inferred: frozenset[Span] = frozenset()
 
 
 def is_indexed(tree: s.SyntaxTree) -> bool:

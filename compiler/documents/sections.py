@@ -23,6 +23,7 @@ from einc.documents.document import Document
 from einc.documents.facts import shaped as names_of_shapes
 from einc.documents.facts import sizes as names_of_sizes
 from einc.documents.lefts import unknown
+from einc.documents.lying import lying
 from einc.documents.needs import meant, needed, reads
 from einc.documents.rows import spoken as rows_spoken
 from einc.documents.said import Said
@@ -187,7 +188,7 @@ class Paper:
                             self.shaped,
                             axes=tuple(sorted(axes(self.document, self.functions, section).items())),
                             lines=tuple(sorted(({x: frozenset({"row"}) for x in listed.values()}
-                                                | lines_of(self.document, section)).items())),
+                                                | lines_of(self.document, section) | lying(self.document)).items())),
                             rows=tuple(sorted(listed.items())), counts=tuple(counted(self.said, section)))
 
     def assumed(self, section: int) -> tuple[s.Statement, ...]:

@@ -12,6 +12,8 @@ from einc.checking.matrices.shapes import parts, words
 from einc.documents.assumed import FACT, denied, orthogonal
 from einc.documents.called import called
 from einc.documents.document import Formula
+from einc.documents.roles import FACT as ROLE
+from einc.documents.roles import called_so
 from einc.documents.said import Known, Said, left_text, scripts
 from einc.errors.problems import BadDeclaration
 from einc.errors.report import Help, Problem, Span
@@ -35,6 +37,8 @@ def ahead(lead: Span) -> Problem:
 def value(formula: Formula, statement: s.Statement, clauses: list[s.Clause], known: Known) -> Said:
     """What a display is that has no equation: an expression is the value of a name that `numbered` gives it."""
     span = clauses[0].span.to(clauses[-1].span)
+    if called_so(span.text):
+        return Said(formula, span, fact=ROLE)
     only = clauses[0].body
     if len(clauses) > 1 or isinstance(only, s.Relation | s.Range | s.Logic) or head(only) is not None:
         return Said(formula, span, problem=nothing(span))

@@ -110,6 +110,11 @@ def _meant(found: Paper, section: str, equation: str, report: Report) -> tuple[i
             return found.find(section), ()
         if len(found.sections) == 1:
             return found.sections[0], ()
+        refused = [x.problem for x in found.said if x.formula.display and x.problem is not None]
+        if not found.sections and refused:
+            for problem in refused:
+                report.add(problem)
+            return None
         titles = ", ".join(f"`{found.document.title(n)}`" for n in found.sections)
         raise NoSuchSection(f"{found.document.source.name} has {len(found.sections)} sections with equations",
                             notes=(f"they are {titles}",) if titles else (), helps=(

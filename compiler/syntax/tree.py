@@ -219,8 +219,8 @@ class SyntaxTree:
     `unknown`, as they are written, nor the `shaped`, which its words say are vectors and matrices. `name` is the
     program's, where it is not the file's. `axes`: of functions what the words say that they run along, `row`, `column`,
     the name of a size, or `?` where they deny something. `lines`: of matrices whether the words speak of their rows or
-    their columns. `rows`: of letters that name the rows of a matrix, `k_i`, the letter of that matrix. `counts`: of
-    letters the size up to which the words count them.
+    their columns, and under `all vectors` as which these lie. `rows`: of letters that name the rows of a matrix, `k_i`,
+    the letter of that matrix. `counts`: of letters the size up to which the words count them.
     """
 
     source: Source

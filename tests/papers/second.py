@@ -1,6 +1,7 @@
 """What each excerpt of the folder `second` means: a plain function in float64 for each, and the shapes of its inputs.
 
-Each was written before the excerpt was tried. A function takes the tensors by their names in Python and gives what
+Each was written before the excerpt was tried; the excerpts `judged_…` were written by someone who had not seen the
+reader, for those that it now reads. A function takes the tensors by their names in Python and gives what
 the excerpt defines; a name that a program gives its own spelling is in `SPELLED`. None of it comes from einc.
 """
 
@@ -19,7 +20,8 @@ Tensors = dict[str, Tensor]
 SIZES = {"n": 7, "m": 9, "d": 5, "N": 7, "M": 9, "T": 7, "L": 7, "S": 9, "C": 5, "D": 5, "F": 11, "H": 3, "h": 3,
          "k": 5,
          "v": 13, "d_k": 5, "d_v": 11, "d_q": 5, "n_v": 9, "d_ff": 13, "d_z": 15, "d_tau": 11, "d_m": 11, "d_model": 11,
-         "e": 13, "ell": 7, "f": 13, "r": 3, "d_x": 11, "d_qk": 5, "d_y": 13, "d_r": 15, "D_S": 11, "D_C": 13, "p": 5}
+         "e": 13, "ell": 7, "f": 13, "r": 3, "d_x": 11, "d_qk": 5, "d_y": 13, "d_r": 15, "D_S": 11, "D_C": 13, "p": 5,
+         "Q_len": 7, "K_len": 9, "h_k": 3, "h_v": 5, "d_X": 11, "d_M": 13, "d_Y": 9}
 
 
 def rows(x: Tensor) -> Tensor:
@@ -255,7 +257,46 @@ def causal_linear(Q: Tensor, K: Tensor, V: Tensor) -> Tensors:
 
 
 # What each takes, by the sizes of its axes, after its function.
+def multi_head(Q: Tensor, K: Tensor, V: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor, W_O: Tensor) -> Tensors:
+    """Heads side by side, each attention of queries, keys and values that are projected for it."""
+    heads = [rows(Q @ a @ (K @ b).T / math.sqrt(b.shape[-1])) @ (V @ c) for a, b, c in zip(W_Q, W_K, W_V, strict=True)]
+    return {"MultiHead": torch.cat(heads, -1) @ W_O}
+
+
+def feed_forward(x: Tensor, W_1: Tensor, b_1: Tensor, W_2: Tensor, b_2: Tensor) -> Tensors:
+    """Two layers of one position, added to it and normalised."""
+    inner = functional.relu(x @ W_1 + b_1) @ W_2 + b_2
+    return {"FFN": inner, "y": normal(x + inner)}
+
+
+def linearized(x: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor) -> Tensors:
+    """The same as `linear_attention`, with two forms of one mean."""
+    return linear_attention(x, W_Q, W_K, W_V)
+
+
+def mixing(X: Tensor, W_1: Tensor, W_2: Tensor, W_3: Tensor, W_4: Tensor) -> Tensors:
+    """Small networks along the columns, then along the rows."""
+    gelu = functional.gelu
+    inner = X + W_2 @ gelu(W_1 @ normal(X))
+    return {"Y": inner + gelu(normal(inner) @ W_3.T) @ W_4.T}
+
+
+def mixed_heads(X: Tensor, M: Tensor, P_l: Tensor, P_w: Tensor, W_q: Tensor, W_k: Tensor, W_v: Tensor,
+                W_o: Tensor) -> Tensors:
+    """Heads that are mixed before the softmax and after it."""
+    logits = torch.einsum("ab,ant->bnt", P_l, (X @ W_q) @ (M @ W_k).transpose(1, 2))
+    mixed = torch.einsum("bc,bnt->cnt", P_w, rows(logits))
+    return {"Y": (mixed @ (M @ W_v) @ W_o).sum(0)}
+
+
 TAKES: dict[str, tuple[Callable[..., Tensors], str]] = {
+    "judged_multi_head": (multi_head, "Q:n,d_model K:m,d_model V:m,d_model W_Q:h,d_model,d_k W_K:h,d_model,d_k "
+                          "W_V:h,d_model,d_v W_O:h*d_v,d_model"),
+    "judged_feed_forward": (feed_forward, "x:d_model W_1:d_model,d_ff b_1:d_ff W_2:d_ff,d_model b_2:d_model"),
+    "judged_linearized": (linearized, "x:N,F W_Q:F,D W_K:F,D W_V:F,M"),
+    "judged_mixing": (mixing, "X:S,C W_1:D_S,S W_2:S,D_S W_3:D_C,C W_4:C,D_C"),
+    "judged_mixed_heads": (mixed_heads, "X:n,d_X M:m,d_M P_l:h_k,h P_w:h,h_v W_q:h_k,d_X,d_k W_k:h_k,d_M,d_k "
+                           "W_v:h_v,d_M,d_v W_o:h_v,d_v,d_Y"),
     "linear_attention": (linear_attention, "x:N,F W_Q:F,D W_K:F,D W_V:F,M"),
     "gated_linear_attention": (gated_linear_attention, "q:L,d_k k:L,d_k v:L,d_v alpha:L,d_k"),
     "delta_rule": (delta_rule, "q:L,d_k k:L,d_k v:L,d_v beta:L"),

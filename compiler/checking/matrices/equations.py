@@ -13,7 +13,7 @@ from einc.checking.matrices.foreign import no_name
 from einc.checking.matrices.functions import Function, names_in
 from einc.checking.matrices.known import Known
 from einc.checking.matrices.lines import names, placed
-from einc.checking.matrices.reading import Reader
+from einc.checking.matrices.reading import EITHER, Reader
 from einc.checking.matrices.shapes import Dimension, Key, Symbol, Waiting, lettered, parts, words
 from einc.checking.matrices.slots import Letters, places
 from einc.checking.matrices.supply import Supply
@@ -219,6 +219,11 @@ class Work:
                 first = after is not None and self._holds(after) and not any(map(self._holds, before))
                 uses.setdefault(found.key, []).append(first and not found.turned)
         return frozenset(key for key, found in uses.items() if all(found))
+
+    @property
+    def either(self) -> bool:
+        """Whether it is open in some equation if vectors are columns or rows."""
+        return any(fault.message == EITHER for fault in self.result.faults.values())
 
     def lying(self, line: int) -> bool:
         """Whether a vector, or a row or column of a matrix, stands in an equation, which is told by its identity."""

@@ -17,6 +17,7 @@ from einc.ir.primitives import PRIMITIVES
 from einc.syntax import tree as s
 
 PAST = "past"  # among the axes of a function: the words speak of what comes before
+ALL_VECTORS = "all vectors"  # of which words may say as what they lie
 
 
 @dataclass(frozen=True)

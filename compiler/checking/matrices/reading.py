@@ -26,6 +26,7 @@ from einc.syntax import tree as s
 
 Side = Literal["columns", "rows"]
 _SIDES: tuple[Side, ...] = ("columns", "rows")
+EITHER = "are vectors columns or rows here? Both fit"  # the one question that a preferred side answers
 _ENTRYWISE = "vectors side by side are multiplied entry by entry, for nothing else has the declared shape"
 
 
@@ -108,7 +109,7 @@ class Reader:
         if len(_differing(found)) > 1 and self.prefer:
             found = [x for x in found if x.side == self.prefer]
         if len(_differing(found)) > 1:
-            raise OpenReading("are vectors columns or rows here? Both fit", body.span, helps=(
+            raise OpenReading(EITHER, body.span, helps=(
                 Help("declare them by `matrix`: `matrix b : 1 × d` is a row, `matrix b : d × 1` a column"),))
         if not found:
             raise NoShape("no term of this tells the shape of what it defines", body.span, helps=(

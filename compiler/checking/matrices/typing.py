@@ -39,6 +39,7 @@ from einc.errors.report import Help, Label, Problem, Span
 from einc.syntax import tree as s
 
 _NUMBER = Shape()
+_ENTRIES = Help("an entry has a letter for its row and one for its column: `(A B)_{i j}`, where both are counted")
 _POWERS = Help("of a matrix there is a transpose, `Aᵀ`; powers are of numbers")
 
 
@@ -122,7 +123,7 @@ class Typing:
         if free(self.known, (*self.symbols, *self.waiting)) and (
                 unit := identity(node, {*self._sizes, *self.known.classes}, self.unit)) is not None:
             return unit
-        if base is not None and base[0].base in self.known.functions:
+        if base is not None and (base[0].base in self.known.functions or base[0].base in on.MATRIX):
             raise unapplied(node)
         raise NoShape(f"nothing says which shape `{text}` has", node.span, helps=(
             Help(f"write it in a line of its own: `matrix {text} : … × …`, `vector {text} : …`"),
@@ -214,8 +215,8 @@ class Typing:
             elif content is not None and one.kind == "lower" and (at := taken(self.known, inner, content, node.span)):
                 inner = at
             else:
-                raise NoShape(f"`{one.span.text}` stands after a matrix of shape {inner.shape}", one.span,
-                              helps=(_POWERS,))
+                raise NoShape(f"`{one.span.text}` stands after a matrix of shape {inner.shape}", one.span, helps=(
+                    _ENTRIES if one.kind == "lower" else _POWERS,))
         return inner
 
     # products
