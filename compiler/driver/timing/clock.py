@@ -28,8 +28,8 @@ class Spread:
 
 
 def spread(rounds: Sequence[float]) -> Spread:
-    """The median of some rounds, with the narrowest interval from their n-th least to their n-th greatest that holds the
-    median of another run in `CLAIMED` of all cases; n is 1 where there are too few rounds for that.
+    """The median of some rounds, with the narrowest interval from their n-th least to their n-th greatest that holds
+    the median of another run in `CLAIMED` of all cases; n is 1 where there are too few rounds for that.
 
     The rate supposes that the rounds of both runs are independent and from one distribution, and nothing of that.
     """
