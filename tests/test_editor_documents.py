@@ -19,8 +19,8 @@ WRONG = "index t, s : time(T)\nindex d : feature(D)\ninput Q_t^d, K_s^d, V_s^d\n
 FENCE = "```ein\nindex t : time(T)\ninput x_t\n```\n"
 PAPERS = {
     "paper.md": f"# 😀 A layer\n\n{FENCE}\nSome 😀 words, $x_t$, and\n\n$$ y_t = 2 x_t + z_q $$\n",
-    "paper.tex": "\\documentclass{article}\n\\begin{document}\n\\begin{verbatim}\n" + FENCE
-                 + "\\end{verbatim}\nA 😀 layer:\n\\[ y_t = 2 x_t + ) \\]\n\\end{document}\n",
+    "paper.tex": "\\documentclass{article}\n\\begin{document}\n\\begin{ein}\nindex t : time(T)\ninput x_t\n\\end{ein}\n"
+                 "A 😀 layer:\n\\[ y_t = 2 x_t + z_q \\]\n\\end{document}\n",
 }
 
 
@@ -80,10 +80,10 @@ def test_what_is_offered_mends_the_text(tmp_path: Path, ending: str) -> None:
             laid = await client.client.text_document_formatting_async(client.lsp.DocumentFormattingParams(
                 identifier, client.lsp.FormattingOptions(2, True)))
             formatted = mended(made, laid or [])
-            assert formatted == CliRunner().invoke(main, ["fmt", "-"], input=made).stdout
-        commands = [x.command for x in await actions(client, "2.ein", [], 5) if x.command is not None]
+            assert formatted == CliRunner().invoke(main, ["fmt", "-"], input=made).stdout.replace("\n", ending)
+        commands = [getattr(x, "command", None) for x in await actions(client, "2.ein", [], 5)]
         shown = [await client.client.workspace_execute_command_async(
-            client.lsp.ExecuteCommandParams(x.command, arguments=x.arguments)) for x in commands]
+            client.lsp.ExecuteCommandParams(x.command, arguments=x.arguments)) for x in commands if x is not None]
         assert any("import torch" in x for x in shown) and any("for B ⊆" in x for x in shown)
         assert client.shown == shown
 
@@ -100,8 +100,8 @@ def test_formulas_of_a_paper_are_checked_beside_a_fence(tmp_path: Path, name: st
         problems = await told(client, name, 1)
         line = next(n for n, x in enumerate(text.split("\n")) if "y_t" in x)
         assert problems and {x.range.start.line for x in problems} == {line}
-        assert marked(text, problems[0]) in (")", "z_q", "z")
-        client.open(f"no_fence_{name}", text.replace("```ein", "```"))
+        assert marked(text, problems[0]) == "y_t = 2 x_t + z_q" and "`q`" in problems[0].message
+        client.open(f"no_fence_{name}", text.replace("```ein", "```").replace("{ein}", "{verbatim}"))
         assert await told(client, f"no_fence_{name}", 1) == []
         found = await client.client.text_document_hover_async(
             client.place("HoverParams", name, line, text.split("\n")[line].index("x_t")))
@@ -159,7 +159,7 @@ def test_three_thousand_lines_change_while_a_question_is_worked_on(tmp_path: Pat
     async def talk(client: Client) -> None:
         await client.start()
         client.open("long.ein", text)
-        assert await told(client, "long.ein", 1) == []
+        assert {x.code for x in await told(client, "long.ein", 1)} == {"W0906"}, "nothing reads most of them"
         question = client.place("HoverParams", "long.ein", 3002, 8)
         older = asyncio.wrap_future(client.client.text_document_hover(question))
         client.change("long.ein", 2, "a7_t", "a7_t + a8_q", 3002, 13)
@@ -167,10 +167,10 @@ def test_three_thousand_lines_change_while_a_question_is_worked_on(tmp_path: Pat
         found = await asyncio.gather(older, newer, return_exceptions=True)
         assert "changed" in str(found[0]) and not isinstance(found[1], Exception)
         problems = await told(client, "long.ein", 2)
-        assert problems and {x.range.start.line for x in problems} == {3002}
+        assert problems and {x.range.start.line for x in problems if x.code != "W0906"} == {3002}
         place = client.place("RenameParams", "long.ein", 3002, 13, new_name="b")
         client.change("long.ein", 3, " + a8_q", "", 3002, 17)
-        assert await told(client, "long.ein", 3) == []
+        assert {x.code for x in await told(client, "long.ein", 3)} == {"W0906"}
         edit = await client.client.text_document_rename_async(place)
         assert len(edit.changes[client.uri("long.ein")]) == 2
 

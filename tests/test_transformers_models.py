@@ -117,7 +117,7 @@ def stepped(model: Any, present: Tensor | None, kind: Kind, step: Any = None) ->
     """Logits and all gradients."""
     model.zero_grad()
     there = torch.ones_like(ids) if present is None else present
-    logits = (step or model)(ids, attention_mask=present, use_cache=False, **kind.passed).logits[there == 1]
+    logits = (model if step is None else step)(ids, attention_mask=present, use_cache=False, **kind.passed).logits[there == 1]
     logits.square().mean().backward()
     return torch.cat([logits.flatten(), *(w.grad.flatten() for w in model.parameters() if w.grad is not None)])
 
