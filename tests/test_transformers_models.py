@@ -117,7 +117,8 @@ def stepped(model: Any, present: Tensor | None, kind: Kind, step: Any = None) ->
     """Logits and all gradients."""
     model.zero_grad()
     there = torch.ones_like(ids) if present is None else present
-    logits = (model if step is None else step)(ids, attention_mask=present, use_cache=False, **kind.passed).logits[there == 1]
+    called = model if step is None else step
+    logits = called(ids, attention_mask=present, use_cache=False, **kind.passed).logits[there == 1]
     logits.square().mean().backward()
     return torch.cat([logits.flatten(), *(w.grad.flatten() for w in model.parameters() if w.grad is not None)])
 
@@ -131,7 +132,7 @@ def both(model: Any, what: Callable[[Any], Tensor]) -> tuple[Tensor, Tensor]:
     return out[0], out[1]
 
 
-@pytest.mark.drawn(4)
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_with_a_mechanism_is_its_own_with_the_term(name: str, kind: str) -> None:
@@ -145,7 +146,7 @@ def test_a_model_with_a_mechanism_is_its_own_with_the_term(name: str, kind: str)
         -1, 50), atol=1e-4)
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(2)
 @torch.no_grad()
 @pytest.mark.parametrize("cache", [None, "static"], ids=["a cache that grows", "a cache of a fixed length"])
 @pytest.mark.parametrize("kind", ["slopes", "logits and slopes of a learned decay"])
@@ -159,7 +160,7 @@ def test_it_generates(name: str, kind: str, cache: str | None) -> None:
     assert torch.equal(got, want) and len(set(got[:, LENGTH:].flatten().tolist())) > 2
 
 
-@pytest.mark.drawn(1)
+@pytest.mark.whole
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", MODELS)
 def test_torch_compiles_it_as_one_graph(name: str, kind: str) -> None:

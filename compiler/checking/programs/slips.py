@@ -109,6 +109,7 @@ def instead(work: Work, tree: s.SyntaxTree, unread: Iterable[Signature]) -> Iter
         if (own.name, len(own.slots)) in foreign:
             other, span = foreign[own.name, len(own.slots)]
             work.report.add(OtherTensor(
-                f"`{other.text}` is that of {other.span.source.name}, and nothing reads `{own.text}` of this text", span,
-                "read here", Label(own.span, "defined here"), helps=(Help(f"read `{own.text}`, or leave it out"),)))
+                f"`{other.text}` is that of {other.span.source.name}, and nothing reads `{own.text}` of this text",
+                span, "read here", Label(own.span, "defined here"),
+                helps=(Help(f"read `{own.text}`, or leave it out"),)))
             yield own
