@@ -32,6 +32,7 @@ from bench import (
     paired,
     programs,
     recurrences,
+    repeat,
     report,
     rivals,
     same,
@@ -688,6 +689,29 @@ def signatures_command(*, count: int, seed: int, bodies: bool) -> None:
     what it mutates; with --bodies the same functions whole.
     """
     click.echo("\n\n".join(f"{n}. {one.text(bodies)}" for n, one in enumerate(drawn(house.ROOT, count, seed), 1)))
+
+
+@main.command("repeat", context_settings={**HELP, "ignore_unknown_options": True})
+@click.option("--runs", type=click.IntRange(min=2), default=6, show_default=True,
+              help="Runs, each a process of its own.")
+@click.argument("words", metavar="FILE [OPTIONS]...", nargs=-1, required=True, type=click.UNPROCESSED)
+def repeat_command(*, runs: int, words: tuple[str, ...]) -> None:
+    """How often runs of `einc bench FILE` agree: of all pairs, in how many one has its median in the other's interval.
+
+    The interval claims a share of other runs; times of processes that differ, or of a machine that others use, do not
+    keep to it, and the speeds beside the first way nearly do: `python -m bench repeat attention --backend torch`.
+    """
+    console = wide_console()
+    try:
+        with progress(console, runs) as (tell, step):
+            def told(text: str) -> None:
+                tell(text)
+                step()
+
+            found = repeat.agreement(repeat.run(words, runs, told))
+    except repeat.FailedError as why:
+        raise click.ClickException(str(why)) from None
+    click.echo("\n".join(repeat.lines(found)) if found else "no way was timed in every run")
 
 
 @main.command("paired", context_settings=HELP)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import ctypes
 import multiprocessing
 import os
-import re
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from pathlib import Path
 
 import torch
 
 from bench import cases, rivals
 from bench.case import CannotError, Prepared, Sizes, Task, make
+from einc.driver.commands.measure import taken
 from einc.driver.timing.clock import Call, interleaved, seconds
 
 __all__ = ["Call", "interleaved", "seconds"]
@@ -50,26 +48,10 @@ def first(task: Task, rival: rivals.Rival) -> tuple[Prepared, torch.Tensor, floa
 # memory
 
 
-def _resident() -> dict[str, int]:
-    text = Path("/proc/self/status").read_text(encoding="ascii")
-    return {name: int(kilo) * 1024 for name, kilo in re.findall(r"^(VmRSS|VmHWM):\s+(\d+) kB", text, re.M)}
-
-
 def peak(call: Call) -> int | None:
-    """Bytes by which a call raises the resident memory of this process at its peak; None where the system does not say.
-
-    What earlier calls freed is given back first: pages that the allocator keeps would hide the growth.
-    """
-    try:
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-        if trim is not None:
-            trim(0)
-        Path("/proc/self/clear_refs").write_text("5\n", encoding="ascii")
-        before = _resident()["VmRSS"]
-        call()
-        return max(0, _resident()["VmHWM"] - before)
-    except OSError:
-        return None
+    """Bytes by which a call raises the resident memory of this process at its peak; None where the system is silent."""
+    _, found = taken(call)
+    return None if found is None else max(0, found[1])
 
 
 def memory_of(case: str, sizes: Sizes, dtype: str, rival: str) -> int | None:

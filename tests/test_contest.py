@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+import random
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 from click.testing import CliRunner, Result
 
+from bench import repeat
 from einc.driver import checking
 from einc.driver.cli import main
 from einc.driver.commands import measure
 from einc.driver.timing import clock, growth
 from einc.driver.timing import contest as contests
-from einc.driver.timing.clock import Times
 from einc.driver.timing.contest import Setting, checked_at, contest
 from einc.driver.timing.rivals import Rival, rivals
 
@@ -39,7 +43,89 @@ def test_ways_take_turns_and_a_first_run_does_not_count(monkeypatch: pytest.Monk
     found = clock.interleaved({"a": lambda: ran.append("a"), "b": lambda: ran.append("b")}, 2)
     assert ran == ["a", "b", "a", "b", "b", "a"]
     assert found == clock.Series({"a": [1.0, 1.0], "b": [1.0, 1.0]}, 0)
-    assert (Times((1.0, 2.0, 4.0)).middle, Times((1.0, 2.0, 4.0)).spread) == (2.0, 1.5)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 8, 9, 20, 35])
+def test_an_interval_claims_what_a_count_of_orders_gives(count: int) -> None:
+    """The rate by drawing orders: which of the rounds of two runs are whose is all that it depends on."""
+    draw, trials = random.Random(count), 4000
+    found = clock.spread(range(count))
+    assert found.low + found.high == count - 1 and found.middle == (count - 1) / 2
+    hits = 0
+    for _ in range(trials):
+        values = draw.sample(range(10 * count), 2 * count)
+        one = clock.spread(values[:count])
+        hits += one.low <= clock.spread(values[count:]).middle <= one.high
+    slack = 4 * (0.25 / trials) ** 0.5
+    assert hits / trials >= found.rate - slack
+    assert count % 2 == 0 or hits / trials <= found.rate + slack, "with an odd count the rate is exact"
+    assert found.rate >= 0.95 or (found.low, found.high) == (0, count - 1)
+
+
+def normal(draw: random.Random) -> float:
+    return abs(draw.gauss(1.0, 0.05)) + 0.01
+
+
+NOISE: dict[str, Callable[[random.Random], float]] = {
+    "even": normal, "with a long tail": lambda draw: 0.02 * draw.paretovariate(1.2),
+    "of two kinds": lambda draw: draw.choice((1.0, 1.6)) * normal(draw),
+}
+
+
+@pytest.mark.parametrize("drifts", [False, True], ids=["as fast throughout", "a machine that changes its speed"])
+@pytest.mark.parametrize("noise", NOISE)
+def test_another_run_agrees_as_often_as_the_interval_claims(noise: str, drifts: bool,
+                                                            monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pairs of runs on a clock whose calls take drawn times. Where the machine slows down and recovers from round to
+    round, all ways meet it alike: the speeds agree still, and times that such runs give are not claimed to.
+    """
+    draw, now, pace, trials = random.Random(noise), [0.0], [1.0], 300
+    monkeypatch.setattr(clock.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(clock, "busy_seconds", lambda: None)
+
+    def takes(factor: float) -> None:
+        now[0] += factor * NOISE[noise](draw) * pace[0]
+
+    def a() -> None:
+        pace[0] = max(0.3, pace[0] * draw.choice((0.8, 1.25))) if drifts else 1.0
+        takes(1.0)
+
+    def run() -> tuple[clock.Spread, clock.Spread]:
+        times = clock.interleaved({"a": a, "b": lambda: takes(3.0)}, 9).times
+        return clock.spread(times["b"]), clock.spread([y / x for x, y in zip(times["a"], times["b"], strict=True)])
+
+    pairs = [(run(), run()) for _ in range(trials)]
+    shares = [sum(one[n].low <= other[n].middle <= one[n].high for one, other in pairs) / trials for n in (0, 1)]
+    slack = 3 * (0.97 * 0.03 / trials) ** 0.5
+    assert shares[1] >= pairs[0][0][1].rate - slack - 0.02 * drifts
+    assert (shares[0] >= pairs[0][0][0].rate - slack) == (not drifts)
+
+
+def test_speeds_are_those_of_the_same_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that changes its speed from round to round leaves the speed of a way as it is."""
+    rounds = {"eager": [1.0, 4.0, 2.0], "torch": [2.0, 8.0, 4.0]}
+    monkeypatch.setattr(contests, "interleaved", lambda calls, count, tick: clock.Series(rounds, 0))
+    program = checking.typed("sdpa")
+    found = contest(program, rivals(program, ("eager",), ("torch",), False), SETTING, 3)
+    assert [one.speed and (one.speed.middle, one.speed.low, one.speed.high) for one in found] == [
+        (1.0, 1.0, 1.0), (0.5, 0.5, 0.5)]
+    assert [one.time and one.time.middle for one in found] == [2.0, 4.0]
+
+
+def test_the_agreement_of_runs_is_that_of_their_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `python -m bench repeat` prints, of pages as `einc bench --json` prints them."""
+    def page(middle: float, low: float, high: float) -> dict[str, Any]:
+        one = {"middle": middle, "low": low, "high": high, "rate": 0.97}
+        return {"ways": [{"name": "a", "time": one, "speed": {**one, "low": 0.0}}, {"name": "b", "time": None}]}
+
+    (found,) = repeat.agreement([page(1.0, 0.9, 1.1), page(1.05, 1.02, 1.2), page(1.2, 1.0, 1.3)])
+    assert (found.name, round(found.times * 6), round(found.speeds * 6), found.claimed) == ("a", 4, 5, 0.97)
+    assert found.apart == pytest.approx(0.2)
+    assert repeat.lines([found])[1].split() == ["a", "67%", "83%", "97%", "20.0%"]
+    words = ["sdpa", "--sizes", "B=1,H=2,T=16,d_k=4", "--against", "eager", "--backend", "torch", "--rounds", "1"]
+    monkeypatch.setattr(repeat.subprocess, "run", lambda words, **_: SimpleNamespace(
+        returncode=0, stdout=einc_(*words[3:]).stdout, stderr=""))
+    assert [one.name for one in repeat.agreement(repeat.run(words, 2))] == ["eager", "torch"]
 
 
 @pytest.mark.parametrize("grad", [False, True])
@@ -54,9 +140,8 @@ def test_every_way_is_checked_and_those_that_are_right_are_timed(grad: bool) -> 
     found = {one.name: one for one in contest(program, ways, setting, 1)}
     assert {name: one.status for name, one in found.items()} == {
         "eager": "ok", "library": "ok", "torch": "ok", "wrong": "wrong", "fails": "cannot", "none": "cannot"}
-    assert {name for name, one in found.items() if one.seconds is not None} == {"eager", "library", "torch"}
-    assert all(one.fastest <= one.seconds <= one.slowest for one in found.values()  # type: ignore[operator]
-               if one.seconds is not None)
+    assert {name for name, one in found.items() if one.time is not None} == {"eager", "library", "torch"}
+    assert all(one.time.low <= one.time.middle <= one.time.high for one in found.values() if one.time is not None)
     assert (found["none"].why, found["fails"].why) == ("a reason", "division by zero")
     assert "bound" in found["wrong"].why
 

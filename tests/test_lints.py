@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from texts import codes, problems, typed
 
+from einc.checking.programs import slips
 from einc.driver import pipeline
 from einc.errors.report import Report, Source
 from einc.ir.domains import empty
 from einc.ir.indices import Index, IndexSet, size
-from einc.ir.terms import Apply, Position, Read, Term, both, const
+from einc.ir.terms import Apply, Position, Read, Term, both, const, reads
 from einc.meaning.interpret import interpret
 
 SHIPPED = [x for x in sorted((Path(__file__).parent.parent / "specs").rglob("*.ein"))
@@ -284,3 +285,18 @@ def test_a_number_beside_an_index_in_parentheses(seed: int) -> None:
         program = typed(text.replace("{0}", way), "")
         (found,) = interpret(program, {"A": given}).values()
         assert np.array_equal(found, wanted), way
+
+
+def test_equations_that_nothing_reads_are_told_in_time_that_grows_with_the_text(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text that is being written has many: the reads of its lines are looked at once, and not once for each."""
+    counted: list[int] = []
+    for lines in (20, 80):
+        looked: list[object] = []
+        monkeypatch.setattr(slips, "reads", lambda term, looked=looked: looked.append(term) or reads(term))
+        text = "index t : time(T)\ninput x_t\n" + "".join(f"a{n}_t = {n} x_t\n" for n in range(lines))
+        report = Report()
+        pipeline.check(Source("<text>", f"{text}output y_t = x_t\n"), report)
+        assert sum(problem.code == "W0906" for problem in report.problems) == lines
+        counted.append(len(looked))
+    assert counted[1] <= 4 * counted[0]

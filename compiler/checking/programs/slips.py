@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from einc.checking.declarations.names import Name
 from einc.checking.declarations.scope import Signature
 from einc.checking.programs.elaborate import Work
 from einc.errors.problems import OtherLine, OtherTensor
-from einc.errors.report import Help, Label
+from einc.errors.report import Help, Label, Span
 from einc.ir.indices import Index
 from einc.ir.programs import Equation
 from einc.ir.terms import (
@@ -96,18 +97,19 @@ def instead(work: Work, tree: s.SyntaxTree, unread: Iterable[Signature]) -> Iter
     """Tells of tensors of the text that nothing reads, where a line of it reads one of the
     same name of a used spec; gives them."""
     entries, by = work.collected.entries, {x.key: x for x in work.scope.signatures}
+    foreign: dict[tuple[Name, int], tuple[Signature, Span]] = {}
+    for identity, equation in work.equations.items():
+        entry = entries.get(identity)
+        if entry is not None and entry.span.source == tree.source:
+            found = (by[r.tensor] for t in (equation.body, equation.domain) for r in reads(t) if r.tensor in by)
+            for x in found:
+                if x.span.source != tree.source:
+                    foreign.setdefault((x.name, len(x.slots)), (x, entry.span))
     for own in unread:
-        for identity, equation in work.equations.items():
-            entry = entries.get(identity)
-            if entry is None or entry.span.source != tree.source:
-                continue
-            found = [by[r.tensor] for t in (equation.body, equation.domain) for r in reads(t) if r.tensor in by]
-            other = next((x for x in found if x.name == own.name and len(x.slots) == len(own.slots) and x is not own
-                          and x.span.source != tree.source), None)
-            if other is not None:
-                work.report.add(OtherTensor(
-                    f"`{other.text}` is that of {other.span.source.name}, and nothing reads `{own.text}` of this text",
-                    entry.span,
-                    "read here", Label(own.span, "defined here"), helps=(Help(f"read `{own.text}`, or leave it out"),)))
-                yield own
-                break
+        if (own.name, len(own.slots)) in foreign:
+            other, span = foreign[own.name, len(own.slots)]
+            work.report.add(OtherTensor(
+                f"`{other.text}` is that of {other.span.source.name}, and nothing reads `{own.text}` of this text",
+                span, "read here", Label(own.span, "defined here"),
+                helps=(Help(f"read `{own.text}`, or leave it out"),)))
+            yield own

@@ -85,7 +85,11 @@ class _First:
 
 def begun(work: Work, start: Signature) -> Signature | None:
     """What a value stands before the first position of, `h_t` for `h_0`; None for any other value."""
-    return next((x for x in work.scope.signatures for axis in range(len(x.slots)) if _begins(start, x, axis)), None)
+    if not start.name.lower:
+        return None
+    name = replace(start.name, lower=start.name.lower[:-1])
+    return next((x for x in work.scope.signatures if x.name == name
+                 for axis in range(len(x.slots)) if _begins(start, x, axis)), None)
 
 
 def _begins(start: Signature, of: Signature, axis: int) -> bool:

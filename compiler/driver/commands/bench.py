@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -35,7 +36,7 @@ from einc.syntax.spelling import nearest
 @click.option("--backend", "chosen", default=None, metavar="NAME,…",
               help="The back ends; all that run here without it.")
 @SEED
-@click.option("--rounds", default=5, show_default=True, type=click.IntRange(min=1), help="Timed runs of each way.")
+@click.option("--rounds", default=9, show_default=True, type=click.IntRange(min=1), help="Timed runs of each way.")
 @click.option("--json", "as_json", is_flag=True, help="As data for programs.")
 @click.option("--over", default="", metavar="NAME=NUMBER,…", help="Time it at several numbers of one size.")
 @click.option("--plot", type=click.Path(), metavar="OUT.png",
@@ -45,8 +46,9 @@ def command(ctx: click.Context, *, file: Chosen, sizes: dict[str, int], dtype: s
             chosen: str | None, seed: int, rounds: int, as_json: bool, over: str, plot: str | None) -> None:
     """Time the spec FILE on every back end beside other ways, each after a check against float64.
 
-    Ways take turns, so that what else the machine does falls on all alike; a time is the median of the rounds, beside
-    the fastest and the slowest. Status 1 where a back end of einc is wrong.
+    Ways take turns, so that what else the machine does falls on all alike. A time is the median of the rounds, with the
+    interval in which that of another run lies; a speed is how many times as fast it is as the first way, over the same
+    rounds. Status 1 where a back end of einc is wrong.
     """
     others, ours = names_of(against), names_of(chosen) or _here()
     for name, known in (*((n, AGAINST) for n in others), *((n, back_ends.names()) for n in ours)):
@@ -105,6 +107,9 @@ def _tell(program: TypedProgram, setting: Setting, found: list[Result], rounds: 
     if small != setting.sizes:
         click.echo("checked at " + ", ".join(f"{n} = {m}" for n, m in small.items() if setting.sizes[n] != m))
     click.echo("\n".join(map(_line, found)))
+    if rate := next((one.time.rate for one in found if one.time is not None), 0.0):
+        share = math.floor(100 * rate)
+        click.echo(f"of 100 other runs of {rounds} rounds like these, {share} have a median in an interval, or more")
     if disturbed := max((one.disturbed for one in found), default=0):
         click.echo(f"other processes were busy in {disturbed} of {rounds} rounds", err=True)
 
@@ -129,8 +134,9 @@ def _here() -> tuple[str, ...]:
 
 def _line(one: Result) -> str:
     """One way in a line."""
-    if one.seconds is None or one.fastest is None or one.slowest is None:
+    if one.time is None or one.speed is None:
         return f"{one.name:8} {one.status:6} {one.why}"
-    time, first, last = (measure.duration([x]) for x in (one.seconds, one.fastest, one.slowest))
+    time, low, high = (measure.duration([x]) for x in (one.time.middle, one.time.low, one.time.high))
+    speed = f"{one.speed.middle:.2f} x ({one.speed.low:.2f} to {one.speed.high:.2f})"
     error = "" if one.error is None else f"error {one.error:.1e}"
-    return f"{one.name:8} {one.status:6} {time:>9}  {f'{first} to {last}':20}  {error}  {one.memory}"
+    return f"{one.name:8} {one.status:6} {time:>9}  {f'{low} to {high}':20}  {speed:24}  {error}  {one.memory}"

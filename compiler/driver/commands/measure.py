@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-BOUNDS = {"float64": 1e-12, "float32": 1e-4, "bfloat16": 3e-2, "float16": 3e-2}
+from einc.driver.timing.judge import BOUNDS
 
 Numbers = np.ndarray[Any, Any]
 

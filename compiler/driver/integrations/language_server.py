@@ -11,7 +11,7 @@ import logging
 import shutil
 import tempfile
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -31,7 +31,6 @@ from einc.driver.integrations import protocol as spoken
 T = TypeVar("T")
 _STACK = 64 * 2**20  # of the thread that works: expressions may be nested deeply
 _KINDS = ("quickfix", "source.fixAll", "source")
-_ENDINGS = {actions.KERNEL: "py", actions.DERIVATION: "ein"}
 
 
 def serve() -> None:
@@ -48,8 +47,15 @@ def made() -> LanguageServer:
     desk = _Server(server)
     for name, function, *options in desk.features():
         server.feature(name, *options)(_function(function))
-    for name in (actions.KERNEL, actions.DERIVATION):
-        server.command(name)(desk.showing(name))
+
+    async def kernel(path: str, backend: str) -> str:  # the library writes on a command, too, and counts its arguments
+        return await desk.kernel(path, backend)
+
+    async def derivation(path: str) -> str:
+        return await desk.derivation(path)
+
+    server.command(actions.KERNEL)(kernel)
+    server.command(actions.DERIVATION)(derivation)
     return server
 
 
@@ -229,19 +235,21 @@ class _Server:
         return [spoken.action(uri, x) for x in found
                 if only is None or any(x.kind == kind or x.kind.startswith(f"{kind}.") for kind in only)]
 
-    def showing(self, name: str) -> Callable[..., Awaitable[str]]:
-        """The command that shows a kernel or a derivation: it gives the text, and asks the client to show it."""
-        async def command(path: str, backend: str = "torch") -> str:
-            def written(text: Text) -> str:
-                return actions.kernel(text, backend) if name == actions.KERNEL else actions.derivation(text)
+    async def kernel(self, path: str, backend: str) -> str:
+        """The command that shows a kernel: it gives the text, and asks the client to show it."""
+        return await self._shown(path, lambda text: actions.kernel(text, backend), f"{backend}.py")
 
-            made = await self._answer(spoken.uri_of(path), written)
-            window = self.server.client_capabilities.window
-            if window is not None and window.show_document is not None and window.show_document.support:
-                await self._show(made, f"{Path(path).stem}.{backend}.{_ENDINGS[name]}")
-            return made
+    async def derivation(self, path: str) -> str:
+        """The command that shows a derivation."""
+        return await self._shown(path, actions.derivation, "derived.ein")
 
-        return command
+    async def _shown(self, path: str, make: Callable[[Text], str], ending: str) -> str:
+        """A text that is made of another one, which the client shows where it can."""
+        made = await self._answer(spoken.uri_of(path), make)
+        window = self.server.client_capabilities.window
+        if window is not None and window.show_document is not None and window.show_document.support:
+            await self._show(made, f"{Path(path).stem}.{ending}")
+        return made
 
     async def _show(self, made: str, name: str) -> None:
         """Asks the client to show a text, which it reads from a folder of this process."""

@@ -6,7 +6,7 @@ import math
 import os
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,23 +14,39 @@ from typing import Any
 
 Call = Callable[[], Any]
 SAMPLE = 0.01  # a call shorter than this is repeated within one sample
+CLAIMED = 0.95  # how often the interval of a run is to hold the median of another one
 
 
 @dataclass(frozen=True)
-class Times:
-    """The seconds of several rounds."""
+class Spread:
+    """The median of some rounds, and an interval for the median of as many rounds of another run."""
 
-    seconds: tuple[float, ...]
+    middle: float
+    low: float
+    high: float
+    rate: float  # the share of other runs whose median lies in the interval, at least, where rounds are alike
 
-    @property
-    def middle(self) -> float:
-        """Their median."""
-        return statistics.median(self.seconds)
 
-    @property
-    def spread(self) -> float:
-        """How far the slowest and the fastest round are apart, as a part of the median."""
-        return (max(self.seconds) - min(self.seconds)) / self.middle if self.middle else 0.0
+def spread(rounds: Sequence[float]) -> Spread:
+    """The median of some rounds, with the narrowest interval from their n-th least to their n-th greatest that holds
+    the median of another run in `CLAIMED` of all cases; n is 1 where there are too few rounds for that.
+
+    The rate supposes that the rounds of both runs are independent and from one distribution, and nothing of that.
+    """
+    ordered, count = sorted(rounds), len(rounds)
+    rates = [1 - 2 * _below(count, place) for place in range(1, (count + 1) // 2 + 1)]
+    place = max((n for n, rate in enumerate(rates) if rate >= CLAIMED), default=0)
+    return Spread(statistics.median(ordered), ordered[place], ordered[count - 1 - place], max(0.0, rates[place]))
+
+
+def _below(count: int, place: int) -> float:
+    """How often the median of so many rounds is below the round at a place, from 1, of as many others in order.
+
+    All orders of the rounds of both are equally likely; of two in the middle, the lower is taken.
+    """
+    ways = sum(math.comb(place - 1 + n, n) * math.comb(2 * count - place - n, count - n)
+               for n in range((count + 1) // 2, count + 1))
+    return ways / math.comb(2 * count, count)
 
 
 def seconds(call: Call, repeat: int = 1) -> float:

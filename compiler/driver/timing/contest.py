@@ -14,7 +14,7 @@ from einc.driver import compiling
 from einc.driver.commands import data, measure
 from einc.driver.commands.sizes import asked, default, sets
 from einc.driver.options import Options
-from einc.driver.timing.clock import Call, Times, interleaved
+from einc.driver.timing.clock import Call, Spread, interleaved, spread
 from einc.driver.timing.rivals import Rival, outputs
 from einc.ir.programs import Program, TypedProgram
 from einc.meaning.interpret import interpret
@@ -27,17 +27,15 @@ WIDTHS = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one way: ok, wrong or cannot, and why; the median of its seconds, the fastest and the slowest, how
-    far these are apart as a part of the median, its memory and its error.
+    """What became of one way: ok, wrong or cannot, and why; its seconds, how many times as fast it is as the first way
+    that was timed, its memory and its error.
     """
 
     name: str
     status: str
     why: str = ""
-    seconds: float | None = None
-    fastest: float | None = None
-    slowest: float | None = None
-    spread: float | None = None
+    time: Spread | None = None
+    speed: Spread | None = None
     memory: str = ""
     error: float | None = None
     disturbed: int = 0  # rounds in which other processes were busy
@@ -81,13 +79,12 @@ def contest(program: TypedProgram, ways: list[Rival], setting: Setting, rounds: 
             del works[name]
     series = interleaved({name: partial(_settled, work, setting.settle) for name, work in works.items()}, rounds,
                          tick=step)
-    times = {name: Times(tuple(taken)) for name, taken in series.times.items()}
-    return [Result(way.name, *errors[way.name][:2],
-                   seconds=times[way.name].middle if way.name in times else None,
-                   fastest=min(times[way.name].seconds) if way.name in times else None,
-                   slowest=max(times[way.name].seconds) if way.name in times else None,
-                   spread=times[way.name].spread if way.name in times else None,
-                   memory=memory.get(way.name, ""), error=errors[way.name][2], disturbed=series.disturbed)
+    first = next(iter(series.times.values()), [])
+    times = {name: spread(taken) for name, taken in series.times.items()}
+    speeds = {name: spread([one / own for one, own in zip(first, taken, strict=True)])
+              for name, taken in series.times.items()}
+    return [Result(way.name, *errors[way.name][:2], times.get(way.name), speeds.get(way.name),
+                   memory.get(way.name, ""), errors[way.name][2], series.disturbed)
             for way in ways]
 
 

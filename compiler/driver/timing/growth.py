@@ -36,8 +36,8 @@ def lines(found: Iterable[tuple[int, Sequence[Result]]]) -> dict[str, list[tuple
     out: dict[str, list[tuple[float, float]]] = {}
     for length, results in found:
         for one in results:
-            if one.seconds is not None:
-                out.setdefault(one.name, []).append((length, one.seconds))
+            if one.time is not None:
+                out.setdefault(one.name, []).append((length, one.time.middle))
     return out
 
 
