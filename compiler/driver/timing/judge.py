@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # How far a result may be, as the root mean square of the difference over that of the exact values; and how far 1 is
 # from the next number.
-BOUNDS = {"float64": 1e-12, "float32": 1e-4, "bfloat16": 3e-2, "float16": 3e-2}
+BOUNDS = {"float64": 1e-12, "float32": 1e-5, "bfloat16": 3e-2, "float16": 3e-2}
 UNITS = {"float64": 2.0**-52, "float32": 2.0**-23, "bfloat16": 2.0**-7, "float16": 2.0**-10}
 
 
