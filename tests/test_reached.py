@@ -94,3 +94,17 @@ def test_a_compiled_graph_and_an_exported_program_have_the_check() -> None:
         # A graph of torch.compile that raises leaves gradients off, which `enable_grad` undoes.
         with torch.enable_grad(), pytest.raises(RuntimeError, match="out of range: 0 to 4 are expected"):
             call(*wrong.values())
+
+
+@pytest.mark.parametrize("range_", ["V", "0..V-1"])
+@pytest.mark.parametrize("wrong", [math.nan, math.inf, 1e30, -1e30])
+def test_what_is_no_whole_number_is_told_as_that(wrong: float, range_: str) -> None:
+    """No text names a number that the data does not have, whatever the first position is."""
+    text = f"""index t : time(T)
+index v : vocab({range_})
+index d : feature(D)
+input x_t, E_v^d
+output y_t^d = E_{{floor(x_t)}}^d
+"""
+    with pytest.raises(IndexError, match="is read at what is no whole number of 64 bits"):
+        einc.compile(text)(x=torch.tensor([1.0, wrong]), E=torch.zeros(5, 2))

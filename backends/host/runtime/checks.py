@@ -127,7 +127,8 @@ def _reached(told: str, at: torch.Tensor, extent: int, start: int = 0) -> torch.
         return at.clamp(0, extent - 1)
     if outside.any():
         found = int(at[outside][0])
-        value = "what is no whole number of 64 bits" if found <= -(2**63) + start else found + start
+        beyond = found <= -(2**63) + start or found + start >= 2**63  # a start that is taken away may wrap around
+        value = "what is no whole number of 64 bits" if beyond else found + start
         raise IndexError(f"{told} is read at {value}, {start} to {extent - 1 + start} are expected")
     return at
 
