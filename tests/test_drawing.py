@@ -15,7 +15,7 @@ import einc
 from einc.driver import checking
 from einc.driver.cli import main
 from einc.driver.drawing.drawn import drawn
-from einc.driver.drawing.pictures import Picture
+from einc.driver.drawing.pictures import Picture, save
 from einc.driver.options import Options
 
 # Specs with a kernel that goes over s in tiles of t, and sizes of what their domains read.
@@ -136,6 +136,37 @@ def test_files(tmp_path: Path, what: str) -> None:
     if what != "weights":
         einc_("draw", "attention", what, "--own", "-o", str(tmp_path / "out.svg"))
         ElementTree.fromstring((tmp_path / "out.svg").read_text(encoding="utf-8"))
+
+
+def test_the_picture_of_the_readme_is_drawn_by_the_command(tmp_path: Path) -> None:
+    words = ["gallery/sinks_window", "tiles", "--sizes", "T=1024,W=300", "--tile", "64,64"]
+    einc_("draw", *words, "-o", str(tmp_path / "tiles.svg"))
+    shown = Path(__file__).parents[1] / "specs" / "pictures" / "tiles.svg"
+    assert (tmp_path / "tiles.svg").read_text(encoding="utf-8") == shown.read_text(encoding="utf-8")
+
+
+def test_rows_that_are_the_same_are_drawn_at_once() -> None:
+    cells = np.array([[0.0, 1.0, 1.0], [0.0, 1.0, 1.0], [0.5, 0.0, 1.0]])
+    boxes = ElementTree.fromstring(Picture("p", "tiles", "t", "s", cells).svg).findall("{*}rect")[1:]
+    side = 512 / 3
+    assert [tuple(round(float(box.get(name, "")) / side) for name in ("width", "height")) for box in boxes] == [
+        (2, 2), (1, 1), (1, 1)]
+    assert [box.get("fill-opacity") for box in boxes] == ["1", "0.5", "1"]
+
+
+def test_what_is_cut_is_never_as_dark_as_what_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shades mean the same in every picture, also where no tile is whole."""
+    axes = pytest.importorskip("matplotlib.axes").Axes
+    found, shown = list[tuple[float, float]](), axes.imshow
+
+    def imshow(self: object, *cells: object, **options: float) -> object:
+        found.append((options["vmin"], options["vmax"]))
+        return shown(self, *cells, **options)
+
+    monkeypatch.setattr(axes, "imshow", imshow)
+    halves = np.full((2, 2), 0.5)
+    save(str(tmp_path / "out.png"), [Picture("p", kind, "t", "s", halves) for kind in ("tiles", "weights")])
+    assert found == [(0.0, 1.0), (0.0, 0.5)]
 
 
 def test_a_bitmap_needs_a_library_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,11 +47,21 @@ class Picture:
         return np.asarray(total / np.outer(np.diff([*rows, height]), np.diff([*columns, width])))
 
     @property
+    def most(self) -> float:
+        """The number that is darkest: of weights the largest, else 1, so that a tile that is cut is never as dark as a
+        whole one.
+        """
+        return self._most_of(self.cells)
+
+    def _most_of(self, cells: Cells) -> float:
+        return (float(np.abs(cells).max(initial=0.0)) if self.kind == "weights" else 1.0) or 1.0
+
+    @property
     def text(self) -> str:
         """The picture for a terminal: a block of it is one sign."""
         blocks = self.blocks()
-        most = float(np.abs(blocks).max(initial=0.0)) if self.kind == "weights" else 1.0
-        lines = ["".join(self._sign(float(x) / (most or 1.0)) for x in row) for row in blocks]
+        most = self._most_of(blocks)
+        lines = ["".join(self._sign(float(x) / most) for x in row) for row in blocks]
         (height, width), (high, wide) = self.cells.shape, blocks.shape
         by = f", a sign for {height / high:.3g} × {width / wide:.3g}" if (height, width) != (high, wide) else ""
         head = f"{self.title}   {self.rows} down 1..{height}, {self.columns} across 1..{width}{by}"
@@ -69,7 +79,7 @@ class Picture:
         """The picture as SVG, without a library."""
         blocks = self.blocks(128, 128)
         high, wide = blocks.shape
-        most = float(np.abs(blocks).max(initial=0.0)) if self.kind == "weights" else 1.0
+        most = self._most_of(blocks)
         side = _SIDE / max(high, wide, 1)
         out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{_MARGIN + wide * side:.0f}" '
                f'height="{_MARGIN + high * side:.0f}" role="img" aria-label="{escape(self.title)}">',
@@ -77,13 +87,14 @@ class Picture:
                f'<text x="4" y="{_MARGIN + 14}">{escape(self.rows)} ↓</text>',
                f'<rect x="{_MARGIN}" y="{_MARGIN}" width="{wide * side:.2f}" height="{high * side:.2f}" fill="none" '
                f'stroke="currentColor" stroke-opacity="0.4"/>']
-        for n, row in enumerate(blocks):
-            edges = [0, *(np.flatnonzero(np.diff(row)) + 1), wide]
-            for first, last in pairwise(edges):
+        alike = [0, *(np.flatnonzero(np.diff(blocks, axis=0).any(1)) + 1), high]  # rows that are the same are one
+        for top, below in pairwise(alike):
+            row = blocks[top] if below > top else np.zeros(0)
+            for first, last in pairwise([0, *(np.flatnonzero(np.diff(row)) + 1), len(row)]):
                 if last > first and row[first] != 0:
-                    out.append(f'<rect x="{_MARGIN + first * side:.2f}" y="{_MARGIN + n * side:.2f}" '
-                               f'width="{(last - first) * side:.2f}" height="{side:.2f}" fill="#3465a4" '
-                               f'fill-opacity="{min(1.0, abs(float(row[first])) / (most or 1.0)):.3g}"/>')
+                    out.append(f'<rect x="{_MARGIN + first * side:.2f}" y="{_MARGIN + top * side:.2f}" '
+                               f'width="{(last - first) * side:.2f}" height="{(below - top) * side:.2f}" '
+                               f'fill="#3465a4" fill-opacity="{min(1.0, abs(float(row[first])) / most):.3g}"/>')
         return "\n".join([*out, "</svg>"])
 
     def _repr_html_(self) -> str:
@@ -176,9 +187,9 @@ def _bitmap(path: str, pictures: Sequence[Any]) -> None:
     figure = _figure("bitmaps", 5 * len(pictures), "end the name in .svg or .html, for which nothing is needed")
     for one, axes in zip(pictures, figure.subplots(1, len(pictures), squeeze=False)[0], strict=True):
         height, width = one.cells.shape
-        axes.imshow(one.cells, cmap="Blues", interpolation="nearest", aspect="auto",
+        axes.imshow(np.abs(one.cells), cmap="Blues", interpolation="nearest", aspect="auto", vmin=0.0, vmax=one.most,
                     extent=(0.5, width + 0.5, height + 0.5, 0.5))
         axes.set_title(one.title, fontsize=8)
-        axes.set_xlabel(one.columns)
+        axes.set_xlabel("\n".join([one.columns, *one.notes]))
         axes.set_ylabel(one.rows)
-    figure.savefig(path, dpi=150)
+    figure.savefig(path, dpi=150, bbox_inches="tight")
