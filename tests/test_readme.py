@@ -290,6 +290,7 @@ def same(shown: str, value: float | None) -> bool:
 CASES = {"causal": "causal", "ALiBi": "alibi", "window 256": "window", "window of 256": "window",
          "prefix 512": "prefix", "packed documents": "documents", "one query, cache of 8192": "decode",
          "latents at decode, against K and V held": "mla-decode"}
+LATENTS = "| positions | torch, float32 | torch, bfloat16 | C++, float32 | C++, bfloat16 |"
 DECODE = "| positions | B 1, float32 | B 1, bfloat16 | B 8, float32 | B 8, bfloat16 |"
 
 
@@ -340,6 +341,12 @@ def test_figures_of_generation_were_measured() -> None:
             row = found[int(length.replace(",", "")), batch, dtype]
             assert same(cell.split()[0], row["ratios"]["library"])
             assert all(same(share, 100 * row["part"]) for share in re.findall(r"\((\d+) %", cell))
+    latents = {(row["sizes"]["S"], row["rival"], row["dtype"]): row for row in stored("decode")
+               if row["case"] == "latents"}
+    for length, *cells in rows(PAGES["bench/README.md"], LATENTS):
+        ways = [(way, dtype) for way in ("einc", "einc-cpp") for dtype in ("float32", "bfloat16")]
+        for way, cell in zip(ways, cells, strict=True):
+            assert same(cell, latents[int(length.replace(",", "")), *way]["ratios"]["einc-expanded"])
     steps = {(row["case"], row["dtype"]): row for row in stored("batching")}
     for step, useful, *cells in rows(PAGES["bench/README.md"], "| step | useful | float32 | bfloat16 |"):
         for dtype, cell in zip(("float32", "bfloat16"), cells, strict=True):
