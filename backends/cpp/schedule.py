@@ -186,19 +186,27 @@ def folds_stream(let: Let, kernel: Kernel) -> bool:
 
 
 def shown(let: Let, schedule: Schedule) -> bool:
-    """Whether a result has a running maximum in it and nothing that is relative to that, in which what is no number
-    would show.
+    """Whether a running maximum is in a result, or in what chooses between results, with nothing beside it that is
+    relative to it: what is no number would show in that.
     """
     lets = schedule.lets()
-    for store in schedule.kernel.stores:
-        read, stack = set[str](), [store.value]
+
+    def within(last: str) -> set[str]:
+        """All values that this one is made of, itself too."""
+        read, stack = set[str](), [last]
         while stack:
             read.add(name := stack.pop())
             stack += [a for a in lets[name].reads if a not in read]
+        return read
+
+    def alone(last: str) -> bool:
+        read = within(last)
         relative = any(one.reference == let.name for name in read if (one := lets[name].carry) is not None)
-        if let.name in read and not relative:
-            return True
-    return False
+        return let.name in read and not relative
+
+    results = [store.value for store in schedule.kernel.stores]
+    choices = {lets[name].args[0] for last in results for name in within(last) if isinstance(lets[name].op, Select)}
+    return any(map(alone, {*results, *choices}))
 
 
 def _kept(schedule: Schedule) -> frozenset[str]:

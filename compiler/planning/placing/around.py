@@ -190,7 +190,7 @@ def _addend(read: Read, share: Share, letters: tuple[Position, ...], naming: Cal
     there = tuple(letters[n] for n in share.places)
     own, both_ = (Read(naming(share.reference) + x, there) for x in (end, "_merged"))
     scale = Apply("exp", (product((const(share.power), Apply("sub", (own, both_)))),))
-    return Where(Apply("lt", (const(-math.inf), own)), product((read, scale)))
+    return Where(Apply("ne", (const(-math.inf), own)), product((read, scale)))
 
 
 # which blocks meet, in numbers

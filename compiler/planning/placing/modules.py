@@ -315,7 +315,7 @@ class _Ranks:
             own, whole = (Read(one, there) for one in needed)
             scale = Apply("exp", (product((const(state.power), Apply("sub", (own, whole)))),))
             # A rank without a point has no maximum and adds nothing, and so where no rank has one.
-            body = Where(Apply("lt", (const(-math.inf), own)), product((read, scale)))
+            body = Where(Apply("ne", (const(-math.inf), own)), product((read, scale)))
         else:
             (chosen,), over = (Read(one, there) for one in needed), self.of.mesh[axis]
             low = Size(over.rank * over.part(state.base.extent) + number(state.base.start))

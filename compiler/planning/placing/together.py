@@ -267,7 +267,7 @@ class _Place:
                 own, whole = beside
                 scale = Apply("exp", (product((const(power), Apply("sub", (own, whole)))),))
                 # A rank without a point has no maximum and adds nothing, and so where no rank has one.
-                return Where(Apply("lt", (const(-math.inf), own)), product((read, scale)))
+                return Where(Apply("ne", (const(-math.inf), own)), product((read, scale)))
             case Owned(_, _, base):
                 (chosen,), part = beside, self.all.of.mesh[axis].part(base.extent)
                 low = _before(self.all.others[axis], part)

@@ -171,7 +171,7 @@ class _Chunks:
             reference = self._carry(letter("max", equation.target, self._names()), Fold("max", over, rest, down))
             inner = (Apply("exp", (Apply("sub", (down, self._read(reference))),)), *inner)
             known = self._before(reference)
-            exists = both(exists, Apply("lt", (Const(-math.inf), known)) if infinite else TRUE)
+            exists = both(exists, Apply("ne", (Const(-math.inf), known)) if infinite else TRUE)
             up = known if up is None else simplify(Apply("add", (up, known)), ALL)
         elif down is not None:
             inner = (Apply("exp", (down,)), *inner)

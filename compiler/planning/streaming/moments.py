@@ -321,7 +321,7 @@ class RunningMoments(Basis):
             power, rest = exponent(body)
             assert power is not None
             body = product((Apply("exp", (Apply("sub", (power, reference)),)), *rest))
-            moved = Where(Apply("lt", (Const(-math.inf), before)),
+            moved = Where(Apply("ne", (Const(-math.inf), before)),
                           product((Apply("exp", (Apply("sub", (before, reference)),)), moved)))
             self.finishes.append(made)
             self.out[made] = Equation(made, axes, TRUE, product((Apply("exp", (reference,)), moment)))

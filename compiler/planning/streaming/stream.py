@@ -261,7 +261,7 @@ class _Pass(RunningMoments):
                 own = [r for r in references if {*self.out[r].indices} <= {*equation.indices}]
                 if not own:
                     raise Entangled(equation.body)  # what tells of an empty row has letters that this has not
-                some = Apply("lt", (Const(-math.inf), self._result(own[0])))
+                some = Apply("ne", (Const(-math.inf), self._result(own[0])))
                 self.out[target] = replace(equation, body=either(some, equation.body, nothing or ZERO))
 
     def _over_nothing(self) -> dict[str, Term]:

@@ -189,7 +189,7 @@ class _Backward:
         """
         match body:
             case Read(tensor, subs) if tensor in self.scaled.roots:
-                some = Apply("lt", (Const(-math.inf), Read(self.scaled.roots[tensor].log, subs)))
+                some = Apply("ne", (Const(-math.inf), Read(self.scaled.roots[tensor].log, subs)))
                 return ONE if below or sign(body, self.plain.by_target) == POSITIVE else Where(some, ONE)
             case Apply("div", (above, under)):
                 return Apply("div", (self._one(above, below), self._one(under, not below)))

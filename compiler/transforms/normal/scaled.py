@@ -259,7 +259,7 @@ class _Scaling:
         arms = power.args if isinstance(power, Apply) and power.op == "max" else (power,)
         if not all(self.known.empty(arm, given) for arm in arms):
             return power
-        return Where(Apply("lt", (Const(-math.inf), power)), power)
+        return Where(Apply("ne", (Const(-math.inf), power)), power)
 
     def _named(self, largest: Apply | Fold, given: Term) -> Term:
         """A maximum of the scales of a sum, with an equation of its own where there are others inside it. Changes
