@@ -212,7 +212,9 @@ def test_where_an_extent_is_nothing_torch_compiles_nothing(grad: bool) -> None:
 def test_the_command() -> None:
     words = ["bench", "sdpa", "--sizes", "B=1,H=2,T=16,d_k=4", "--against", "eager", "--backend", "torch",
              "--rounds", "1"]
-    said = einc_(*words).stdout
+    done = einc_(*words)
+    said = done.stdout
+    assert "1 round says nothing of other runs" in done.stderr
     assert said.startswith("sdpa, float32 on cpu: B = 1, H = 2, T = 16, d_k = 4\n")
     assert [line.split()[:2] for line in said.splitlines()[1:]] == [["eager", "ok"], ["torch", "ok"]]
     page = json.loads(einc_(*words, "--json", "--grad").stdout)

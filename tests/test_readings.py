@@ -274,3 +274,30 @@ def test_what_is_not_read_is_told_by_what_it_is(formula: str, why: str) -> None:
     assert found.status == "skipped" and why in found.reason
     assert "compiled" in {x.status for x in entries(
         r"For $i, j = 1, \dots, n$ let $A, B \in \mathbb{R}^{n \times n}$. $$ y_{ij} = (AB)_{ij} $$")}
+
+
+# words that limit a softmax, or deny a formula
+
+SCORES = r" $$ O = \mathrm{softmax}(Q K^\top / \sqrt{d}) V $$"
+
+
+@pytest.mark.parametrize("words", [
+    "Positions attend only to the left.", r"Entries above the diagonal are set to $-\infty$ before the softmax:",
+    "Each token sees itself and the tokens before it:", "The diagonal is excluded from the softmax:",
+    "Padding tokens get no weight.",
+    "Attention competes across query slots, i.e. the weights of each key sum to one:"])
+def test_words_that_limit_a_softmax_leave_it_a_question(words: str) -> None:
+    assert {x.status for x in entries(f"{QKV} {words}{SCORES}")} == {"skipped"}
+
+
+@pytest.mark.parametrize(("before", "behind"), [
+    ("A common mistake is", ""), ("The naive (and broken) form is", ""), ("Some write", "which lacks the mask."),
+    ("The usual form is", "but here we drop the softmax.")])
+def test_words_that_deny_a_formula_are_heard(before: str, behind: str) -> None:
+    assert {x.status for x in entries(f"{QKV} {before}{SCORES} {behind}")} == {"skipped"}
+
+
+def test_sums_of_columns_say_along_what_a_softmax_runs() -> None:
+    given = drawn(1, Q="nd", K="nd", V="nd")
+    weights = softmax((given["Q"] @ given["K"].T / math.sqrt(3)).T).T
+    check(f"{QKV} Each column of the attention matrix sums to 1.{SCORES}", "O", given, weights @ given["V"])

@@ -22,12 +22,16 @@ _OF = re.compile(r"\b(row|column)s?\s+of\s+(\$[^$]{1,80}\$(?:,?\s+(?:and\s+)?\$[
 _EACH_OF = re.compile(r"\b(?:a|any|every|each)\s+matrix\b[^.$]{0,40}\$[^$]{1,9}\$[^.$]{0,40}\$[^$]{1,9}\$-?\s?th\s+"
                       r"(row|column)\b")
 _LINE = re.compile(r"\b(?:row|column)s?\b", re.I)
-_NORMAL = re.compile(r"\bnormali[sz]", re.I)  # what is said of every function that runs along lines
-_AXIS = re.compile(r"\b(?:(?:first|second|other)\s+(?:axis|dimension)|axis\s*=?\s*\d|over\s+(?:the\s+)?queries)", re.I)
+# What is said of every function that runs along lines.
+_NORMAL = re.compile(r"\bnormali[sz]|\bsums?\s+to\s+(?:one\b|\$?1(?!\d))", re.I)
+_AXIS = re.compile(r"\b(?:(?:first|second|other)\s+(?:axis|dimension)|axis\s*=?\s*\d"
+                   r"|(?:over|across)\s+(?:the\s+)?quer\w+|of\s+each\s+\w+\s+sums?)\b", re.I)
 _PAST = re.compile(r"(?<!non-)(?<!non)(?<!un)\b(?:caus(?:al|ally|ality)|auto-?regressive(?:ly)?|masked|masking|masks?"
-                     r"|look-?ahead|left-to-right|(?:future|previous|preceding|past)\s+(?:positions?|tokens?|keys))\b",
-                     re.I)
-_WITHOUT = re.compile(r"\b(?:no|without|omit\w*|ignor\w*|drop\w*|leav\w+\s+(?:out|aside)|bidirectional)\b", re.I)
+                     r"|look-?ahead|left-to-right|(?:future|previous|preceding|past)\s+(?:positions?|tokens?|keys)"
+                     r"|(?:tokens?|positions?|keys)\s+before|to\s+the\s+left|padding\s+(?:tokens?|positions?|keys)"
+                     r"|(?:above|below)\s+the\s+(?:main\s+)?diagonal|diagonal\s+(?:is|are)\s+excluded)\b", re.I)
+_WITHOUT = re.compile(r"\b(?:no(?!\s+weight\b)|without|omit\w*|ignor\w*|drop\w*"
+                      r"|leav\w+\s+(?:out|aside)|bidirectional)\b", re.I)
 _DENIED = re.compile(r"\b(?:not|never|nor|instead|rather|unlike)\b|n't\b", re.I)
 
 

@@ -81,6 +81,9 @@ TABLE = (
           r"(?: (?:defin|us|comput|tak|writ|sett)ing"
           r"| the (?:usual |standard |common )?(?:choice|definition|equation|form|formula|rule))?[:,]? ?$"),
     Words(r"\bnot[:,]? ?$"),
+    Words(r"\b(?:common|frequent|usual|typical|easy|popular) (?:mistake|error|bug|pitfall|misreading)s?\b|\bbroken\b",
+          r"^\W*(?:which|that|this|it) (?:\w+ )?(?:lacks?|misses|omits?|forgets?|ignores?)\b"
+          r"|^\W*(?:but|though|however|yet),? (?:here )?we (?:\w+ )?(?:drop|omit|remove|replace|skip|change|ignore)\b"),
     Words(r"\b(?:suppose|assume)\b.*\bcontradiction\b|\bcontradiction\b.*\b(?:suppose|assume)\b"),
     Words("", rf"^\W*(?:(?:which|this|that) )?(?:is|are|was|would be|seems?) (?:\w+ ){{0,2}}?{_BAD}"),
     Words("", rf"^\W*(?:(?:which|this|that) )?{_NOT}"),

@@ -107,9 +107,12 @@ def _tell(program: TypedProgram, setting: Setting, found: list[Result], rounds: 
     if small != setting.sizes:
         click.echo("checked at " + ", ".join(f"{n} = {m}" for n, m in small.items() if setting.sizes[n] != m))
     click.echo("\n".join(map(_line, found)))
-    if rate := next((one.time.rate for one in found if one.time is not None), 0.0):
-        share = math.floor(100 * rate)
+    rates = [one.time.rate for one in found if one.time is not None]
+    if rates and (share := math.floor(100 * rates[0])):
         click.echo(f"of 100 other runs of {rounds} rounds like these, {share} have a median in an interval, or more")
+    elif rates:
+        click.echo(f"{rounds} round{'s' * (rounds > 1)} say{'s' * (rounds == 1)} nothing of other runs: "
+                   "give --rounds 9, or more", err=True)
     if disturbed := max((one.disturbed for one in found), default=0):
         click.echo(f"other processes were busy in {disturbed} of {rounds} rounds", err=True)
 
