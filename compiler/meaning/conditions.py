@@ -42,10 +42,10 @@ def indicator(condition: Term) -> Form:
             return added(ONE, times(MINUS, multiplied(added(ONE, times(MINUS, indicator(x))) for x in args)))
         case Apply("not", (inner,)):
             return added(ONE, times(MINUS, indicator(inner)))
+        case Apply("lt" | "ne", (Const(value), side)) if value == -inf:
+            return _above(side)
         case Apply("ne", args):
             return added(ONE, times(MINUS, indicator(Apply("eq", args))))
-        case Apply("lt", (Const(value), side)) if value == -inf:
-            return _above(side)
     found = settled(condition)
     if len(atoms := conjuncts(found)) > 1:
         return multiplied(map(indicator, atoms))

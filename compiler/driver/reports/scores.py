@@ -246,7 +246,7 @@ def _ungated(body: Term, greatest: str) -> Term:
     """The term without the condition that there is a point at all: where there is none a call gives 0, too."""
     def change(term: Term) -> Term:
         match term:
-            case Where(Apply("lt", (low, Read(tensor))), then) if low == NOWHERE and tensor == greatest:
+            case Where(Apply("lt" | "ne", (low, Read(tensor))), then) if low == NOWHERE and tensor == greatest:
                 return then
         return term
 
