@@ -4,7 +4,7 @@ each fold, by the part that is done last, in the order of the parts."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass
 
 from einc.backends.cpp.places import Places
 from einc.backends.cpp.schedule import Schedule, product_at_end, shown
@@ -39,11 +39,10 @@ def joined(places: Places, body: Writer) -> str:
     body.open("if (parts > 1) {")
     body(f"float* state = states + 16 + part * ({size});")
     for let in carried:
-        _vectors(let, places, body, lambda mine, theirs: f"stu({theirs}, {mine});")
+        _vectors(let, places, body, lambda mine, theirs: f"stu({theirs}, {mine.text});")
     body("if (!last_of(parts, states)) return;")
     for let in carried:
-        start = f"splat((float){begun(_fold(let))})"
-        _vectors(let, places, body, partial(_set, start))
+        _begun(let, places, body)
     body.open("for (L q = 0; q < parts; q++) {")
     body(f"float* state = states + 16 + q * ({size});")
     for let in carried:
@@ -54,9 +53,11 @@ def joined(places: Places, body: Writer) -> str:
     return size
 
 
-def _fold(let: Let) -> str:
-    """The fold by which a value grows along the stream."""
-    return let.carry.fold if let.carry is not None else "sum"
+def _begun(let: Let, places: Places, body: Writer) -> None:
+    """Writes the start of what is carried."""
+    assert let.carry is not None
+    start = f"splat((float){begun(let.carry.fold)})"
+    _vectors(let, places, body, lambda mine, _: mine.set(start))
 
 
 def _count(let: Let, places: Places) -> str:
@@ -64,20 +65,31 @@ def _count(let: Let, places: Places) -> str:
     return places.count(let) if places.schedule.features(let) else "1"
 
 
-def _set(value: str, mine: str, theirs: str = "") -> str:
-    """The statement that sets a vector, in memory or in a variable; `theirs` is not needed."""
-    del theirs
-    return f"st({mine[3:-1]}, {value});" if mine.startswith("ld(") else f"{mine} = {value};"
+@dataclass(frozen=True)
+class _Vector:
+    """A vector of a value, in memory or in a variable."""
+
+    place: str
+    memory: bool
+
+    @property
+    def text(self) -> str:
+        """The vector as an expression."""
+        return f"ld({self.place})" if self.memory else self.place
+
+    def set(self, value: str) -> str:
+        """The statement that sets it."""
+        return f"st({self.place}, {value});" if self.memory else f"{self.place} = {value};"
 
 
-def _vectors(let: Let, places: Places, body: Writer, statement: Callable[[str, str], str]) -> None:
+def _vectors(let: Let, places: Places, body: Writer, statement: Callable[[_Vector, str], str]) -> None:
     """Writes a statement for each vector of a value: `statement` is given the vector and the address of the same one in
     the state, which the next value follows.
     """
     name, count = places.names[let.name], _count(let, places)
     memory = bool(places.schedule.features(let))
     body.open(f"for (L f = 0; f < {count}; f++) UNROLL for (int i = 0; i < QV; i++) {{")
-    body(statement(f"ld({name} + f * M + i * W)" if memory else f"{name}[i]", "state + f * M + i * W"))
+    body(statement(_Vector(f"{name} + f * M + i * W" if memory else f"{name}[i]", memory), "state + f * M + i * W"))
     body.close()
     body("}")
     body(f"state += {count} * M;")
@@ -89,16 +101,17 @@ def _joined(let: Let, places: Places, body: Writer) -> None:
     assert carry is not None
     if not referred(places.schedule.kernel, let.name):
         if carry.reference is None:
-            _vectors(let, places, body, lambda mine, theirs: _set(stepped(carry.fold, mine, f"ldu({theirs})"), mine))
+            _vectors(let, places, body, lambda mine, theirs: mine.set(
+                stepped(carry.fold, mine.text, f"ldu({theirs})")))
         else:
             about = places.names[carry.reference]
-            _vectors(let, places, body, lambda mine, theirs: _set(
-                f"{mine} * {about}_own[i] + ldu({theirs}) * {about}_other[i]", mine))
+            _vectors(let, places, body, lambda mine, theirs: mine.set(
+                f"{mine.text} * {about}_own[i] + ldu({theirs}) * {about}_other[i]"))
         return
     power = "exp2_" if carry.base2 else "exp_"
     merged = stepped(carry.fold, "before", "other") if shown(let, places.schedule) else "top(before, other)"
     body(f"V {name}_own[QV], {name}_other[QV];")
     _vectors(let, places, body, lambda mine, theirs: (
-        f"const V before = {mine}, other = ldu({theirs}); {mine} = {merged}; "
-        f"const V finite = choose({mine} == splat(-INFINITE), V{{}}, {mine}); "
+        f"const V before = {mine.text}, other = ldu({theirs}); {mine.set(merged)} "
+        f"const V finite = choose({mine.text} == splat(-INFINITE), V{{}}, {mine.text}); "
         f"{name}_own[i] = {power}(before - finite); {name}_other[i] = {power}(other - finite);"))

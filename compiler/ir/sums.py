@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
-from einc.ir.terms import ONE, ZERO, Apply, Term, const
+from einc.ir.terms import ONE, ZERO, Apply, Const, Term, const
 
 
 def factors(term: Term) -> tuple[Term, ...]:
@@ -59,3 +60,10 @@ def fraction(term: Term) -> tuple[list[Term], list[Term]]:
             above, below = fraction(x)
             return [const(-1), *above], below
     return ([term] if term != ONE else []), []
+
+
+def reached(maximum: Term) -> Term:
+    """Whether a maximum is over any point, as a condition. The maximum of no points is −∞; one that is NaN is of
+    points, so it must differ from −∞ and need not be above it.
+    """
+    return Apply("ne", (Const(-math.inf), maximum))

@@ -15,7 +15,7 @@ from functools import cache
 from einc.ir.folds import FOLDS
 from einc.ir.indices import Index, number
 from einc.ir.programs import Equation, NormalProgram, Tensor
-from einc.ir.sums import factors, product
+from einc.ir.sums import factors, product, reached
 from einc.ir.terms import (
     FALSE,
     TRUE,
@@ -190,7 +190,7 @@ def _addend(read: Read, share: Share, letters: tuple[Position, ...], naming: Cal
     there = tuple(letters[n] for n in share.places)
     own, both_ = (Read(naming(share.reference) + x, there) for x in (end, "_merged"))
     scale = Apply("exp", (product((const(share.power), Apply("sub", (own, both_)))),))
-    return Where(Apply("ne", (const(-math.inf), own)), product((read, scale)))
+    return Where(reached(own), product((read, scale)))
 
 
 # which blocks meet, in numbers

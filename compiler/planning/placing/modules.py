@@ -6,7 +6,6 @@ collective, the factor of a share that is relative to a maximum of its own, is a
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -18,7 +17,7 @@ from einc.ir.indices import Extent, Index, IndexSet, number, size
 from einc.ir.plan import Along, Buffer, Gradient, Module, Move, PerRank, RankGroup, Step, makes
 from einc.ir.plan.gradients import group_of
 from einc.ir.programs import Equation, NormalProgram, Program, Tensor
-from einc.ir.sums import product
+from einc.ir.sums import product, reached
 from einc.ir.terms import TRUE, Apply, Position, Read, Size, Term, Where, both, const
 from einc.ir.verify import verify
 from einc.planning import halves
@@ -315,7 +314,7 @@ class _Ranks:
             own, whole = (Read(one, there) for one in needed)
             scale = Apply("exp", (product((const(state.power), Apply("sub", (own, whole)))),))
             # A rank without a point has no maximum and adds nothing, and so where no rank has one.
-            body = Where(Apply("ne", (const(-math.inf), own)), product((read, scale)))
+            body = Where(reached(own), product((read, scale)))
         else:
             (chosen,), over = (Read(one, there) for one in needed), self.of.mesh[axis]
             low = Size(over.rank * over.part(state.base.extent) + number(state.base.start))

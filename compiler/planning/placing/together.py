@@ -7,14 +7,13 @@ a spec as any other, which makes what the program on one device makes.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from einc.ir.draft import unused
 from einc.ir.indices import INDEX_CLASSES, Extent, Index, IndexSet, number, size
 from einc.ir.programs import Equation, NormalProgram, Slot, Tensor
-from einc.ir.sums import added, product
+from einc.ir.sums import added, product, reached
 from einc.ir.terms import (
     ONE,
     TRUE,
@@ -267,7 +266,7 @@ class _Place:
                 own, whole = beside
                 scale = Apply("exp", (product((const(power), Apply("sub", (own, whole)))),))
                 # A rank without a point has no maximum and adds nothing, and so where no rank has one.
-                return Where(Apply("ne", (const(-math.inf), own)), product((read, scale)))
+                return Where(reached(own), product((read, scale)))
             case Owned(_, _, base):
                 (chosen,), part = beside, self.all.of.mesh[axis].part(base.extent)
                 low = _before(self.all.others[axis], part)

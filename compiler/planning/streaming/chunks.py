@@ -24,7 +24,7 @@ from einc.ir.letters import letter, words
 from einc.ir.primitives import POSITIVE
 from einc.ir.programs import Definitions, Equation
 from einc.ir.signs import sign
-from einc.ir.sums import added, factors, product
+from einc.ir.sums import added, factors, product, reached
 from einc.ir.terms import (
     ONE,
     TRUE,
@@ -171,7 +171,7 @@ class _Chunks:
             reference = self._carry(letter("max", equation.target, self._names()), Fold("max", over, rest, down))
             inner = (Apply("exp", (Apply("sub", (down, self._read(reference))),)), *inner)
             known = self._before(reference)
-            exists = both(exists, Apply("ne", (Const(-math.inf), known)) if infinite else TRUE)
+            exists = both(exists, reached(known) if infinite else TRUE)
             up = known if up is None else simplify(Apply("add", (up, known)), ALL)
         elif down is not None:
             inner = (Apply("exp", (down,)), *inner)

@@ -9,7 +9,6 @@ running maxima n, and is e^{r'−r} (M' + (n' − n) Σ e^{a−r'}) before the t
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -18,7 +17,7 @@ from math import comb
 from einc.ir.primitives import UNKNOWN
 from einc.ir.programs import Equation
 from einc.ir.signs import sign
-from einc.ir.sums import added, addends, factors, product, signed
+from einc.ir.sums import added, addends, factors, product, reached, signed
 from einc.ir.terms import (
     ONE,
     TRUE,
@@ -321,7 +320,7 @@ class RunningMoments(Basis):
             power, rest = exponent(body)
             assert power is not None
             body = product((Apply("exp", (Apply("sub", (power, reference)),)), *rest))
-            moved = Where(Apply("ne", (Const(-math.inf), before)),
+            moved = Where(reached(before),
                           product((Apply("exp", (Apply("sub", (before, reference)),)), moved)))
             self.finishes.append(made)
             self.out[made] = Equation(made, axes, TRUE, product((Apply("exp", (reference,)), moment)))

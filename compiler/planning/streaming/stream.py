@@ -18,7 +18,7 @@ from einc.ir.letters import MADE, letters_for, strokes, what_it_is, words
 from einc.ir.primitives import UNKNOWN
 from einc.ir.programs import Equation
 from einc.ir.signs import sign
-from einc.ir.sums import added, product
+from einc.ir.sums import added, product, reached
 from einc.ir.terms import ZERO, Apply, Const, Fold, Read, Term, const, free_indices, reads, substitute, transform
 from einc.ir.witnesses import witnessed
 from einc.planning.streaming.moments import RunningMoments, exponent, moment, offset
@@ -261,7 +261,7 @@ class _Pass(RunningMoments):
                 own = [r for r in references if {*self.out[r].indices} <= {*equation.indices}]
                 if not own:
                     raise Entangled(equation.body)  # what tells of an empty row has letters that this has not
-                some = Apply("ne", (Const(-math.inf), self._result(own[0])))
+                some = reached(self._result(own[0]))
                 self.out[target] = replace(equation, body=either(some, equation.body, nothing or ZERO))
 
     def _over_nothing(self) -> dict[str, Term]:

@@ -7,7 +7,6 @@ vocabulary, which is never stored. Non-goals: order of products, tiles, anything
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,6 +17,7 @@ from einc.ir.indices import PLACES
 from einc.ir.primitives import POSITIVE
 from einc.ir.programs import Equation, NormalProgram, Program, Tensor, TypedProgram, local
 from einc.ir.signs import sign
+from einc.ir.sums import reached
 from einc.ir.terms import (
     ONE,
     TRUE,
@@ -189,7 +189,7 @@ class _Backward:
         """
         match body:
             case Read(tensor, subs) if tensor in self.scaled.roots:
-                some = Apply("ne", (Const(-math.inf), Read(self.scaled.roots[tensor].log, subs)))
+                some = reached(Read(self.scaled.roots[tensor].log, subs))
                 return ONE if below or sign(body, self.plain.by_target) == POSITIVE else Where(some, ONE)
             case Apply("div", (above, under)):
                 return Apply("div", (self._one(above, below), self._one(under, not below)))

@@ -24,7 +24,7 @@ from einc.ir.draft import unused
 from einc.ir.indices import distinct
 from einc.ir.primitives import NONNEGATIVE, POSITIVE
 from einc.ir.programs import Equation, Program, Tensor, local
-from einc.ir.sums import addends, factors, fraction, signed
+from einc.ir.sums import addends, factors, fraction, reached, signed
 from einc.ir.sums import product as short
 from einc.ir.terms import (
     ONE,
@@ -259,7 +259,7 @@ class _Scaling:
         arms = power.args if isinstance(power, Apply) and power.op == "max" else (power,)
         if not all(self.known.empty(arm, given) for arm in arms):
             return power
-        return Where(Apply("ne", (Const(-math.inf), power)), power)
+        return Where(reached(power), power)
 
     def _named(self, largest: Apply | Fold, given: Term) -> Term:
         """A maximum of the scales of a sum, with an equation of its own where there are others inside it. Changes
