@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, ClassVar, Protocol
 
 import torch
 
@@ -54,6 +54,11 @@ class Entry:
     quick: tuple[Sizes, ...]
     full: tuple[Sizes, ...] = ()
     asks: tuple[str, ...] = ()
+    grad: ClassVar[bool] = False  # whether our module is compiled with its gradient
+
+    def used(self, function: Callable[..., Any], given: Mapping[str, Any]) -> Any:
+        """One call of our function."""
+        return function(**given)
 
     def sizes(self, full: bool) -> tuple[Sizes, ...]:
         return self.quick + self.full if full else self.quick
@@ -72,6 +77,11 @@ class Case(Protocol):
     @property
     def asks(self) -> tuple[str, ...]:
         """The sizes that our module is given by name."""
+    @property
+    def grad(self) -> bool:
+        """Whether our module is compiled with its gradient."""
+    def used(self, function: Callable[..., Any], given: Mapping[str, Any]) -> Any:
+        """One call of our function."""
     def sizes(self, full: bool) -> tuple[Sizes, ...]: ...
     def tensors(self, sizes: Sizes, generator: torch.Generator, spread: float) -> Tensors: ...
     def eager(self, task: Task) -> Prepared:

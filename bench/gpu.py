@@ -22,7 +22,7 @@ from einc.driver.timing import judge
 MOST = 64 * 2**20  # bytes that may be carried
 Tell = Callable[[str], None]
 HERE = Path(__file__).parent
-SHARED = ("__init__", "attention", "case", "cases", "latents", "losses")
+SHARED = ("__init__", "attention", "backward", "case", "cases", "latents", "losses")
 RUN = '''"""What `python -m bench.gpu prepare` wrote: python run.py --help. It needs torch and Triton."""
 
 import sys
@@ -51,7 +51,8 @@ def prepare(folder: Path, carry: str = "", names: Sequence[str] = (), tell: Tell
 
     What the folder held of an earlier one is replaced. EincError where a spec has errors.
     """
-    made = {case.kernel: einc.compile(case.case.spec, backend="triton", own=True) for case in CASES}
+    made = {case.kernel: einc.compile(case.case.spec, backend="triton", own=True, grad=case.case.grad)
+            for case in CASES}
     for part in ("kernels", "bench"):
         shutil.rmtree(folder / part, ignore_errors=True)
     (folder / "kernels").mkdir(parents=True)
@@ -60,7 +61,7 @@ def prepare(folder: Path, carry: str = "", names: Sequence[str] = (), tell: Tell
     entries = {kernel: str(compiled.function.__name__) for kernel, compiled in made.items()}
     cubins: list[Row] = []
     shutil.rmtree(folder / "cubins", ignore_errors=True)
-    cases = [case for case in CASES if not names or case.name in names] if carry else []
+    cases = [case for case in CASES if (not names or case.name in names) and not case.case.grad] if carry else []
     sources = {kernel: compiled.source for kernel, compiled in made.items()}
     for name, found in gpu_cubins.compiled(cases, sources, entries, folder, carry):
         cubins += found if isinstance(found, list) else []

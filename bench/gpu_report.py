@@ -71,22 +71,24 @@ def _key(row: Row) -> tuple[int, str, str, tuple[int, ...]]:
 
 
 def _cases(rows: Sequence[Row], machine: Row, tops: Row | None) -> Sheet:
-    heads = ("case", "sizes", "type", "ours", "with the host", "graph", "rate", "of the ceiling", *RIVALS.values())
+    heads = ("case", "sizes", "type", "ours", "with the host", "graph", "rate", "of the ceiling", "tuned",
+             *RIVALS.values())
     lines = []
     for place, by in _groups(rows, "gpu"):
-        ours = by.get("einc-tuned") or by.get("einc")
+        ours, best = by.get("einc") or by.get("einc-tuned"), by.get("einc-tuned")
         if ours is None:
             continue
         where = (TITLES.get(place["case"], place["case"]), written(place["sizes"]), place["dtype"])
         if "seconds" not in ours:
-            lines.append((*where, ours["status"], "", "", "", "", *("" for _ in RIVALS)))
+            lines.append((*where, ours["status"], "", "", "", "", "", *("" for _ in RIVALS)))
             continue
         ratios = ours.get("ratios") or {}
         told = ((f"{ratios[name]:.2f}" if name in ratios else _missing(by.get(name))) for name in RIVALS)
         doubt = "~" * (ours["status"] != "ok")
         others = (duration(ours[name]) if name in ours else "–" * (name == "graph" and "uncaptured" in ours)
                   for name in ("eager", "graph"))
-        lines.append((*where, doubt + duration(ours["seconds"]), *others, *_rate(ours, tops), *told))
+        tuned = f"{ours['seconds'] / best['seconds']:.2f}" if best is not None and "seconds" in best else ""
+        lines.append((*where, doubt + duration(ours["seconds"]), *others, *_rate(ours, tops), tuned, *told))
     caption = f"{machine['gpu']}, torch {machine['torch']}, Triton {machine['triton']}. "
     if tops is not None:
         caption += (f"The ceilings, in the same run: {_tera(tops['flops']['bfloat16'])} of a product of 8192² in "
@@ -95,11 +97,10 @@ def _cases(rows: Sequence[Row], machine: Row, tops: Row | None) -> Sheet:
                     f"GiB. ")
     caption += ("Times are the device's own; beside them those with what the host takes to start a call, and of a "
                 "captured graph. ")
-    caption += ("The columns of the rivals say how many times as fast as each ours is, with the best tile that was "
-                "tried: medians "
-                "of interleaved rounds with cold caches, each result checked against float64 first (~: farther from it "
-                "than eager "
-                "torch in the same type allows).")
+    caption += ("Ours has the tile that it chooses by itself; `tuned` says how many times as fast the best tile is "
+                "that was tried, where that is another. The columns of the rivals say how many times as fast as each "
+                "ours is: medians of interleaved rounds with cold caches, each result checked against float64 first "
+                "(~: farther from it than eager torch in the same type allows).")
     return Sheet(caption, heads, lines)
 
 

@@ -122,12 +122,25 @@ def test_torch_casts_what_is_inside_to_the_same(name: str, dtype: torch.dtype) -
 
 
 @ROWS
-def test_the_slope_is_one_inside_and_zero_beyond(row: Narrow) -> None:
+def test_the_slope_is_one_up_to_half_a_step_beyond_the_ends(row: Narrow) -> None:
     program = typed(f"{HEAD}output y_t = {row.name}(x_t)")
-    x = torch.tensor([row.low - 1.0, row.low, -0.3, 0.0, 0.7, row.high, row.high + 1.0], dtype=torch.float64)
+    half = {"e4m3": 16, "e5m2": 4096, "e2m1": 1}.get(row.name, 0.5)  # of the step of the last binade
+    x = torch.tensor([row.low - half - 0.01, row.low - half, row.low, -0.3, 0.0, 0.7, row.high, row.high + half,
+                      row.high + half + 0.01], dtype=torch.float64)
     x.requires_grad_()
     called(front.built(program, grad=True), program, {"x": x}, {"T": len(x)})["y"].sum().backward()
-    assert x.grad is not None and x.grad.tolist() == [0, 1, 1, 1, 1, 1, 0]
+    assert x.grad is not None and x.grad.tolist() == [0, 1, 1, 1, 1, 1, 1, 1, 0]
+
+
+def test_the_last_digit_of_a_quotient_by_a_scale_moves_no_slope() -> None:
+    """A scale takes the largest value to an end of the type, and a rounded quotient may lie a digit beyond it."""
+    program = typed(f"{HEAD}input c\noutput y_t = e4m3(x_t / c)")
+    x = torch.linspace(0.1, 30, 5000, dtype=torch.float32).requires_grad_()
+    for digit in (-1, 0, 1):
+        scale = torch.tensor(30 / 448 * (1 + digit * 2.0**-22))
+        (slope,) = torch.autograd.grad(called(front.built(program, grad=True), program, {"x": x, "c": scale},
+                                              {"T": 5000})["y"].sum(), x)
+        assert (slope * scale - 1).abs().max() < 1e-5
 
 
 @pytest.mark.parametrize("backend", ["torch", "triton", "cpp"])

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
+from inspect import unwrap
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ from triton_modes import interpreted, tiled
 
 from bench import sass
 from bench.rounded import ROWS as ROUNDED
+from einc.backends.triton.load import load
 from einc.backends.triton.offline import TARGETS, Binary, Launch, built, compiled, kernels, launches
 from einc.driver import front
 from einc.ir.elements import WIDE
@@ -69,6 +71,26 @@ def binary(launch: Launch) -> Binary:
         assert isinstance(made, Binary), made
         MADE[launch.key] = made
     return MADE[launch.key]
+
+
+def test_numbers_of_the_host_have_64_bits() -> None:
+    """Triton reads the annotation of a parameter; without one a number is of float32, in float64 kernels too."""
+    function = load(front.emit(plan_of(case("sdpa")), "triton"), plan_of(case("sdpa")).name)
+    (kernel,) = (x for name, x in unwrap(function).__globals__.items() if name.endswith("_kernel"))
+    assert {p.name: p.annotation_type for p in kernel.params if p.name.startswith("scale")} == {"scale": "fp64"}
+
+
+def test_no_product_of_float32_is_rounded_more_than_was_asked() -> None:
+    """Triton takes some sums of products for products of matrices, whose operands it rounds to tf32: those have no
+    precision in its intermediate text."""
+    plan = front.gradient(typed_of(case("requests"))).backward
+    sizes = {**case("requests").sizes, "T": 64}
+    given = {t.key: torch.empty([extent(s.set.extent, sizes) for s in t.slots], device="meta") for t in plan.inputs}
+    found = launches(front.emit(plan, "triton"), plan.name, given, {**sizes, "wanted": -1}, TARGET, 1)
+    (launch,) = (one for one in found if "dV" in one.function.fn.__name__)
+    products = re.findall(r"tt\.dot .*", str(binary(launch).asm["ttir"]))
+    assert "tl.fma(" in launch.function.src and len(products) == 6
+    assert all("inputPrecision = tf32x3" in one for one in products), products
 
 
 @pytest.mark.whole

@@ -545,6 +545,15 @@ def test_the_first_tile_that_fits_is_taken(monkeypatch: pytest.MonkeyPatch) -> N
     assert tiles._tile(*given_, product, lambda r, c, s: 1) == (1, 2, 3, 4)
 
 
+def test_a_tile_that_nearly_fills_the_registers_has_twice_the_rows_and_warps() -> None:
+    cpu, shapes = torch.device("cpu"), ((64, 64, 4, 3), (128, 64, 8, 3), (16, 16, 4, 1))
+    room = 4 * 32 * (178 - 64 // 4)  # numbers of four warps
+    for part, tile in ((0.6, (64, 64, 4, 3)), (0.8, (128, 64, 8, 3))):
+        given_ = ("x", shapes, 1000, 1000, cpu, lambda r, c, w, part=part: part * room * r / 64)
+        assert tiles._tile(*given_, lambda r, c, s: 1) == tile
+    assert tiles._tile("x", shapes[::2], 1000, 1000, cpu, lambda r, c, w: 0.8 * room, lambda r, c, s: 1) == shapes[0]
+
+
 def test_rows_in_one_table_are_handed_over_as_pages() -> None:
     pool = Pool(4, 2)
     cache_ = Cache(pool=pool)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from inspect import signature, unwrap
 from typing import Any
@@ -49,7 +49,7 @@ def served(case: Case, keep: tuple[str, ...] = ()) -> front.Compiled:
     return front.built(typed_of(case), plan="serve", keep=keep)
 
 
-def stepwise(made: front.Compiled, given: Arrays, sizes: dict[str, int], cuts: list[int],
+def stepwise(made: front.Compiled, given: Mapping[str, Any], sizes: dict[str, int], cuts: list[int],
              pool: Any = None, between: Callable[[Any], None] = id) -> Arrays:
     """The outputs of a prefill and of steps, side by side; `between` is done to the cache before each step."""
     program, along, at, state = made.program, growing(made.program), 0, None
@@ -71,7 +71,8 @@ def stepwise(made: front.Compiled, given: Arrays, sizes: dict[str, int], cuts: l
             between(state)
             out = made(state, **here, **asked)
         for name, x in zip(found, [out] if len(found) == 1 else out, strict=True):
-            found[name].append(padded(x.numpy(), program.tensors[dict(program.outputs)[name]].slots, along, sum(cuts)))
+            slots = program.tensors[dict(program.outputs)[name]].slots
+            found[name].append(padded(x.cpu().numpy(), slots, along, sum(cuts)))
         at += count
         assert state.length == at
     keys = dict(program.outputs)

@@ -92,6 +92,7 @@ def tiled(source: str, entry: str, choose: Callable[[str, int, int], Tiling] | N
     names = space(function)
     if choose is not None and "_tile" in names:
         kinds = {id(names[kind]): kind for kind in ("_PRODUCTS", "_SUMS", "_POINTS") if kind in names}
+        kinds |= {id(names["_DEEP"]): "_PRODUCTS"} if "_DEEP" in names else {}
         names["_tile"] = lambda _, shapes, rows, columns, *rest, **named: choose(kinds[id(shapes)], rows, columns)
         names["_parts"] = lambda *_: 3
     return function

@@ -21,7 +21,8 @@ def load(source: str, entry: str) -> Callable[..., Any]:
     name = filename(source, entry)
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     space: dict[str, Any] = {"__name__": f"einc.emitted.{entry}"}
-    exec(compile(source, name, "exec"), space)
+    # Without the future statements of this file: Triton reads the annotations of parameters as they are.
+    exec(compile(source, name, "exec", dont_inherit=True), space)
     del space["__name__"]  # No such module can be imported, which torch.compile would otherwise do.
     function: Callable[..., Any] = space[entry_name(entry)]
     return function

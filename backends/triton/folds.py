@@ -91,8 +91,7 @@ class Folder(Scribe):
         shape = self.layout.shape(tuple(a for x in let.args for a in self.lets[x].axes))
         kind = "exact" if let.kind == "exact" else "real"
         codes = [self._operand(a, neutral, kind, shape) for a in let.args]
-        return self._reduced(infix("mul", codes) if len(codes) > 1 else codes[0], "sum", shape,
-                             self.folded_dims(let)), False
+        return self._reduced(self._by_points(codes, shape), "sum", shape, self.folded_dims(let)), False
 
     def _neutral(self, let: Let) -> dict[str, Code]:
         """Writes the masked arguments: under a name, with the mask where it is needed."""
@@ -148,6 +147,15 @@ class Folder(Scribe):
         for n in sorted((shape.index(d) for d in over_dims), reverse=True):
             text = spelling.reduced(fold, text, n, quick, self.helpers)
         return Code(text)
+
+    @staticmethod
+    def _by_points(codes: list[Code], shape: Shape) -> Code:
+        """The product of operands point by point. Triton takes the sum of `a[:, :, None] * b[None, :, :]` for a product
+        of matrices, and rounds its operands to tf32 whatever was asked; a fused multiply-add it leaves alone.
+        """
+        if len(codes) == 2 and len(shape) > 2:
+            return Code(f"tl.fma({codes[0].text}, {codes[1].text}, 0.0)")
+        return infix("mul", codes) if len(codes) > 1 else codes[0]
 
     # products of matrices
 

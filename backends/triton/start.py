@@ -120,6 +120,10 @@ class Start:
         long = extent_text(given, kernel, passed.axes[:1]) if passed is not None else "1"
         shapes = "_PRODUCTS" if products else "_POINTS" if passed is None else "_SUMS"
         helpers.add(shapes)
+        if products and (deep := [dim for dim in made.layout.dims if dim.name in made.deep]):
+            helpers.add("_DEEP")
+            short = " and ".join(f"{extent_text(given, kernel, dim.axes)} <= {_DEPTH}" for dim in deep)
+            shapes = f"_PRODUCTS if {short} else _DEEP"
         needed = measured(kernel, made.layout, made.stages)
         shared = [polynomial(needed.kept, lengths), polynomial(needed.moved, lengths)]
         shared = [*([shared[0]] if shared[0] != "0" else []),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from bench.attention import Attention, Mask
+from bench.backward import Backward
 from bench.carried.layers import Latents, Retention, Rotary
 from bench.case import Case, Sizes, Tensors
 from bench.cases import ALIBI, GQA, WINDOW, alibi, document_ids, documents, softcap, window
@@ -70,6 +71,7 @@ KERNELS = ("sdpa-flash", "sdpa-cudnn", "sdpa", "flex", "flex-tuned", "flex-mask"
 UNMASKED = ("sdpa-flash", "sdpa-cudnn", "sdpa", "flex", "flex-tuned")
 MASKED = ("sdpa", "flex", "flex-tuned", "flex-mask")
 WRITTEN = ("eager", "compiled")
+BACKWARD = ("sdpa-flash", "sdpa-cudnn", "flex")
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,8 @@ PACKED = Attention("documents", "packed documents", "gallery/documents", (), mas
 GROUPS = Attention("gqa", "grouped queries 8:1", GQA, ())
 DECODE = Attention("decode", "one query over a cache", "gallery/decode", (), mask=None)
 GROUPED = Attention("decode-gqa", "one query over a cache, 8:1", GQA_DECODE, (), mask=None)
+BACK = Backward("causal-grad", "causal, forward and backward", "sdpa", ())
+BACK_NEAR = Backward("window-grad", "a window, forward and backward", WINDOW, (), asks=("W",), mask=window)
 LATENT = Latents("mla-decode", "one query over latents, absorbed", LATENTS, ())
 LOSS = LinearCrossEntropy("cross-entropy", "linear cross-entropy", "linear_cross_entropy", ())
 FADING = Retention("retention", "retention", "gallery/retention", ())
@@ -150,6 +154,10 @@ CASES: tuple[Measured, ...] = (
     Measured(CAUSAL, _square(16384), _small(T=40), KERNELS),
     Measured(ENTIRE, _square(16384), _small(T=40), UNMASKED),
     Measured(SINKS, _square(8192, W=1024), _small(W=5), MASKED),
+    Measured(BACK, _square(8192), _small(), BACKWARD),
+    Measured(BACK, _square(8192, H=32, D=64), _small(D=4), BACKWARD),
+    Measured(BACK, _square(2048), _small(T=17), BACKWARD),
+    Measured(BACK_NEAR, _square(8192, W=1024), _small(W=5), ("sdpa", "flex")),
     Measured(CAUSAL, _square(4096), _small(T=17), KERNELS),
     Measured(ENTIRE, _square(4096), _small(T=17), UNMASKED),
 )
@@ -159,6 +167,6 @@ BY_NAME = {case.name: case for case in CASES}
 # What one call of the machine measures, of at most seven minutes: all kernels are checked before the first one's cases.
 CALLS = {
     1: tuple(case.name for case in CASES if case.case is CAUSAL),
-    2: tuple(case.name for case in CASES if case.case is not CAUSAL and not case.bytes_bound),
-    3: tuple(case.name for case in CASES if case.bytes_bound),
+    2: tuple(case.name for case in CASES if case.case is not CAUSAL and not case.bytes_bound and not case.case.grad),
+    3: tuple(case.name for case in CASES if case.bytes_bound or case.case.grad),
 }

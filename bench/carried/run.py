@@ -105,7 +105,7 @@ def attempt(place: Place, tops: Ceilings, case: Measured, name: str, share: floa
 def measure(place: Place, tops: Ceilings, case: Measured, until: float) -> bool:
     """The figures of a case, each in the file as soon as it is known."""
     ready = prepared(place, case)
-    module = Carried(place.folder / "kernels" / f"{case.kernel}.py", place.entries[case.kernel])
+    module = carried(place, case)
     found = tune(place, ready, module, place.clock.now() + 0.5 * (until - place.clock.now()))
     binaries(place, ready)
     for name in case.rivals:
@@ -154,7 +154,7 @@ def check(place: Place, cases: Sequence[Measured]) -> bool:
         small = case.shrunk() if place.tiny else replace(case, sizes=case.tiny)
         try:
             ready = prepared(place, small)
-            module = Carried(place.folder / "kernels" / f"{case.kernel}.py", place.entries[case.kernel])
+            module = carried(place, case)
             with torch.no_grad():
                 verdict = ready.judged(module(**ready.given))
             facts = _of(verdict)
@@ -182,6 +182,11 @@ def drawn(place: Place, case: Measured) -> Task:
         wide = case.case.tensors(case.sizes, torch.Generator(place.device).manual_seed(0), 1.0)
         tensors = {name: x.to(DTYPES[case.dtype]) if x.is_floating_point() else x for name, x in wide.items()}
     return Task(case.case, case.sizes, case.dtype, tensors)
+
+
+def carried(place: Place, case: Measured) -> Carried:
+    """Our module of a case."""
+    return Carried(place.folder / "kernels" / f"{case.kernel}.py", place.entries[case.kernel], case.case.used)
 
 
 def given(task: Task) -> dict[str, Any]:
@@ -232,7 +237,7 @@ def binaries(place: Place, ready: Ready) -> None:
         return
     facts: Row = {"status": "ok", "note": ""}
     try:
-        mine = Carried(place.folder / "kernels" / f"{ready.case.kernel}.py", place.entries[ready.case.kernel])
+        mine = carried(place, ready.case)
         load(mine.module, rows, place.folder, Driver(place.driver))
         with torch.no_grad():
             facts |= _of(ready.judged(mine(**ready.given)))

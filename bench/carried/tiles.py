@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 Tile = tuple[int, ...]  # rows, columns, warps, stages
+Used = Callable[[Callable[..., Any], dict[str, Any]], Any]  # a function and what it is given: one call
 
 # Tiles that a module does not try by itself, for kernels of products. The estimate of registers does not hold them
 # back.
 MORE: tuple[Tile, ...] = (
-    (128, 128, 8, 3), (128, 128, 4, 2), (128, 64, 8, 2), (128, 64, 4, 2), (128, 64, 4, 3), (128, 32, 4, 3),
-    (64, 128, 4, 2),
-    (64, 128, 8, 2), (64, 64, 4, 2), (64, 32, 4, 3), (32, 128, 4, 2), (32, 64, 4, 3), (16, 256, 8, 3), (16, 128, 8, 4),
-    (16, 128, 4, 4), (16, 64, 4, 5), (16, 64, 4, 3), (16, 32, 4, 4),
+    (128, 128, 8, 3), (128, 64, 8, 4), (128, 64, 8, 2), (128, 64, 4, 2), (128, 64, 4, 3), (128, 32, 4, 3),
+    (64, 128, 4, 3), (64, 64, 4, 4), (64, 64, 4, 2), (64, 32, 4, 4), (64, 32, 4, 3), (32, 64, 4, 3), (32, 32, 4, 3),
+    (16, 256, 8, 3), (16, 128, 8, 4), (16, 128, 4, 4), (16, 128, 4, 3), (16, 64, 4, 5), (16, 64, 4, 3), (16, 32, 4, 4),
 )
 
 
@@ -37,12 +37,13 @@ class Carried:
     """A generated module, imported from its file. `seen` has the tiles that fit each kernel it has started, its own
     choice first; `held` makes it take another one."""
 
-    def __init__(self, file: Path, entry: str) -> None:
+    def __init__(self, file: Path, entry: str, used: Used | None = None) -> None:
         found = importlib.util.spec_from_file_location(f"kernels_{file.stem}", file)
         assert found is not None and found.loader is not None
         self.module = importlib.util.module_from_spec(found)
         found.loader.exec_module(self.module)
-        self.place = file, entry
+        self.place = file, entry, used
+        self.used = used or (lambda function, given: function(**given))
         self.entry: Callable[..., Any] = getattr(self.module, entry)
         self.seen: dict[str, tuple[Tile, ...]] = {}
         self.asked: dict[str, tuple[int, int]] = {}
@@ -53,7 +54,7 @@ class Carried:
             self.module.__dict__["_tile"] = self._tile
 
     def __call__(self, **given: Any) -> Any:
-        return self.entry(**given)
+        return self.used(self.entry, given)
 
     def copied(self, tiles: dict[str, Tile]) -> Carried:
         """The same module once more, with these tiles."""
@@ -91,7 +92,7 @@ class Carried:
     def _tile(self, name: str, shapes: tuple[Tile, ...], rows: int, columns: int, *rest: Any, **how: Any) -> Tile:
         assert self._choose is not None
         own = tuple(self._choose(name, shapes, rows, columns, *rest, **how))
-        products = shapes == getattr(self.module, "_PRODUCTS", None)
+        products = shapes in [getattr(self.module, name, None) for name in ("_PRODUCTS", "_DEEP")]
         if name not in self.seen:
             found = list(self.module._fitting(shapes, rows, columns, *rest, **how))
             if products:

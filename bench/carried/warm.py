@@ -10,8 +10,8 @@ import torch
 
 from bench.carried.cases import Measured
 from bench.carried.rivals import COMPILED, RIVALS
-from bench.carried.run import LostError, Place, alive, drawn, forget, given, said
-from bench.carried.tiles import Carried, PastError
+from bench.carried.run import LostError, Place, alive, carried, drawn, forget, given, said
+from bench.carried.tiles import PastError
 from bench.case import Task
 
 
@@ -73,7 +73,7 @@ def tried(place: Place, call: Callable[[], object]) -> bool:
 
 def _tiles(place: Place, case: Measured, task: Task, first: int, step: int) -> int:
     """Compile and run the module with the tiles first, first + step, … of each kernel, as far as there are any."""
-    module = Carried(place.folder / "kernels" / f"{case.kernel}.py", place.entries[case.kernel])
+    module = carried(place, case)
     done, module.turn = 0, first
     try:
         while place.clock.now() < place.end and not (place.tiny and module.turn > 1):

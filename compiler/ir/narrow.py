@@ -6,6 +6,7 @@ that the step stays what it is there. A type of whole numbers is one whose step 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 
@@ -32,6 +33,13 @@ class Narrow:
     def whole(self) -> bool:
         """Whether it holds whole numbers alone."""
         return self.bits == self.least
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """Half a step beyond each end: up to there a number is as near to what it becomes as others are."""
+        low, high = float(self.low), float(self.high)
+        half = 0.5 if self.whole else 2.0 ** (math.floor(math.log2(high)) - self.bits - 1)
+        return low - half, high + half
 
     @property
     def digits(self) -> tuple[int, int, float, float]:

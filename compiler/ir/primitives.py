@@ -184,9 +184,11 @@ def _nearest(row: Narrow) -> Term:
 
 def _rounding(row: Narrow) -> Primitive:
     """Rounding to a narrow type. Its slope is declared, since that of its meaning is 0 wherever it has one: it is 1
-    between the ends of the type, and 0 beyond them.
+    between the ends of the type and half a step beyond them, and 0 farther out. So it does not turn on the last digit
+    of a quotient by a scale that takes the largest value to an end.
     """
-    within = _("and", _("le", const(row.low), X), _("le", X, const(row.high)))
+    low, high = row.reach
+    within = _("and", _("le", _real(low), X), _("le", X, _real(high)))
     return Primitive(
         row.name, 1, "value", row.name, (Where(within, ONE),), _traits("callable", "declared"), sign="rounded",
         range=(row.low, row.high), at_zero=0.0, cost=LONG, expansion=_nearest(row))

@@ -15,14 +15,18 @@ Registers = Callable[[int, int, int], float]  # of rows, columns and warps: numb
 Shared = Callable[[int, int, int], float]  # of rows, columns and stages: bytes of shared memory
 
 
-# Tiles in the order in which they are tried: rows, columns, warps, stages.
+# Tiles in the order in which they are tried: rows, columns, warps, stages. Three stages hide the loads of a loop that
+# two do not, and eight warps are worth it from 128 rows on: `bench/results/gpu.jsonl` has what each took on an H100.
 _PRODUCTS = (
-    (128, 128, 8, 2), (128, 64, 8, 3), (128, 64, 8, 2), (64, 64, 4, 3), (64, 64, 4, 2), (128, 32, 8, 3),
-    (128, 32, 8, 2),
-    (64, 32, 4, 2), (64, 32, 8, 2), (32, 64, 4, 2), (32, 32, 4, 2), (32, 32, 8, 2), (16, 64, 4, 3), (16, 64, 4, 2),
-    (16, 32, 4, 2),
-    (16, 16, 4, 2), (16, 16, 8, 1),
+    (64, 64, 4, 3), (128, 64, 8, 3), (128, 128, 8, 2), (128, 64, 8, 2), (64, 64, 4, 2), (64, 32, 4, 3), (128, 32, 8, 3),
+    (128, 32, 8, 2), (64, 32, 4, 2), (32, 64, 4, 2), (32, 32, 4, 2), (64, 32, 8, 2), (16, 64, 4, 3), (16, 64, 4, 2),
+    (32, 32, 8, 2), (16, 32, 4, 2), (16, 16, 4, 2), (16, 16, 8, 1),
 )
+
+
+# The same where the depth of a product is too long for a tile, which then loads both operands anew for each step: the
+# larger, the fewer loads.
+_DEEP = ((128, 128, 8, 3), (128, 128, 8, 2), (128, 64, 8, 3), *_PRODUCTS)
 
 
 # Tiles of kernels without products of matrices: rows, columns, warps, stages.
@@ -46,10 +50,14 @@ def _fitting(
     room, least = _room(device), shapes[-1]
     for r, c, warps, stages in shapes:
         c = min(c, _padded(columns, least[1]))
-        numbers = _numbers(device) - (c // 4 if c > 32 else 0)  # longer columns have more addresses and masks
-        if (r <= _padded(rows, least[0]) and registers(r, c, warps) <= warps * 32 * numbers
+        if (r <= _padded(rows, least[0]) and _full(r, c, warps, device, registers) <= 1
             and shared(r, c, stages) <= room):
             yield r, c, warps, stages
+
+
+def _full(rows: int, columns: int, warps: int, device: torch.device, registers: Registers) -> float:
+    """Which part of the registers a tile takes. Longer columns leave fewer, for they have more addresses and masks."""
+    return registers(rows, columns, warps) / (warps * 32 * (_numbers(device) - (columns // 4 if columns > 32 else 0)))
 
 
 def _tile(
@@ -62,10 +70,15 @@ def _tile(
     shared: Shared,
 ) -> Tile:
     """Rows and columns of a program's tile, its warps and the stages of its pipeline. How much data there is counts as
-    the power of two that holds it."""
+    the power of two that holds it. Where the first tile that fits nearly fills the registers, one of twice the rows and
+    warps is better: as many numbers a thread, and half the addresses."""
     tuned = TILES.get((name, _padded(rows), _padded(columns)))
-    if tuned or (tuned := next(_fitting(shapes, rows, columns, device, registers, shared), None)):
+    if tuned:
         return tuned
+    if found := list(_fitting(shapes, rows, columns, device, registers, shared)):
+        r, c, warps, stages = found[0]
+        twice = 2 * r, c, 2 * warps, stages
+        return twice if twice in found and _full(r, c, warps, device, registers) > 0.7 else found[0]
     for least in reversed(shapes):  # slow, for some registers find no place
         if shared(least[0], least[1], least[3]) <= _room(device) and registers(*least[:3]) < 2**20:
             return least
