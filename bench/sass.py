@@ -1,12 +1,14 @@
 """The loops of compiled kernels: how many instructions of NVIDIA's machine code a warp issues for a tile of scores.
 
-Kernels are compiled as a call would compile them, with the tile that the host takes, without a device; Triton keeps
-machine code by the hash of the text, so only what changed is compiled again. A loop is what a backward branch closes.
+Kernels are compiled as a call would compile them, without a device; Triton keeps machine code by the hash of the text,
+so only what changed is compiled again. The tile is the largest that fits, whose loop has least beside the scores: what is
+counted is the text, and not which tile a device is fastest with. A loop is what a backward branch closes.
 Of its ways to the branch the shortest counts: it is that of a tile which no mask cuts.
 """
 
 from __future__ import annotations
 
+import ast
 import heapq
 import re
 from collections import Counter
@@ -165,13 +167,24 @@ def _kinds(names: list[str]) -> dict[str, int]:
     return {**{kind: found[kind] for kind in (*KINDS, "other") if found[kind]}, "all": len(names)}
 
 
+def largest_first(source: str) -> str:
+    """An emitted file that tries the tiles of products from the largest on."""
+    begin = source.find("_PRODUCTS = (")
+    if begin < 0:
+        return source
+    end = source.index("\n)\n", begin) + 2
+    tiles = ast.literal_eval(source[begin:end].partition("=")[2].strip())
+    ordered = sorted(tiles, key=lambda tile: -tile[0] * tile[1])
+    return f"{source[:begin]}_PRODUCTS = {tuple(ordered)}{source[end:]}"
+
+
 def starts(case: Case, width: int, target: Gpu) -> Iterator[tuple[Launch, int]]:
     """The kernels with products of matrices that a call of the case starts, and the scores of a tile of each."""
     module: Any = einc.compile(case.spec, backend="triton", own=True, grad=case.what == "grad")
     plan, entry = (module.plan.backward, "_backward") if case.what else (module.plan, module.plan.name)
     sizes = {**SIZES, "d_k": width, **case.sizes}
     asked = {**sizes, "wanted": -1} if case.what else sizes
-    for launch in launches(module.source, entry, given(plan, sizes), asked, target, case.parts):
+    for launch in launches(largest_first(module.source), entry, given(plan, sizes), asked, target, case.parts):
         if "tl.dot(" in launch.function.src and (count := scores(plan, launch)):
             yield launch, count
 
