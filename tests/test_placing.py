@@ -81,7 +81,7 @@ def test_what_is_not_cut_has_a_reason_of_the_list() -> None:
             found.update(why for one in every if isinstance(why := sized(case, [one]), str))
     del found[""]
     assert found.keys() <= REFUSED.keys(), found
-    assert found == {"rounds": 18, "requests": 1, "gradient": 5, "constant": 6, "sizes": 12}
+    assert found == {"rounds": 19, "requests": 1, "gradient": 5, "constant": 6, "sizes": 12}
 
 
 # What follows on eight ranks, in numbers that a rank sends: letters, how letters of one set meet, formulas.
@@ -183,13 +183,15 @@ def read_back(program: NormalProgram) -> TypedProgram:
 
 
 def whole(program: Program, found: Half) -> Arrays:
-    """What the program of all ranks makes. Of a size that no tensor fixes a rank has half, or what results say."""
+    """What the program of all ranks makes. Of a size that no tensor fixes a rank has half, or what arrays say."""
     parts = {name: found.sizes[name.rpartition("_")[0]] // 2 for name in asked(program) if name not in found.sizes}
-    for name, key in program.outputs:
-        for slot, extent in zip(program.tensors[key].slots, found.made.get(name, np.empty(())).shape, strict=False):
+    shapes = {program.tensors[key].key: found.made[name].shape for name, key in program.outputs if name in found.made}
+    for key, shape in {**shapes, **{key: x.shape for key, x in found.given.items()}}.items():
+        for slot, extent in zip(program.tensors[key].slots, shape, strict=True):
             for one in parts.keys() & slot.set.extent.sizes:
-                if (times := slot.set.extent.over(size(one))) is not None and times.constant:
-                    parts[one] = int(extent / times.constant)
+                times = slot.set.extent.over(size(one))
+                if times is not None and times.sizes <= found.sizes.keys():
+                    parts[one] = int(extent / times.at(found.sizes))
     return meaning(program, found.given, {**found.sizes, **parts})
 
 

@@ -44,13 +44,22 @@ class Spread:
     mesh: str
 
 
+@dataclass(frozen=True)
+class Staged:
+    """What a stage is given by the one before, the first of its inputs; others it is given by their names, with those of
+    other stages.
+    """
+
+    handed: tuple[str, ...]
+
+
 def write_shell(naming: Named, shell: ModuleClass, asked: list[str], trained: bool = False,
-                spread: Spread | None = None) -> list[str]:
+                spread: Spread | None = None, staged: Staged | None = None) -> list[str]:
     """The lines of the class, after the function that it calls; `trained` where gradients pass through that. On a mesh
     of devices, `spread`, the inputs of the module are whole, and each rank has its part of the weights.
     """
     out = Writer()
-    _Class(naming, shell, asked, out, spread).write("gradients reach them" if trained else "no gradient flows")
+    _Class(naming, shell, asked, out, spread, staged).write("gradients reach them" if trained else "no gradient flows")
     return out.lines
 
 
@@ -58,8 +67,9 @@ class _Class:
     """The pieces of one class."""
 
     def __init__(self, naming: Named, shell: ModuleClass, asked: list[str], out: Writer,
-                 spread: Spread | None = None) -> None:
+                 spread: Spread | None = None, staged: Staged | None = None) -> None:
         self.naming, self.shell, self.asked, self.out, self.spread = naming, shell, asked, out, spread
+        self.staged = staged
         inputs = naming.module.inputs
         self.weights = [t for t in inputs if t.role == "weight"]
         self.scalars = [t for t in inputs if t.role == "input" and not t.slots]
@@ -108,6 +118,8 @@ class _Class:
         self.line(f"def __init__(self, *, {', '.join(params)}) -> None:")
         out.depth += 1
         out("super().__init__()")
+        if self.staged is not None:
+            out("self.register_load_state_dict_pre_hook(partial(_of_stage, WEIGHTS, LAYERS))")
         if self.spread is not None:
             out(f'self._mesh = _mesh(MESH, {self.spread.mesh}, {{"device": torch.empty(0, device=device)}})')
             out("self.register_load_state_dict_pre_hook(_parted)")
@@ -180,8 +192,13 @@ class _Class:
         the function with the weights.
         """
         out, entry = self.out, entry_name(self.naming.module.name)
-        params = [*(f"{self.public(t)}: torch.Tensor" for t in self.given),
-                  *(f"{self.public(t)}: {_SCALAR} = None" for t in self.scalars)]
+        first = [t for t in self.given if self.staged is None or t.key in self.staged.handed]
+        if self.staged is not None:
+            first.sort(key=lambda t: self.staged.handed.index(t.key) if self.staged else 0)
+        params = [*(f"{self.public(t)}: torch.Tensor" for t in first), *("*" for _ in (self.staged,) if _ and len(self.given) + len(self.scalars) > len(first)),
+                  *(f"{self.public(t)}: torch.Tensor" for t in self.given if t not in first),
+                  *(f"{self.public(t)}: {_SCALAR} = None" for t in self.scalars),
+                  *("**others: torch.Tensor" for _ in (self.staged,) if _)]
         several = len(self.naming.module.outputs) > 1
         returns = tuple_name(self.naming.module.name) if several else "torch.Tensor"
         self.line(f"def forward({', '.join(['self', *params])}) -> {returns}:")

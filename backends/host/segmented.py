@@ -19,16 +19,17 @@ class SegmentWriter:
     """The statements between the pieces, in the names of the whole."""
 
     def __init__(self, chain: SegmentedModule, naming: Named, dialect: Dialect, helpers: set[str],
-                 body: Writer, apart: Apart | None = None) -> None:
-        """`apart` is that of a pair."""
+                 body: Writer, apart: Apart | None = None, taken: set[str] | None = None,
+                 stems: Names | None = None) -> None:
+        """`apart` is that of a pair; `taken` and `stems` are names that the file has before."""
         self.naming, self.dialect, self.helpers, self.body = naming, dialect, helpers, body
-        self.names, self.taken, self.apart = Names(set(naming.taken)), set[str](), apart
+        self.names, self.taken, self.apart = Names(set(naming.taken)), set[str]() if taken is None else taken, apart
         self.module = naming.module
         keys = [*(t.key for t in chain.whole.inputs), *chain.whole.buffers]
         inner = [*(t.key for t in naming.module.inputs), *naming.module.buffers]
         self.inner = dict(zip(keys, inner, strict=True))
         self.sizes = {declared: name for name, declared in naming.declared.items()}
-        self.stems = Names(set())
+        self.stems = Names(set()) if stems is None else stems
         self.pairs: list[Pair] = []
 
     def write(self, chain: SegmentedModule, stems: tuple[str, str, str] = ("_first", "_part", "_last")) -> None:

@@ -117,10 +117,11 @@ ROWS = {row.word: row for row in (
     Row("mesh", 'NAME ("=" DIGITS)? ("," NAME ("=" DIGITS)?)*', Mesh, read_mesh, frozenset({"call"}),
         "laid out as a mesh",
         "name its axes, with their ranks where those are no matter of the call: `mesh dp = 2, tp = 4`"),
-    Row("shard", 'NAME ("," "else"? NAME)* "over" NAME "balanced"? ("," "pass" NAME "by" NAME NAME?)*', Shard,
-        read_shard, frozenset({"call"}), "cut over a mesh",
+    Row("shard", 'NAME ("," "else"? NAME)* "over" NAME "balanced"? ("," "pass" NAME "by" NAME NAME?)* '
+        '("," NAME "in" DIGITS "parts" "by" DIGITS? NAME)?', Shard, read_shard, frozenset({"call"}), "cut over a mesh",
         "name letters in the order in which they are tried, and the axis; where two letters of one set meet, what is "
-        "done: `shard t over cp, pass s by gather`"),
+        "done: `shard t over cp, pass s by gather`; where rounds are stages, what goes through them: `shard ℓ over pp, "
+        "n in 8 parts by 1F1B`"),
     Row("store", 'NAME ("," NAME)* "as" NAME', Store, _store, frozenset(KINDS), "stored in few bits",
         "name tensors and the type in which they are stored: `store K, V as int8`"),
     Row("products", '"of" NAME ("," NAME)* "by" NAME "per" NAME DIGITS?', Products, _products, frozenset(KINDS),

@@ -146,6 +146,9 @@ def on_ranks(program: TypedProgram, options: Options,
     _kind(options.grad)
     program, _ = narrowed(program, wanted)
     made: PerRank | None = import_module(PLACING).planned(program, options.plans, ranks, options.grad, choices(options))
+    if made is not None and made.stages is not None and not options.module:
+        raise EincError([Problem("a stage is a class of the weights of its rounds, and none was asked for", helps=(
+            Help("say `--module`, or `module=True`"),))])
     return cut(program, choices(options), options.grad) if made is None else made
 
 
@@ -196,6 +199,8 @@ def built(program: TypedProgram, options: Options = DEFAULTS, of: Origin | None 
     if isinstance(made_of, PerRank):
         backend = "torch" if options.backend == back_ends.AUTO else options.backend
         text = back_ends.emit(made_of, backend, shell(program) if options.module else None)
+        if made_of.stages is not None:
+            return Compiled(program, made_of, text, stage := back_ends.load(text, "stage", backend), stage)
         function = back_ends.load(text, program.name, backend)
         return Compiled(program, made_of, text, function, _class_in(function, options, of))
     source = back_ends.emit(made_of, options.backend, shell(program) if options.module else None)

@@ -63,16 +63,31 @@ class Pass:
 WAYS = {"gather": False, "merge": False, "ring": False, "swap": True}
 
 
+# The orders in which stages work on parts of the data, as `torch.distributed.pipelining` calls them.
+SCHEDULES = ("GPipe", "1F1B")
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """`n in 8 parts by 1F1B`: the letter whose parts go from stage to stage, their number, and a word of `SCHEDULES`."""
+
+    letter: str
+    count: int
+    schedule: str
+
+
 @dataclass(frozen=True, slots=True)
 class Cut:
     """What is cut over one axis of a mesh: letters in the order in which they are tried, and passes. Where it is
-    `balanced`, what goes round is laid so that all ranks have as much to do.
+    `balanced`, what goes round is laid so that all ranks have as much to do. Where rounds are cut, which are stages
+    then, `parts` says what goes through these.
     """
 
     axis: str
     letters: tuple[str, ...]
     passes: tuple[Pass, ...] = ()
     balanced: bool = False
+    parts: Parts | None = None
 
 
 @dataclass(frozen=True, slots=True)

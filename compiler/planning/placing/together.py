@@ -7,8 +7,10 @@ a spec as any other, which makes what the program on one device makes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import chain
 
 from einc.ir.draft import unused
 from einc.ir.indices import INDEX_CLASSES, Extent, Index, IndexSet, number, size
@@ -33,7 +35,7 @@ from einc.ir.terms import (
 from einc.planning.placing.levels import Arrival, Placed, references
 from einc.planning.placing.local import Rewriting
 from einc.planning.placing.resized import lettered, resized
-from einc.planning.placing.states import WHOLE, Axis, Owned, Part, Share, States, cut_slots, moved
+from einc.planning.placing.states import WHOLE, Axis, Owned, Part, Share, States, clash, cut_slots, moved
 
 CLASS = "rank"
 
@@ -50,13 +52,16 @@ def together(placed: Placed, alone: bool = False) -> NormalProgram:
 
 @dataclass
 class _Together:
-    """The program while it is made. `letters` are the ranks on each axis, `others` those that something comes from."""
+    """The program while it is made. `letters` are the ranks on each axis, `others` those that something comes from,
+    `halves` what stands for letters over parts in two blocks in the equation that is being written.
+    """
 
     of: Placed
     names: dict[tuple[str, States], str] = field(default_factory=dict)
     tensors: dict[str, Tensor] = field(default_factory=dict)
     equations: list[Equation] = field(default_factory=list)
     splits: dict[IndexSet, tuple[IndexSet, ...]] = field(default_factory=dict)
+    halves: dict[Index, Pack] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Chooses the letters."""
@@ -109,6 +114,16 @@ class _Together:
         """How many elements the ranks before this one have."""
         return _before(self.letters[self.of.mesh.index(axis)], axis.part(of))
 
+    def in_blocks(self, axis: Axis, index: Index, own: Index) -> Term:
+        """The number of an element of a part in two blocks: that of the block, and the place in it."""
+        rank = self.letters[self.of.mesh.index(axis)]
+        if index.set in self.of.program.splits:
+            return self.numbers(axis, rank, index, own, True).place
+        found = self.blocks(axis, rank, index.set, own, True)
+        (_, block), place = found.own.sets, found.place.parts
+        self.halves[own] = found.own
+        return added((product((_from_0(place[0]), Size(block.extent))), place[1]))
+
     def first(self, axis: Axis) -> Term:
         """The condition that this is the first rank."""
         return Apply("eq", (Position(self.letters[self.of.mesh.index(axis)]), ONE))
@@ -123,6 +138,31 @@ class _Together:
         self.splits.setdefault(whole, (rank.set, own.set))
         return Pack((Position(rank), Position(own)), (rank.set, own.set), whole)
 
+    def blocks(self, axis: Axis, rank: Index, whole: IndexSet, own: Index, ends: bool) -> _Blocks:
+        """An element of a rank's part of two blocks, side by side in the whole or, where they are of both `ends`, one
+        as far from the end as the other is from the start.
+        """
+        block = replace(own.set, extent=own.set.extent * number(Fraction(1, 2)))
+        every, two = (IndexSet(CLASS, number(n)) for n in (2 * axis.ranks, 2))
+        side, inner = Index(f"{own.name}_2", two), Position(Index(f"{own.name}_1", block))
+        self.splits.setdefault(whole, (every, block))
+        self.splits.setdefault(own.set, (two, block))
+        back = product((const(2 * axis.ranks + 1), _from_0(Position(side))))
+        place = Apply("max", (Position(rank), Apply("sub", (back, Position(rank))))) if ends else added(
+            (product((const(2), _from_0(Position(rank)))), Position(side)))
+        at = Position(Index(f"{own.name}_3", every))
+        return _Blocks(Pack((Position(side), inner), (two, block), own.set),
+                       Pack((place, inner), (every, block), whole),
+                       Pack((at, inner), (every, block), whole), Apply("eq", (at, place)), (rank, side))
+
+    def numbers(self, axis: Axis, rank: Index, letter: Index, own: Index, ends: bool) -> _Blocks:
+        """The same of a set that is a composite already, by the numbers of its elements."""
+        here, block = Position(own), own.set.extent * number(Fraction(1, 2))
+        second = Apply("floor", (Apply("div", (Apply("sub", (here, const(own.set.start))), Size(block))),))
+        place = added((here, _before(rank, block), product((second, _between(axis, rank, block)))) if ends else
+                      (here, _before(rank, own.set.extent)))
+        return _Blocks(here, place, Position(letter), Apply("eq", (Position(letter), place)), (rank, own))
+
     # the program
 
     def program(self, alone: bool) -> NormalProgram:
@@ -136,11 +176,13 @@ class _Together:
                     self.arrive(arrival)
             for e in program.equations:
                 if self.of.levels[e.target] == level:
-                    self.equations.append(Rewriting(self, e).equation())
+                    self.halves.clear()
+                    self.equations.append(_in_halves(Rewriting(self, e).equation(), self.halves))
         for _, key in program.outputs:
             self.moves(key, self.of.ends[key], (WHOLE,) * len(self.of.mesh))
         unread = {k: t for k, t in program.tensors.items() if t.role not in ("local", "derived")}
-        tensors, equations, outputs = {**unread, **self.tensors}, list(self.equations), list(program.outputs)
+        tensors, outputs = {**unread, **self.tensors}, list(program.outputs)
+        equations = _needed(self.equations, {key for _, key in outputs})
         if alone:
             named = {e.target: unused(f"{e.target}_{ALONE}", tensors) for e in program.equations}
             tensors |= {new: replace(program.tensors[key], key=new, text=new) for key, new in named.items()}
@@ -156,7 +198,7 @@ class _Together:
         for axis in self.of.mesh:
             for one in (*axis.sets, *(m.by for m in axis.meetings if m.by is not None)):
                 extent = one.extent.put(by)
-                left = axis.part(extent)
+                left = axis.part(extent) * number(Fraction(1, axis.blocks(one)))
                 if all(c.denominator == 1 for _, c in left.terms) or len(extent.terms) != 1:
                     continue
                 name = min(extent.sizes)
@@ -168,8 +210,9 @@ class _Together:
         """A tensor from some states to others, an equation for each step, the first one of `source`."""
         now = have
         for axes, then in moved(have, want, self.of.mesh):
-            self.move(key, axes, now, then, source or self.name(key, now))
-            now, source = then, ""
+            for after in _by_whole(axes, now, then):
+                self.move(key, axes, now, after, source or self.name(key, now))
+                now, source = after, ""
 
     def arrive(self, arrival: Arrival) -> None:
         """The equations of a tensor in other states."""
@@ -182,19 +225,35 @@ class _Together:
         place = _Place(self, key, axes, now, then)
         made, read = self.name(key, then), Read(source, (*place.source(now), *place.there))
         body: Term = place.scaled(read)
-        bound = tuple(self.others[n] for n in axes if isinstance(now[n], Share | Owned))
+        bound = (*(self.others[n] for n in axes if isinstance(now[n], Share | Owned)), *place.bound)
         if bound:
             first = now[axes[0]]
-            body = Fold(first.fold if isinstance(first, Share) else "sum", bound, TRUE, body)
+            body = Fold(first.fold if isinstance(first, Share) else "sum", bound, both(*place.domain), body)
         self.equations.append(Equation(made, (*self.lead(then), *place.here), TRUE, body))
 
 
+@dataclass(frozen=True)
+class _Blocks:
+    """An element of a rank's part, `own`, and its place in the whole. An element `at` of the whole is that of the rank
+    and the letters `bound` of which a condition holds.
+    """
+
+    own: Term
+    place: Term
+    at: Term
+    condition: Term
+    bound: tuple[Index, ...]
+
+
 class _Place:
-    """The letters of a move: at each slot where the result stands, and where it is read."""
+    """The letters of a move: at each slot where the result stands, and where it is read. What is read where a condition
+    holds has letters that are `bound`, and a `domain`.
+    """
 
     def __init__(self, all_: _Together, key: str, axes: tuple[int, ...], now: States, then: States) -> None:
         self.all, self.key, self.axes, self.now, self.then = all_, key, axes, now, then
         self.here, self.there, self.ranks = list[Term](), list[Term](), dict[int, Term]()
+        self.bound, self.domain = list[Index](), list[Term]()
         for n, slot in enumerate(all_.of.program.tensors[key].slots):
             here, there = self.slot(n, slot, now, then)
             self.here.append(here)
@@ -227,7 +286,8 @@ class _Place:
 
     def on(self, part: Part, states: States) -> int | None:
         """The axis on which something is cut."""
-        return next((m for m, state in enumerate(states) if state == part), None)
+        return next((m for m, state in enumerate(states) if isinstance(state, Part) and
+                     (state.slot, state.component) == (part.slot, part.component)), None)
 
     def atom(self, part: Part, letter: Index, apart: bool) -> tuple[Term, Term]:
         """The same for a slot, or for one component of it. `apart`: it is no composite yet, so that it can be made one
@@ -244,6 +304,8 @@ class _Place:
         if was is not None and becomes is not None and self.all.of.mesh[max(was, becomes)].around:
             self.ranks[was] = Position(self.all.letters[becomes])  # a part on one axis, the same on the other
             return Position(own), Position(own)
+        if axis.blocks(letter.set) > 1:
+            return self.blocks(at, letter, own, apart)
         if becomes is not None:
             rank = self.all.letters[at]
             whole = self.all.pair(rank, letter.set, own) if apart else added(
@@ -255,6 +317,21 @@ class _Place:
         size_, from_0 = Size(own.set.extent), Apply("sub", (Position(letter), const(letter.set.start)))
         self.ranks[at] = added((Apply("floor", (Apply("div", (from_0, size_)),)), ONE))
         return Position(letter), added((Apply("mod", (from_0, size_)), const(letter.set.start)))
+
+    def blocks(self, at: int, letter: Index, own: Index, apart: bool) -> tuple[Term, Term]:
+        """The same on an axis on which a rank's part of the set is in two blocks, or in order of two."""
+        axis, before, after = self.all.of.mesh[at], self.now[at], self.then[at]
+        gathered = not isinstance(after, Part)
+        rank = (self.all.others if gathered else self.all.letters)[at]
+        state = before if gathered else after
+        ends = isinstance(state, Part) and state.blocks > 1
+        found = self.all.blocks(axis, rank, letter.set, own, ends) if apart else self.all.numbers(
+            axis, rank, letter, own, ends)
+        if not gathered:
+            return found.own, found.place
+        self.bound += found.bound
+        self.domain.append(found.condition)
+        return found.at, found.own
 
     def scaled(self, read: Read) -> Term:
         """What a rank adds: a share relative to the reference of all, of owned values its own."""
@@ -288,6 +365,60 @@ def _called(equation: Equation, named: Mapping[str, str]) -> Equation:
     return replace(equation.map(lambda term: transform(term, change)), target=named[equation.target])
 
 
+def _needed(equations: Iterable[Equation], later: set[str]) -> list[Equation]:
+    """The equations without those that nothing of `later` needs."""
+    out = list[Equation]()
+    for equation in reversed([*equations]):
+        if equation.target in later:
+            later = later | equation.reads
+            out.insert(0, equation)
+    return out
+
+
+def _by_whole(axes: tuple[int, ...], now: States, then: States) -> Iterator[States]:
+    """The states after a move: of a part that is laid in other blocks, which is put together first, both."""
+    if all(isinstance(now[n], Part) and isinstance(then[n], Part) and clash(now[n], then[n]) for n in axes):
+        yield tuple(WHOLE if n in axes else state for n, state in enumerate(now))
+    yield then
+
+
+def _in_halves(equation: Equation, by: Mapping[Index, Pack]) -> Equation:
+    """The equation with two letters for each of some."""
+    if not by:
+        return equation
+
+    def change(term: Term) -> Term:
+        match term:
+            case Position(index):
+                return by.get(index, term)
+            case Fold(op, bound, domain, body):
+                letters = ((_letters(by[i]) if i in by else (i,)) for i in bound)
+                return Fold(op, tuple(chain(*letters)), domain, body)
+            case Pack(parts, sets, into):
+                inner = [(part.parts, part.sets) if isinstance(part, Pack) else ((part,), (of,))
+                         for part, of in zip(parts, sets, strict=True)]
+                return Pack(tuple(chain(*(p for p, _ in inner))), tuple(chain(*(s for _, s in inner))), into)
+        return term
+
+    axes = tuple(transform(axis, change) for axis in equation.axes)
+    return replace(equation.map(lambda term: transform(term, change)), axes=axes)
+
+
+def _letters(pack: Pack) -> tuple[Index, ...]:
+    """The letters of a composite of letters."""
+    return tuple(part.index for part in pack.parts if isinstance(part, Position))
+
+
+def _from_0(number_: Term) -> Term:
+    """A number that counts from 1 as one that counts from 0."""
+    return Apply("sub", (number_, ONE))
+
+
 def _before(rank: Index, part: Extent) -> Term:
     """How many elements the ranks before one have."""
-    return Apply("mul", (Apply("sub", (Position(rank), ONE)), Size(part)))
+    return Apply("mul", (_from_0(Position(rank)), Size(part)))
+
+
+def _between(axis: Axis, rank: Index, block: Extent) -> Term:
+    """How much farther apart the two blocks of a rank are than they would be side by side."""
+    return Apply("mul", (Size(block), Apply("sub", (const(2 * axis.ranks), product((const(2), Position(rank)))))))

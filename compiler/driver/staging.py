@@ -1,0 +1,80 @@
+"""A spec whose rounds are stages: the plan of each kind of stage, on the axes of a mesh that are left."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from einc import planning
+from einc.checking.placements import letters_of
+from einc.driver.gradients import by_declaration, library_with_halves
+from einc.driver.options import Grad
+from einc.errors.report import Help, Problem
+from einc.ir.choices import Choices
+from einc.ir.indices import LAYER
+from einc.ir.plan import PerRank, SegmentedModule, Stages
+from einc.ir.programs import TypedProgram
+from einc.ir.requested import Cut, Parts, Wanted
+from einc.planning.placing import Axis
+from einc.planning.placing.cuts import first_part
+from einc.planning.placing.rounds import per_rank_rounds_gradient
+from einc.planning.placing.states import State, States
+from einc.transforms.slicing.stages import Stages as Programs
+from einc.transforms.slicing.stages import Unstaged, stages
+
+
+def staged(program: TypedProgram, wanted: Wanted, mesh: tuple[Axis, ...], grad: Grad, choices: Choices) -> PerRank:
+    """The plan of the first stage, with those of all kinds of stages. Raises Problem."""
+    axis, parts, rest = of_rounds(program, wanted, mesh)
+    if not grad:
+        raise Problem("stages are for training, and no gradient was asked for", helps=(
+            Help("say `--grad`, or `grad=True`"),))
+    made = programs(program, axis, parts)
+    inner = replace(choices, rows=library_with_halves()) if choices.rows else choices
+    kinds = [made.first, *([made.between] if axis.ranks > 2 else []), made.last]
+    plans = [_planned(one, made, rest, grad, inner) for one in kinds]
+    along = letters_of(program)[parts.letter]
+    given = {t.key: n for t in program.inputs() if t.role == "input" for n, s in enumerate(t.slots) if s.set == along}
+    joined = tuple([s.set for s in program.tensors[key].slots].index(along) for _, key in program.outputs)
+    return replace(plans[0], stages=Stages(
+        program.name, axis.name, axis.ranks, tuple(zip(plans, map(planning.shell, kinds), strict=True)), made.handed,
+        (made.count, made.rounds), made.before, parts.schedule, parts.count, tuple(given.items()), joined))
+
+
+def of_rounds(program: TypedProgram, wanted: Wanted,
+              mesh: tuple[Axis, ...]) -> tuple[Axis, Parts, tuple[Axis, ...]]:
+    """The axis over which rounds are cut, what goes through them, and the other axes. Raises Problem."""
+    over = [axis for axis in mesh if axis.sets[0].cls == LAYER]
+    if len(over) > 1:
+        raise Problem(f"`{over[0].name}` and `{over[1].name}` both cut rounds, and stages are one after the other",
+                      helps=(Help("cut them over one axis"),))
+    cut: Cut = next(cut for cut, _ in wanted.cuts() if cut.axis == over[0].name)
+    assert cut.parts is not None  # else its line is an error
+    return over[0], cut.parts, tuple(axis for axis in mesh if axis is not over[0])
+
+
+def programs(program: TypedProgram, axis: Axis, parts: Parts) -> Programs:
+    """The programs of the stages. Raises Problem."""
+    try:
+        return stages(program, axis.sets[0], axis.name, axis.ranks, letters_of(program)[parts.letter])
+    except Unstaged as refused:
+        raise Problem(refused.said, helps=(Help(refused.help),)) from None
+
+
+def _planned(one: TypedProgram, made: Programs, mesh: tuple[Axis, ...], grad: Grad, choices: Choices) -> PerRank:
+    """The plan of one kind of stage: what is handed on lies as the next stage is given it. Raises Refused."""
+    passed = by_declaration(one, grad == "exact")
+    plan = per_rank_rounds_gradient(one, mesh, {}, choices, _lying(made, mesh))
+    assert isinstance(plan.body, SegmentedModule)
+    return replace(plan, body=replace(plan.body, declared=passed))
+
+
+def _lying(made: Programs, mesh: tuple[Axis, ...]) -> Mapping[str, States]:
+    """How what is handed on lies on a mesh: as what any caller gives."""
+    out: dict[str, States] = {}
+    for key in made.handed:
+        states: list[State] = []
+        for axis in mesh:
+            states.append(first_part(made.last.tensors[key].slots, made.last.splits, axis.given, states))
+        out[key] = tuple(states)
+    return out
