@@ -8,7 +8,6 @@ from fractions import Fraction
 from itertools import permutations
 from random import Random
 
-import numpy as np
 import pytest
 from helpers import Arrays, distance, meaning, typed, typed_of
 from placing_cases import BY_NAME, CUT, EXACT, REFUSED, Half, axes, cases, half, programs, refusal, sized, tried

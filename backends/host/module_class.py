@@ -37,17 +37,19 @@ _SCALAR = "torch.Tensor | float | None"  # of a scalar input, which a call may l
 class Spread:
     """How weights lie on a mesh, each as an expression, and what a caller calls the mesh. What is cut in a composite
     behind a part of it is a weight with two axes in place of one: `apart` has the axis and the extent of that part.
+    `axes` is what the file calls the axes of the mesh.
     """
 
     placed: Mapping[str, str]
     apart: Mapping[str, tuple[int, Extent]]
     mesh: str
+    axes: str = "MESH"
 
 
 @dataclass(frozen=True)
 class Staged:
-    """What a stage is given by the one before, the first of its inputs; others it is given by their names, with those of
-    other stages.
+    """What a stage is given by the one before, the first of its inputs; others come by their names, with those of other
+    stages.
     """
 
     handed: tuple[str, ...]
@@ -121,7 +123,8 @@ class _Class:
         if self.staged is not None:
             out("self.register_load_state_dict_pre_hook(partial(_of_stage, WEIGHTS, LAYERS))")
         if self.spread is not None:
-            out(f'self._mesh = _mesh(MESH, {self.spread.mesh}, {{"device": torch.empty(0, device=device)}})')
+            here = '{"device": torch.empty(0, device=device)}'
+            out(f"self._mesh = _mesh({self.spread.axes}, {self.spread.mesh}, {here})")
             out("self.register_load_state_dict_pre_hook(_parted)")
         for name in sorted(needed & module.fixed.keys()):
             out(f"{name} = {module.fixed[name]}")
@@ -192,13 +195,7 @@ class _Class:
         the function with the weights.
         """
         out, entry = self.out, entry_name(self.naming.module.name)
-        first = [t for t in self.given if self.staged is None or t.key in self.staged.handed]
-        if self.staged is not None:
-            first.sort(key=lambda t: self.staged.handed.index(t.key) if self.staged else 0)
-        params = [*(f"{self.public(t)}: torch.Tensor" for t in first), *("*" for _ in (self.staged,) if _ and len(self.given) + len(self.scalars) > len(first)),
-                  *(f"{self.public(t)}: torch.Tensor" for t in self.given if t not in first),
-                  *(f"{self.public(t)}: {_SCALAR} = None" for t in self.scalars),
-                  *("**others: torch.Tensor" for _ in (self.staged,) if _)]
+        params = self._parameters()
         several = len(self.naming.module.outputs) > 1
         returns = tuple_name(self.naming.module.name) if several else "torch.Tensor"
         self.line(f"def forward({', '.join(['self', *params])}) -> {returns}:")
@@ -212,6 +209,16 @@ class _Class:
         handed += [] if self.spread is None else [f"{self.spread.mesh}=self._mesh"]
         self.line(f"return {entry}({', '.join(handed)})")
         out.depth -= 1
+
+    def _parameters(self) -> list[str]:
+        """The parameters of `forward`, with their types."""
+        scalars = [f"{self.public(t)}: {_SCALAR} = None" for t in self.scalars]
+        named = {t.key: f"{self.public(t)}: torch.Tensor" for t in self.given}
+        if self.staged is None:
+            return [*named.values(), *scalars]
+        others = [*(text for key, text in named.items() if key not in self.staged.handed), *scalars]
+        return [*(named[key] for key in self.staged.handed), *(["*", *others] if others else []),
+                "**others: torch.Tensor"]
 
     def _scalar(self, tensor: Tensor) -> None:
         """Writes a scalar that the call leaves out, and all of them as tensors."""

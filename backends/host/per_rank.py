@@ -32,8 +32,8 @@ from einc.ir.programs import Slot, Tensor
 # What a file of ranks calls, whatever it computes.
 NEEDED = ("_expect", "_mesh", "_agree", "_held", "_as_dtensor", "_ranks_of", "_place", "DTensor", "DeviceMesh", "Shard",
           "Replicate")
-_NAMES = ("mesh", "given", "spread", "MESH", "PLACEMENTS", "DeviceMesh", "DTensor", "Shard", "Replicate", "dist", "WITHIN", "stage",
-          "schedule")
+_NAMES = ("mesh", "given", "spread", "MESH", "PLACEMENTS", "DeviceMesh", "DTensor", "Shard", "Replicate", "dist",
+          "WITHIN", "stage", "schedule")
 
 
 def write_per_rank(plan: PerRank, dialect: Dialect, shell: ModuleClass | None = None) -> str:
@@ -265,7 +265,7 @@ class File:
                      for cut in self.cuts[tensor.key]]
             placed[tensor.key] = f"({', '.join(where)}{',' * (len(where) == 1)})"
         naming = replace(self.shown, module=replace(module, inputs=tuple(inputs)))
-        return write_shell(naming, shell, asked, self.derived, Spread(placed, apart, self.mesh), staged)
+        return write_shell(naming, shell, asked, self.derived, Spread(placed, apart, self.mesh, self.axes), staged)
 
     def whole(self, tensor: Tensor) -> tuple[Slot, ...]:
         """The slots of a tensor as all ranks have it together."""

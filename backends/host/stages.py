@@ -9,11 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from einc.backends.host.described import told
-from einc.backends.host.levels import Levels
 from einc.backends.host.loops import Dialect
 from einc.backends.host.module import below, library, named_tuple, signature
-from einc.backends.host.module_class import Staged, class_name
-from einc.backends.host.naming import Named
+from einc.backends.host.module_class import Staged
+from einc.backends.host.naming import Named, class_name
 from einc.backends.host.per_rank import NEEDED, Chained, File, operators, write_per_rank
 from einc.backends.writer import Names, Writer, folded
 from einc.ir.indices import LAYER
@@ -116,7 +115,7 @@ def _head(plan: Stages, kinds: Sequence[_Kind], dialect: Dialect, out: Writer, i
 def _entries(plan: Stages, kinds: Sequence[_Kind], out: Writer) -> None:
     """Writes the two functions that a caller uses."""
     names = [class_name(one.shown.module.name) for one in kinds]
-    public = {}
+    public: dict[str, str] = {}
     for one, (of, _) in zip(kinds, plan.kinds, strict=True):
         public |= {t.key: one.shown.public[new.key] for t, new in zip(of.forward.inputs, one.shown.module.inputs,
                                                                      strict=False)}
@@ -132,8 +131,8 @@ def _entries(plan: Stages, kinds: Sequence[_Kind], out: Writer) -> None:
     out.close()
     out.lines += ["", ""]
     out.open(f"def schedule(made, loss_fn=None, mesh=None, parts={plan.parts}):")
-    out(f'"""torch\'s {ORDERS[plan.schedule]} for a rank\'s stage: every rank calls its `step` with the inputs by their '
-        'names,')
+    out(f'"""torch\'s {ORDERS[plan.schedule]} for a rank\'s stage: every rank calls its `step` with the inputs by '
+        'their names,')
     out('and with `target=` and `losses=[]` for the loss of the last stage."""')
     out("device = next(made.parameters()).device")
     out('mesh = _mesh(MESH, mesh, {"device": torch.empty(0, device=device)})')

@@ -109,7 +109,8 @@ def _parts(line: s.PlanLine, named: list[s.PlanWord], turns: list[s.PlanWord], k
             Help("say `8`, for instance"),)))
     if word not in SCHEDULES:
         listed = ", ".join(f"`{name}`" for name in SCHEDULES)
-        report.add(PlanLine(f"stages have no order `{word}`", words[0].span, helps=(Help(f"those there are: {listed}"),)))
+        report.add(PlanLine(f"stages have no order `{word}`", words[0].span, helps=(
+            Help(f"those there are: {listed}"),)))
     return Parts(letter.text, parts, word)
 
 

@@ -200,7 +200,7 @@ def built(program: TypedProgram, options: Options = DEFAULTS, of: Origin | None 
         backend = "torch" if options.backend == back_ends.AUTO else options.backend
         text = back_ends.emit(made_of, backend, shell(program) if options.module else None)
         if made_of.stages is not None:
-            return Compiled(program, made_of, text, stage := back_ends.load(text, "stage", backend), stage)
+            return Compiled(program, made_of, text, back_ends.load(text, "stage", backend))
         function = back_ends.load(text, program.name, backend)
         return Compiled(program, made_of, text, function, _class_in(function, options, of))
     source = back_ends.emit(made_of, options.backend, shell(program) if options.module else None)

@@ -69,7 +69,7 @@ SCHEDULES = ("GPipe", "1F1B")
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """`n in 8 parts by 1F1B`: the letter whose parts go from stage to stage, their number, and a word of `SCHEDULES`."""
+    """`n in 8 parts by 1F1B`: the letter whose parts go from stage to stage, their number, a word of `SCHEDULES`."""
 
     letter: str
     count: int

@@ -170,8 +170,8 @@ class PerRank:
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """The rounds of a program as stages, one for each of the `ranks` of an axis: the kinds of stages, the first, if there
-    are such those between, and the last, each with what a class of its weights needs to know.
+    """The rounds of a program as stages, one for each of the `ranks` of an axis: the kinds of stages, the first, those
+    between if there are such, and the last, each with what a class of its weights needs to know.
 
     `handed` are the inputs that a stage has from the one before. `rounds` are the sizes that count all rounds, and
     those of a stage; `before` is the input that counts those before, if any. `parts` of the data go through in the

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from itertools import chain
 
 from einc.ir.draft import unused
 from einc.ir.indices import INDEX_CLASSES, Extent, Index, IndexSet, number, size
@@ -36,9 +35,7 @@ from einc.planning.placing.levels import Arrival, Placed, references
 from einc.planning.placing.local import Rewriting
 from einc.planning.placing.resized import lettered, resized
 from einc.planning.placing.states import WHOLE, Axis, Owned, Part, Share, States, clash, cut_slots, moved
-
-CLASS = "rank"
-
+from einc.planning.placing.two_blocks import CLASS, ByNumbers, InTwo, before, by_numbers, in_halves, in_two
 
 ALONE = "alone"  # what is made on one device has names that end so
 
@@ -112,17 +109,16 @@ class _Together:
 
     def before(self, axis: Axis, of: Extent) -> Term:
         """How many elements the ranks before this one have."""
-        return _before(self.letters[self.of.mesh.index(axis)], axis.part(of))
+        return before(self.letters[self.of.mesh.index(axis)], axis.part(of))
 
     def in_blocks(self, axis: Axis, index: Index, own: Index) -> Term:
         """The number of an element of a part in two blocks: that of the block, and the place in it."""
         rank = self.letters[self.of.mesh.index(axis)]
         if index.set in self.of.program.splits:
-            return self.numbers(axis, rank, index, own, True).place
-        found = self.blocks(axis, rank, index.set, own, True)
-        (_, block), place = found.own.sets, found.place.parts
+            return by_numbers(axis, rank, index, own, True).place
+        found = in_two(self.splits, axis, rank, index.set, own, True)
         self.halves[own] = found.own
-        return added((product((_from_0(place[0]), Size(block.extent))), place[1]))
+        return found.number
 
     def first(self, axis: Axis) -> Term:
         """The condition that this is the first rank."""
@@ -138,31 +134,6 @@ class _Together:
         self.splits.setdefault(whole, (rank.set, own.set))
         return Pack((Position(rank), Position(own)), (rank.set, own.set), whole)
 
-    def blocks(self, axis: Axis, rank: Index, whole: IndexSet, own: Index, ends: bool) -> _Blocks:
-        """An element of a rank's part of two blocks, side by side in the whole or, where they are of both `ends`, one
-        as far from the end as the other is from the start.
-        """
-        block = replace(own.set, extent=own.set.extent * number(Fraction(1, 2)))
-        every, two = (IndexSet(CLASS, number(n)) for n in (2 * axis.ranks, 2))
-        side, inner = Index(f"{own.name}_2", two), Position(Index(f"{own.name}_1", block))
-        self.splits.setdefault(whole, (every, block))
-        self.splits.setdefault(own.set, (two, block))
-        back = product((const(2 * axis.ranks + 1), _from_0(Position(side))))
-        place = Apply("max", (Position(rank), Apply("sub", (back, Position(rank))))) if ends else added(
-            (product((const(2), _from_0(Position(rank)))), Position(side)))
-        at = Position(Index(f"{own.name}_3", every))
-        return _Blocks(Pack((Position(side), inner), (two, block), own.set),
-                       Pack((place, inner), (every, block), whole),
-                       Pack((at, inner), (every, block), whole), Apply("eq", (at, place)), (rank, side))
-
-    def numbers(self, axis: Axis, rank: Index, letter: Index, own: Index, ends: bool) -> _Blocks:
-        """The same of a set that is a composite already, by the numbers of its elements."""
-        here, block = Position(own), own.set.extent * number(Fraction(1, 2))
-        second = Apply("floor", (Apply("div", (Apply("sub", (here, const(own.set.start))), Size(block))),))
-        place = added((here, _before(rank, block), product((second, _between(axis, rank, block)))) if ends else
-                      (here, _before(rank, own.set.extent)))
-        return _Blocks(here, place, Position(letter), Apply("eq", (Position(letter), place)), (rank, own))
-
     # the program
 
     def program(self, alone: bool) -> NormalProgram:
@@ -177,7 +148,7 @@ class _Together:
             for e in program.equations:
                 if self.of.levels[e.target] == level:
                     self.halves.clear()
-                    self.equations.append(_in_halves(Rewriting(self, e).equation(), self.halves))
+                    self.equations.append(in_halves(Rewriting(self, e).equation(), self.halves))
         for _, key in program.outputs:
             self.moves(key, self.of.ends[key], (WHOLE,) * len(self.of.mesh))
         unread = {k: t for k, t in program.tensors.items() if t.role not in ("local", "derived")}
@@ -230,19 +201,6 @@ class _Together:
             first = now[axes[0]]
             body = Fold(first.fold if isinstance(first, Share) else "sum", bound, both(*place.domain), body)
         self.equations.append(Equation(made, (*self.lead(then), *place.here), TRUE, body))
-
-
-@dataclass(frozen=True)
-class _Blocks:
-    """An element of a rank's part, `own`, and its place in the whole. An element `at` of the whole is that of the rank
-    and the letters `bound` of which a condition holds.
-    """
-
-    own: Term
-    place: Term
-    at: Term
-    condition: Term
-    bound: tuple[Index, ...]
 
 
 class _Place:
@@ -309,7 +267,7 @@ class _Place:
         if becomes is not None:
             rank = self.all.letters[at]
             whole = self.all.pair(rank, letter.set, own) if apart else added(
-                (Position(own), _before(rank, own.set.extent)))
+                (Position(own), before(rank, own.set.extent)))
             return Position(own), whole
         if apart:
             return self.all.pair(self.all.others[at], letter.set, own), Position(own)
@@ -325,7 +283,7 @@ class _Place:
         rank = (self.all.others if gathered else self.all.letters)[at]
         state = before if gathered else after
         ends = isinstance(state, Part) and state.blocks > 1
-        found = self.all.blocks(axis, rank, letter.set, own, ends) if apart else self.all.numbers(
+        found: InTwo | ByNumbers = in_two(self.all.splits, axis, rank, letter.set, own, ends) if apart else by_numbers(
             axis, rank, letter, own, ends)
         if not gathered:
             return found.own, found.place
@@ -346,7 +304,7 @@ class _Place:
                 return Where(reached(own), product((read, scale)))
             case Owned(_, _, base):
                 (chosen,), part = beside, self.all.of.mesh[axis].part(base.extent)
-                low = _before(self.all.others[axis], part)
+                low = before(self.all.others[axis], part)
                 ends = (Apply("le", (added((low, const(base.start))), chosen)),
                         Apply("le", (chosen, added((low, Size(part + number(base.start - 1)))))))
                 return Where(both(*ends), read)
@@ -380,45 +338,3 @@ def _by_whole(axes: tuple[int, ...], now: States, then: States) -> Iterator[Stat
     if all(isinstance(now[n], Part) and isinstance(then[n], Part) and clash(now[n], then[n]) for n in axes):
         yield tuple(WHOLE if n in axes else state for n, state in enumerate(now))
     yield then
-
-
-def _in_halves(equation: Equation, by: Mapping[Index, Pack]) -> Equation:
-    """The equation with two letters for each of some."""
-    if not by:
-        return equation
-
-    def change(term: Term) -> Term:
-        match term:
-            case Position(index):
-                return by.get(index, term)
-            case Fold(op, bound, domain, body):
-                letters = ((_letters(by[i]) if i in by else (i,)) for i in bound)
-                return Fold(op, tuple(chain(*letters)), domain, body)
-            case Pack(parts, sets, into):
-                inner = [(part.parts, part.sets) if isinstance(part, Pack) else ((part,), (of,))
-                         for part, of in zip(parts, sets, strict=True)]
-                return Pack(tuple(chain(*(p for p, _ in inner))), tuple(chain(*(s for _, s in inner))), into)
-        return term
-
-    axes = tuple(transform(axis, change) for axis in equation.axes)
-    return replace(equation.map(lambda term: transform(term, change)), axes=axes)
-
-
-def _letters(pack: Pack) -> tuple[Index, ...]:
-    """The letters of a composite of letters."""
-    return tuple(part.index for part in pack.parts if isinstance(part, Position))
-
-
-def _from_0(number_: Term) -> Term:
-    """A number that counts from 1 as one that counts from 0."""
-    return Apply("sub", (number_, ONE))
-
-
-def _before(rank: Index, part: Extent) -> Term:
-    """How many elements the ranks before one have."""
-    return Apply("mul", (_from_0(Position(rank)), Size(part)))
-
-
-def _between(axis: Axis, rank: Index, block: Extent) -> Term:
-    """How much farther apart the two blocks of a rank are than they would be side by side."""
-    return Apply("mul", (Size(block), Apply("sub", (const(2 * axis.ranks), product((const(2), Position(rank)))))))

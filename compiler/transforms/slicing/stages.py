@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from einc.ir.dependence import behind
 from einc.ir.draft import unused
 from einc.ir.elements import INTEGER
-from einc.ir.indices import IndexSet, number, size
-from einc.ir.programs import Equation, IndexLoop, Program, Tensor, TypedProgram
+from einc.ir.indices import Index, IndexSet, number, size
+from einc.ir.programs import Equation, IndexLoop, Tensor, TypedProgram
 from einc.ir.sums import added
 from einc.ir.terms import TRUE, Position, Read, Size, Term, bound_indices, children, reads, rebuild, walk
 from einc.transforms.slicing.repeats import outside, stretches
@@ -32,8 +32,9 @@ class Unstaged(Exception):  # noqa: N818 - what cannot be had
 class Stages:
     """The programs of the first stage, of those between, and of the last; of one stage alone there is the program.
     `handed` are the inputs that a stage has from the one before, by their keys, in the order of the outputs of that.
-    `count` is the size that counts all rounds, `rounds` that which counts those of one stage, and `before` the input that counts those before, where
-    a round knows its number. `layers` are the tensors that have a slot for the rounds, with its place.
+    `count` is the size that counts all rounds, `rounds` that which counts those of one stage, and `before` the input
+    that counts those before, where a round knows its number. `layers` are the tensors that have a slot for the rounds,
+    with its place.
     """
 
     first: TypedProgram
@@ -50,6 +51,8 @@ def stages(program: TypedProgram, over: IndexSet, axis: str, ranks: int, along: 
     """The stages of a program whose rounds over a set are cut by the ranks of an axis, and through which parts of
     another set go. Raises Unstaged.
     """
+    _rounds(program, over)
+    program = _with_starts(program)
     return _Staging(program, _rounds(program, over), axis, ranks, along).done()
 
 
@@ -64,6 +67,37 @@ def _rounds(program: TypedProgram, over: IndexSet) -> IndexLoop:
         raise Unstaged(f"`{program.kept[found[0]][0]}` is made in every round and read after the last, so it lies on "
                        "all stages", "give it on from round to round, as a state")
     return found[0]
+
+
+def _with_starts(program: TypedProgram) -> TypedProgram:
+    """The program in which every state begins with a value of its own, which nothing else reads."""
+    (loop,), tensors, equations = program.repeats, dict(program.tensors), list(program.equations)
+    read = [key for e in equations for key in e.reads] + [key for _, key in program.outputs]
+    read += [first for _, first, _ in loop.states]
+    states = []
+    for state, first, following in loop.states:
+        if read.count(first) > 1 or first not in program.by_target:
+            start = unused(f"{state}_start", tensors)
+            equations.insert(0 if first not in program.by_target else 1 + max(
+                n for n, e in enumerate(equations) if e.target == first), _copy(start, first, tensors))
+            first = start
+        states.append((state, first, following))
+    return program.but(equations=equations, tensors=tensors, loops=[replace(loop, states=tuple(states))])
+
+
+def _copy(made: str, of: str, tensors: dict[str, Tensor]) -> Equation:
+    """A value that is another one. Notes it among the tensors."""
+    tensors[made] = replace(tensors[of], key=made, text=made, role="local")
+    slots = tensors[of].slots
+    names = [slot.name for slot in slots]
+    own = [name if names.count(name) == 1 else other for name, other in zip(names, _letters(names), strict=False)]
+    letters = tuple(Position(Index(name, slot.set)) for name, slot in zip(own, slots, strict=True))
+    return Equation(made, letters, TRUE, Read(of, letters))
+
+
+def _letters(taken: Iterable[str]) -> list[str]:
+    """Letters that are none of some."""
+    return [letter for letter in "abcdefghijklmnopqrstuvwxyz" if letter not in {*taken}]
 
 
 class _Staging:
@@ -130,11 +164,9 @@ class _Staging:
         numbers = self._numbers()
         later = {key for e in (*self._round, *self.after) for key in e.reads} | {key for _, key in program.outputs}
         carried = [e.target for e in self.ahead if e.target in later - numbers.keys() and e.target not in starts]
-        on = {key: unused(f"{key}_on", program.tensors) for key in carried}
-        copies = [Equation(on[key], (letters := tuple(Position(i) for i in program.by_target[key].indices)), TRUE,
-                           Read(key, letters)) for key in carried if self._plain(key)]
-        tensors = {**program.tensors, **{new: replace(program.tensors[key], key=new, text=new, role="local")
-                                         for key, new in on.items()}}
+        tensors = dict(program.tensors)
+        on = {key: unused(f"{key}_on", tensors) for key in carried}
+        copies = [_copy(made, key, tensors) for key, made in on.items()]
         handed = [*((key, state) for state, key, _ in loop.states), *on.items()]
         outputs = [(key, made) for key, made in handed]
         known = replace(program, tensors=tensors)
@@ -144,13 +176,6 @@ class _Staging:
             self._made(known, "between", [*numbers.values(), *self._round, *copies], outputs, given),
             self._made(known, "last", [*numbers.values(), *self._round, *self.after], program.outputs, given),
             tuple(given), self.count, self.rounds, self.before if self._counts() else "", self.layers)
-
-    def _plain(self, key: str) -> bool:
-        """True; raises Unstaged where a value that is handed on lies in a composite or a sum."""
-        if any(not isinstance(axis, Position) for axis in self.program.by_target[key].axes):
-            raise Unstaged(f"`{key}` is made before the rounds and read after the first stage, and it has a composite "
-                           "axis", "read it in the rounds through a state of theirs")
-        return True
 
     def _numbers(self) -> dict[str, Equation]:
         """What is made before the rounds of positions and sizes alone: every stage makes it itself."""
