@@ -14,7 +14,7 @@ from einc.driver.gradients import by_declaration, constant, library_with_halves
 from einc.driver.meshes import axis_of
 from einc.driver.narrowing import narrowed
 from einc.driver.options import Grad
-from einc.driver.staging import staged
+from einc.driver.staging import Staging, staged, staging
 from einc.errors.report import EincError, Help, Problem, listed
 from einc.ir.choices import Choices
 from einc.ir.indices import LAYER
@@ -77,6 +77,20 @@ def on_mesh(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int
         mesh = _balanced(program, _mesh(program, plans, ranks), sizes)
         program, _ = narrowed(program, chosen(program.plans, _names(program, plans, ranks)))
         return OnMesh(mesh, put(pieces(program, grad), mesh, sizes)[0])
+
+
+def in_stages(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int]) -> Staging | None:
+    """The stages of a program on a mesh as `on_mesh` has it; None where none of its axes cuts rounds."""
+    with _told():
+        program, _ = narrowed(program, wanted := chosen(program.plans, _names(program, plans, ranks)))
+        return staging(program, wanted, _mesh(program, plans, ranks))
+
+
+def on_rest(found: Staging, one: TypedProgram, sizes: Mapping[str, int], grad: bool) -> OnMesh:
+    """A stage on the other axes of a mesh. EincError as for `on_mesh`."""
+    with _told():
+        mesh = _balanced(one, found.rest, sizes)
+        return OnMesh(mesh, put(pieces(one, grad), mesh, sizes)[0])
 
 
 @contextmanager

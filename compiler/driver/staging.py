@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from einc import planning
 from einc.checking.placements import letters_of
@@ -25,20 +25,50 @@ from einc.transforms.slicing.stages import Unstaged, stages
 
 def staged(program: TypedProgram, wanted: Wanted, mesh: tuple[Axis, ...], grad: Grad, choices: Choices) -> PerRank:
     """The plan of the first stage, with those of all kinds of stages. Raises Problem."""
-    axis, parts, rest = of_rounds(program, wanted, mesh)
     if not grad:
         raise Problem("stages are for training, and no gradient was asked for", helps=(
             Help("say `--grad`, or `grad=True`"),))
-    made = programs(program, axis, parts)
+    found = staging(program, wanted, mesh)
+    assert found is not None
+    axis, parts, made = found.axis, found.parts, found.made
     inner = replace(choices, rows=library_with_halves()) if choices.rows else choices
-    kinds = [made.first, *([made.between] if axis.ranks > 2 else []), made.last]
-    plans = [_planned(one, made, rest, grad, inner) for one in kinds]
+    kinds = [one for _, _, one in found.kinds]
+    plans = [_planned(one, made, found.rest, grad, inner) for one in kinds]
     along = letters_of(program)[parts.letter]
     given = {t.key: n for t in program.inputs() if t.role == "input" for n, s in enumerate(t.slots) if s.set == along}
     joined = tuple([s.set for s in program.tensors[key].slots].index(along) for _, key in program.outputs)
     return replace(plans[0], stages=Stages(
         program.name, axis.name, axis.ranks, tuple(zip(plans, map(planning.shell, kinds), strict=True)), made.handed,
         (made.count, made.rounds), made.before, parts.schedule, parts.count, tuple(given.items()), joined))
+
+
+@dataclass(frozen=True)
+class Staging:
+    """A program whose rounds are stages over an axis, what goes through them, the programs of the stages, and the other
+    axes of the mesh.
+    """
+
+    program: TypedProgram
+    axis: Axis
+    parts: Parts
+    rest: tuple[Axis, ...]
+    made: Programs
+
+    @property
+    def kinds(self) -> tuple[tuple[str, str, TypedProgram], ...]:
+        """The kinds of stages that there are: their numbers, a word, and the program."""
+        last, made = self.axis.ranks, self.made
+        between = f"2 to {last - 1}" if last > 3 else "2"
+        some = [("1", "first", made.first), (between, "between", made.between), (str(last), "last", made.last)]
+        return tuple(one for one in some if last > 2 or one[1] != "between")
+
+
+def staging(program: TypedProgram, wanted: Wanted, mesh: tuple[Axis, ...]) -> Staging | None:
+    """The stages of a program on a mesh; None where no axis cuts rounds. Raises Problem."""
+    if all(axis.sets[0].cls != LAYER for axis in mesh):
+        return None
+    axis, parts, rest = of_rounds(program, wanted, mesh)
+    return Staging(program, axis, parts, rest, programs(program, axis, parts))
 
 
 def of_rounds(program: TypedProgram, wanted: Wanted,
