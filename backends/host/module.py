@@ -65,7 +65,8 @@ _FIRST = (
 )
 _LAST = (Source(f"{_RUNTIME}.samples"), Source(f"{_RUNTIME}.operators"), Source(f"{_RUNTIME}.underived"))
 _IMPORTS = (Import("math"), Import("bisect", "bisect_left"), Import("bisect", "bisect_right"),
-            Import("functools", "lru_cache"), Import("functools", "partial"))  # for statements
+            Import("functools", "lru_cache"), Import("functools", "partial"),
+            Import("torch.utils.checkpoint", "checkpoint"))  # for statements
 
 
 def write(plan: Module, dialect: Dialect, shell: ModuleClass | None = None) -> str:

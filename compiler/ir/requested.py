@@ -144,7 +144,25 @@ class Products:
         return Products(tuple(found.items()))
 
 
-Record = Cache | Mesh | Products | Shard | Store
+@dataclass(frozen=True, slots=True)
+class Recompute:
+    """`recompute ℓ every 4`: letters that count rounds, each with how many rounds are made again together for the
+    gradient, of which nothing is saved but what they begin with.
+    """
+
+    rounds: tuple[tuple[str, int], ...]
+
+    def joined(self, other: Record) -> Recompute | None:
+        """What both lines say; None where they say two numbers of one letter."""
+        if not isinstance(other, Recompute):
+            return None
+        found = dict(self.rounds)
+        if any(found.setdefault(letter, every) != every for letter, every in other.rounds):
+            return None
+        return Recompute(tuple(found.items()))
+
+
+Record = Cache | Mesh | Products | Recompute | Shard | Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +200,14 @@ class Wanted:
             if isinstance(line.record, Mesh):
                 found = found.joined(line.record) or found
         return dict(found.axes)
+
+    def recomputed(self) -> Mapping[str, int]:
+        """The letters of rounds that its lines make again, each with how many rounds together."""
+        found = Recompute(())
+        for line in self.lines:
+            if isinstance(line.record, Recompute):
+                found = found.joined(line.record) or found
+        return dict(found.rounds)
 
     @property
     def meshed(self) -> bool:

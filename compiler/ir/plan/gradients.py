@@ -78,7 +78,8 @@ class Gradient:
 class GradientLoop:
     """Rounds in order where one round has a gradient: `Loop` but for its body, in pieces where loops stand in a round.
     What `body` asks for is given, and those outputs of it that are not merely saved are the next values of the
-    states and the parts of what is kept.
+    states and the parts of what is kept. Of `every` so many rounds nothing is saved but what they begin with: for the
+    gradient they are made again. 0: what a gradient needs is saved.
     """
 
     index: Index
@@ -88,6 +89,7 @@ class GradientLoop:
     states: tuple[tuple[str, str, str], ...]
     kept: tuple[tuple[str, str, int], ...]
     sizes: tuple[tuple[str, str], ...]
+    every: int = 0
 
 
 @dataclass(frozen=True, slots=True)
