@@ -412,7 +412,7 @@ def test_the_example_of_the_page_runs(tmp_path: Path) -> None:
     """A spec and a program as the page has them, run as it says."""
     page = (Path(__file__).parent.parent / "backends/README.md").read_text(encoding="utf-8")
     page = page[page.index("## Several devices"):]
-    (spec, *_), (train, save, *_) = (re.findall(rf"```{word}\n(.*?)```", page, re.S) for word in ("ein", "python"))
+    (spec, *_), (train, _, save, *_) = (re.findall(rf"```{word}\n(.*?)```", page, re.S) for word in ("ein", "python"))
     (tmp_path / "heads.ein").write_text(spec, encoding="utf-8")
     assert "`torchrun --nproc-per-node 2 train.py`" in page
     for words, program, said in (("compile heads.ein --plan tp --grad -o heads.py", train,

@@ -4,7 +4,12 @@ the schedules of torch, against one process on the whole; both in float64.
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -209,3 +214,21 @@ def test_four_stages(four: Team, name: str, line: str) -> None:
 def test_stages_of_several_devices(four: Team) -> None:
     """Each stage is cut by heads, too."""
     check(four, "llama_lm", {"pp": 2, "tp": 2}, GOOD, 3, "    mesh tp = 2\n    shard h, g, e over tp\n")
+
+
+@pytest.mark.whole
+def test_the_example_of_the_page_runs(tmp_path: Path) -> None:
+    page = (Path(__file__).parent.parent / "backends/README.md").read_text(encoding="utf-8")
+    (program,) = (text for text in re.findall(r"```python\n(.*?)```", page, re.S) if "import schedule, stage" in text)
+    words = "compile --plan deep --grad --module -o lm.py"
+    assert f"`einc {words}`" in page
+    spec = f'use "llama_lm"{PLAN.format("ℓ over pp, n in 8 parts by 1F1B")}'
+    (tmp_path / "lm.ein").write_text(spec, encoding="utf-8")
+    (tmp_path / "program.py").write_text(program, encoding="utf-8")
+    command, *options = words.split()
+    made = CliRunner().invoke(main, [command, str(tmp_path / "lm.ein"), *options[:-1], str(tmp_path / "lm.py")])
+    assert made.exit_code == 0, made.output
+    done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "program.py"],
+                          cwd=tmp_path, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True,
+                          check=True)
+    assert sorted(done.stdout.splitlines()) == [f"rank {n} has 2 of 4 layers and {8 * n} losses" for n in range(2)]

@@ -197,7 +197,8 @@ class _Class:
         out, entry = self.out, entry_name(self.naming.module.name)
         params = self._parameters()
         several = len(self.naming.module.outputs) > 1
-        returns = tuple_name(self.naming.module.name) if several else "torch.Tensor"
+        named = "tuple[torch.Tensor, ...]" if self.staged else tuple_name(self.naming.module.name)
+        returns = named if several else "torch.Tensor"
         self.line(f"def forward({', '.join(['self', *params])}) -> {returns}:")
         out.depth += 1
         for tensor in self.scalars:
@@ -207,7 +208,8 @@ class _Class:
                   for t in self.naming.module.inputs]
         handed += [f"{self.naming.size(n)}=self.{self.attribute[n]}" for n in self.asked]
         handed += [] if self.spread is None else [f"{self.spread.mesh}=self._mesh"]
-        self.line(f"return {entry}({', '.join(handed)})")
+        call = f"{entry}({', '.join(handed)})"
+        self.line(f"return tuple({call})" if self.staged and several else f"return {call}")  # torch hands tuples on
         out.depth -= 1
 
     def _parameters(self) -> list[str]:
