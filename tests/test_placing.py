@@ -13,8 +13,9 @@ from helpers import Arrays, distance, meaning, typed, typed_of
 from placing_cases import BY_NAME, CUT, EXACT, REFUSED, Half, axes, cases, half, programs, refusal, sized, tried
 from programs import FILES, Case
 
-from einc.driver import pipeline
+from einc.driver import front, pipeline, placing
 from einc.driver.commands.sizes import asked
+from einc.errors.report import EincError
 from einc.ir.indices import Extent, number, size
 from einc.ir.programs import NormalProgram, Program, TypedProgram
 from einc.planning.placing import Axis, Refused, placed
@@ -143,6 +144,29 @@ def test_the_collectives_that_follow(name: str) -> None:
         moves = [move for _, move in placed(program, mesh).moves]
         assert Counter(move.kind for move in moves) == counts
         assert sum((move.wire for move in moves), number(0)) == formula(str(sent))
+
+
+def test_what_is_kept_gathered_is_not_gathered_again() -> None:
+    """The gradient of a layer then sends as much as that of torch's sequence parallelism."""
+    text = f"{BY_NAME['swiglu_block'].text}\nplan it:\n    mesh p = 8\n    shard h, g, e, else t over p\n"
+    counts = []
+    for more in ("", "    keep H_prime2 gathered\n", "    keep X_A, H_prime2 gathered\n"):
+        found = placing.on_mesh(typed(text + more), ("it",), {}, {}, grad=True)
+        assert found.backward is not None
+        counts.append([Counter(move.kind for _, move in one.moves) for one in (found.forward, found.backward)])
+    assert [one[0] for one in counts] == [{"all_gather": 2, "reduce_scatter": 2}] * 3
+    assert [one[1]["all_gather"] for one in counts] == [4, 3, 2]
+    assert all(one[1]["reduce_scatter"] == one[1]["all_reduce"] == 2 for one in counts)
+
+
+@pytest.mark.parametrize(("line", "said"), [
+    ("keep K gathered", "`K` is gathered nowhere"), ("keep U gathered", "`U` is gathered nowhere"),
+    ("keep nothing gathered", "`nothing` is not saved for the gradient"), ("keep Q", "the line stops too early"),
+])
+def test_what_cannot_be_kept_gathered_is_told(line: str, said: str) -> None:
+    text = f"{BY_NAME['swiglu_block'].text}\nplan it:\n    mesh p = 2\n    shard h, g, e, else t over p\n    {line}\n"
+    with pytest.raises(EincError, match=said):
+        front.compile(text, "torch", grad=True, plan="it")
 
 
 MESHES: dict[str, tuple[str, dict[str, int], dict[str, str], dict[str, tuple[str, str, str]]]] = {

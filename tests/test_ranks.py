@@ -76,6 +76,8 @@ TWO = {
     "heads": Cut("attention", "shard h over p", {"p": 2}),
     "heads and hidden": Cut("gpt2_block", "shard h, e over p", {"p": 2}),
     "else positions": Cut("swiglu_block", "shard h, g, e, else t over p", {"p": 2}),
+    "else positions, kept gathered": Cut("swiglu_block", "shard h, g, e, else t over p; keep X_A, H_prime2 gathered",
+                                         {"p": 2}),
     "weights in parts": Cut("gpt2_block", "shard n, else f over p", {"p": 2}),
     "gathered": Cut("attention", "shard t over p, pass s by gather", {"p": 2}),
     "merged": Cut("attention", "shard t over p, pass s by merge", {"p": 2}),
@@ -95,6 +97,8 @@ TWO = {
     "a recurrence, else positions": Cut("kda", "shard h, else t over p", {"p": 2}),
     "a recurrence that no letter cuts": Cut("ssd", "shard h over p", {"p": 2}),
     "a state of elements": Cut("ema", "shard d over p", {"p": 2}, {"D": 4}),
+    "rounds, kept gathered": Cut("llama_lm", "shard h, g, e, v, else t over p; keep X_H, H_prime2 gathered", {"p": 2},
+                                 {"N": 3}),
     "rounds of texts": Cut("decoder_lm", "shard n, else f over p", {"p": 2}, {"N": 2, "C": 8}),
 }
 FOUR = {

@@ -16,7 +16,7 @@ from einc.errors.report import Help, Label, Problem, Report, Span
 from einc.ir.elements import DECLARED
 from einc.ir.narrow import NARROW
 from einc.ir.programs import Program
-from einc.ir.requested import SHARES, Asked, Cache, Mesh, Products, Recompute, Record, Shard, Store, Wanted
+from einc.ir.requested import SHARES, Asked, Cache, Keep, Mesh, Products, Recompute, Record, Shard, Store, Wanted
 from einc.syntax import tree as s
 from einc.syntax.plan_lines import plan_words
 from einc.syntax.spelling import nearest
@@ -93,6 +93,12 @@ def _products(line: s.PlanLine, words: list[s.PlanWord], program: Of, report: Re
     return Products(tuple((name.text, (word.text, share.text, count)) for name in names))
 
 
+def _keep(line: s.PlanLine, words: list[s.PlanWord], program: Of, report: Report) -> Keep:
+    """The tensors that are kept gathered: which there are is known on a mesh alone, as some are arguments of functions.
+    """
+    return Keep(tuple(word.text for word in words))
+
+
 def _recompute(line: s.PlanLine, words: list[s.PlanWord], program: Of, report: Report) -> Recompute:
     """The letter of rounds that are made again, and how many together. Problems go to the report."""
     letter, *counts = words
@@ -127,6 +133,8 @@ ROWS = {row.word: row for row in (
     Row("cache", 'NAME ("," NAME)* ("as" NAME ("per" DIGITS)?)? ("paged" DIGITS)?', Cache, _cache, frozenset({"serve"}),
         "kept", "name tensors, and if you wish the type to which they are rounded and the size of a page: `cache K, V "
         "paged 16`, `cache K as e4m3 per 64`"),
+    Row("keep", 'NAME ("," NAME)* "gathered"', Keep, _keep, frozenset({"call"}), "kept gathered for the gradient",
+        "name tensors that a mesh gathers: `keep X_H gathered`"),
     Row("mesh", 'NAME ("=" DIGITS)? ("," NAME ("=" DIGITS)?)*', Mesh, read_mesh, frozenset({"call"}),
         "laid out as a mesh",
         "name its axes, with their ranks where those are no matter of the call: `mesh dp = 2, tp = 4`"),

@@ -14,7 +14,7 @@ from einc.driver.gradients import by_declaration, constant, library_with_halves
 from einc.driver.meshes import axis_of
 from einc.driver.narrowing import narrowed
 from einc.driver.options import Grad
-from einc.driver.staging import Staging, staged, staging
+from einc.driver.staging import Staging, kept_gathered, staged, staging
 from einc.errors.report import EincError, Help, Problem, listed
 from einc.ir.choices import Choices
 from einc.ir.indices import LAYER
@@ -140,6 +140,7 @@ def planned(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int
         passed = by_declaration(program, grad == "exact")
         made = (per_rank_rounds_gradient if program.repeats else _both)(program, mesh, {}, inner)
         assert not isinstance(made.body, Module)
+        kept_gathered([made], mesh)
         return replace(made, body=replace(made.body, declared=passed))
 
 
@@ -229,7 +230,7 @@ def axes(program: TypedProgram, wanted: Wanted, ranks: Mapping[str, int]) -> tup
                 Help(f"say it in a plan: `shard {next(iter(letters), 't')} over {name}`"),
                 Help(f"the axes that plans of this text cut something over: {listed(_every(program))}")))
         if number > 1:
-            out.append(axis_of(cuts[name][0], number, letters))
+            out.append(replace(axis_of(cuts[name][0], number, letters), gathered=wanted.gathered()))
     if not mesh:
         raise Problem("nothing says what the mesh is", helps=(Help("say `--mesh tp=2`, or `mesh tp = 2` in a plan"),))
     return with_rings(out)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from einc import planning
@@ -12,7 +12,7 @@ from einc.driver.options import Grad
 from einc.errors.report import Help, Problem
 from einc.ir.choices import Choices
 from einc.ir.indices import LAYER
-from einc.ir.plan import PerRank, SegmentedModule, Stages
+from einc.ir.plan import Gradient, Move, PerRank, SegmentedModule, Stages
 from einc.ir.programs import TypedProgram
 from einc.ir.requested import Cut, Parts, Wanted
 from einc.planning.placing import Axis
@@ -34,6 +34,7 @@ def staged(program: TypedProgram, wanted: Wanted, mesh: tuple[Axis, ...], grad: 
     inner = replace(choices, rows=library_with_halves()) if choices.rows else choices
     kinds = [one for _, _, one in found.kinds]
     plans = [_planned(one, made, found.rest, grad, inner) for one in kinds]
+    kept_gathered(plans, found.rest)
     along = letters_of(program)[parts.letter]
     given = {t.key: n for t in program.inputs() if t.role == "input" for n, s in enumerate(t.slots) if s.set == along}
     joined = tuple([s.set for s in program.tensors[key].slots].index(along) for _, key in program.outputs)
@@ -69,6 +70,23 @@ def staging(program: TypedProgram, wanted: Wanted, mesh: tuple[Axis, ...]) -> St
         return None
     axis, parts, rest = of_rounds(program, wanted, mesh)
     return Staging(program, axis, parts, rest, programs(program, axis, parts))
+
+
+def kept_gathered(plans: Iterable[PerRank], mesh: tuple[Axis, ...]) -> None:
+    """Raises Problem where what is to be kept gathered is not gathered, or not saved for a gradient."""
+    saved, gathered = set[str](), set[str]()
+    for body in (plan.body for plan in plans):
+        halves = [body] if isinstance(body, Gradient) else [one for one, _ in body.gradients] if isinstance(
+            body, SegmentedModule) else []
+        saved |= {key for half in halves for key, _ in half.saved}
+        gathered |= {step.out for half in halves for step in half.forward.steps
+                     if isinstance(step, Move) and step.kind == "all_gather"}
+    for name in sorted({name for axis in mesh for name in axis.gathered}):
+        if name not in saved & gathered:
+            what = "is gathered nowhere" if name in saved else "is not saved for the gradient"
+            listed = ", ".join(f"`{key}`" for key in sorted(saved))
+            raise Problem(f"`{name}` {what}, so it cannot be kept gathered", helps=(
+                Help("`einc show --stage plan --mesh` prints what is gathered"), Help(f"saved are {listed}")))
 
 
 def of_rounds(program: TypedProgram, wanted: Wanted,

@@ -162,7 +162,18 @@ class Recompute:
         return Recompute(tuple(found.items()))
 
 
-Record = Cache | Mesh | Products | Recompute | Shard | Store
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """`keep H_tilde gathered`: tensors, by their keys, that the gradient is given as the program gathers them."""
+
+    tensors: tuple[str, ...]
+
+    def joined(self, other: Record) -> Keep | None:
+        """What both lines keep."""
+        return Keep(tuple(dict.fromkeys((*self.tensors, *other.tensors)))) if isinstance(other, Keep) else None
+
+
+Record = Cache | Keep | Mesh | Products | Recompute | Shard | Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +219,10 @@ class Wanted:
             if isinstance(line.record, Recompute):
                 found = found.joined(line.record) or found
         return dict(found.rounds)
+
+    def gathered(self) -> frozenset[str]:
+        """The tensors that its lines keep gathered."""
+        return frozenset(key for line in self.lines if isinstance(line.record, Keep) for key in line.record.tensors)
 
     @property
     def meshed(self) -> bool:
