@@ -70,6 +70,7 @@ class _Class:
 
     def __init__(self, naming: Named, shell: ModuleClass, asked: list[str], out: Writer,
                  spread: Spread | None = None, staged: Staged | None = None) -> None:
+        """Names the attributes."""
         self.naming, self.shell, self.asked, self.out, self.spread = naming, shell, asked, out, spread
         self.staged = staged
         inputs = naming.module.inputs

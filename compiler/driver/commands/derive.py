@@ -16,6 +16,7 @@ from einc.driver.reports.rows import passing
 from einc.driver.reports.staged import as_specs
 from einc.driver.reports.written import as_text as told
 from einc.driver.reports.written import written
+from einc.driver.staging import Staging
 from einc.errors.report import Report, Source, failure
 from einc.ir.indices import INDEX_CLASSES
 from einc.ir.plan import Kernel, Module, leaves
@@ -82,7 +83,7 @@ def command(ctx: click.Context, *, file: Chosen, grad: bool, mesh: dict[str, int
         ctx.exit(1)
 
 
-def _stages(found: placing.Staging, more: bool) -> None:
+def _stages(found: Staging, more: bool) -> None:
     """Prints the stages of a program, each as a spec. EincError where more is asked for, or there are other axes."""
     if more or found.rest:
         what = "--grad, --claim and --tex are" if more else "Axes beside those of stages are"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from einc.driver.placing import Staging, on_rest
+from einc.driver.placing import on_rest
 from einc.driver.reports.growth import human
 from einc.driver.reports.placements import as_text as placed
 from einc.driver.reports.table import is_known
+from einc.driver.staging import Staging
 from einc.ir.indices import Extent, number
 from einc.ir.programs import Tensor
 from einc.planning.placing.prices import bubble

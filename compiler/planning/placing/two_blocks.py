@@ -77,6 +77,7 @@ def in_halves(equation: Equation, by: Mapping[Index, Pack]) -> Equation:
         return equation
 
     def change(term: Term) -> Term:
+        """A term whose parts are changed."""
         match term:
             case Position(index):
                 return by.get(index, term)

@@ -24,6 +24,7 @@ class Unstaged(Exception):  # noqa: N818 - what cannot be had
     """Why the rounds of a program are no stages, and a way out."""
 
     def __init__(self, said: str, help_: str) -> None:
+        """Both are for a person."""
         super().__init__(said)
         self.said, self.help = said, help_
 
@@ -214,6 +215,7 @@ class _Staging:
         index = replace(self.loop.index, set=part)
 
         def value(term: Term) -> Term:
+            """A term that counts the rounds of a stage."""
             match term:
                 case Position(here) if here.set == whole:
                     return added((Position(replace(here, set=part)), Read(self.before, ())))
