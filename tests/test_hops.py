@@ -82,7 +82,8 @@ def test_queries_go_round_where_keys_stay(name: str, layout: str) -> None:
                 now = then
 
 
-PRINTED = [(name, ranks, grad) for name in ROUND for ranks in (2, 4) for grad in (False, True)]
+# To check such a text takes seconds: few are drawn, and four ranks are for one spec.
+PRINTED = [(name, 2, grad) for name in ROUND for grad in (False, True)] + [("sdpa", 4, False)]
 
 
 def one_spec(name: str, ranks: int, grad: bool) -> str:
@@ -102,10 +103,9 @@ def one_spec(name: str, ranks: int, grad: bool) -> str:
     return text
 
 
-@pytest.mark.drawn(3)
-@pytest.mark.parametrize(("name", "ranks", "grad"), Random(24).sample(PRINTED, 12))
-def test_all_ranks_with_two_blocks_are_one_spec(name: str, ranks: int, grad: bool) -> None:
-    one_spec(name, ranks, grad)
+@pytest.mark.parametrize("grad", [False, pytest.param(True, marks=pytest.mark.whole)])
+def test_all_ranks_with_two_blocks_are_one_spec(grad: bool) -> None:
+    one_spec("stick_breaking", 2, grad)
 
 
 @pytest.mark.whole
