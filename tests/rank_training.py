@@ -87,7 +87,8 @@ def staged(job: dict[str, Any], module: Any, given: Mapping[str, torch.Tensor]) 
     the ranks of all stages.
     """
     mesh = init_device_mesh("cpu", tuple(module.MESH.values()), mesh_dim_names=tuple(module.MESH))
-    made = module.stage(mesh, **job["sizes"], dtype=torch.float64)
+    own = job["own"][dist.get_rank()] if "own" in job else {}
+    made = module.stage(mesh, **{**job["sizes"], **own}, dtype=torch.float64)
     state = {name: x for name, x in given.items() if name in module.WEIGHTS}
     made.load_state_dict(dict(state))
     losses: list[torch.Tensor] = []

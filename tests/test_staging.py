@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from helpers import Arrays, arrays, distance, meaning, typed
 from placing_cases import BY_NAME
 from rank_training import first, fresh
-from team import Team
+from team import Team, TeamError
 
 from einc.checking.placements import letters_of
 from einc.driver import front
@@ -193,6 +193,20 @@ def alone(program: TypedProgram, given: Arrays, steps: int) -> Arrays:
 
 def test_two_stages_train_as_one_process(two: Team) -> None:
     check(two, "llama_lm", {"pp": 2}, GOOD, 3)
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize(("sizes", "said"), [
+    ([{}, {"D": 5}], "on rank 0 D is 3; on rank 1 D is 5"), ([{"N": 3}] * 2, "N = 3 is no multiple of pp = 2"),
+    ([{"Q": 3}] * 2, "no stage has `Q`: the sizes are D, N"),
+])
+def test_what_differs_on_stages_is_told(two: Team, sizes: list[dict[str, int]], said: str) -> None:
+    """On every rank, before anything waits for another."""
+    program = typed(CARRIED + PLAN.format(GOOD), "deep.ein")
+    made = built(program, Options("torch", grad=True, module=True, plan="deep"))
+    with pytest.raises(TeamError) as error:
+        two.staged(made.source, {}, {"D": 3, "N": 4}, 0, sizes)
+    assert str(error.value).count(said) == 2
 
 
 @pytest.mark.whole

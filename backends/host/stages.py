@@ -126,6 +126,7 @@ def _entries(plan: Stages, kinds: Sequence[_Kind], out: Writer) -> None:
     out(f'"""This rank\'s stage, with new weights: `{plan.rounds[0]}` and the other sizes are those of all stages."""')
     out('mesh = _mesh(MESH, mesh, {"device": torch.empty(0, device=device)})')
     out('made = {"device": device, "dtype": dtype}')
+    out("_agree(mesh, _FILE, {**sizes, **made})")
     out.lines += folded(f'    return _stage(({", ".join(names)}{"," * (len(names) == 1)}), mesh, "{plan.axis}", '
                         f'("{plan.rounds[0]}", "{plan.rounds[1]}"), "{plan.before}", sizes, made)')
     out.close()
@@ -136,6 +137,7 @@ def _entries(plan: Stages, kinds: Sequence[_Kind], out: Writer) -> None:
     out('and with `target=` and `losses=[]` for the loss of the last stage."""')
     out("device = next(made.parameters()).device")
     out('mesh = _mesh(MESH, mesh, {"device": torch.empty(0, device=device)})')
+    out('_agree(mesh, f"{_FILE} in order", {"parts": parts})')
     out.lines += folded(f'    return _schedule({ORDERS[plan.schedule]}, made, loss_fn, mesh, "{plan.axis}", parts, '
                         f"{{{along}}}, {joined})")
     out.close()
