@@ -8,8 +8,9 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
@@ -97,6 +98,40 @@ def test_stages_make_what_the_whole_makes(name: str, ranks: int) -> None:
     assert (found.before != "") == (name == "carried")
     for one in (found.first, found.between, found.last):
         assert len(typed(show(one)).inputs()) == len(one.inputs())
+
+
+def drawn(seed: int) -> str:
+    """A random text with layers: values before them, states that begin with such values, with what is given or with
+    numbers, rounds that read all of these, their own weights and their number, and results of some of them.
+    """
+    random = Random(seed)
+    lines = ["index n : batch(B)", "index f, g : feature(D)", "input x_n^f, y_n^f"]
+    known = ["x_n^f", "y_n^f", "1/3", "f / D"]
+
+    def term(more: Sequence[str] = ()) -> str:
+        a, b = random.choice([x for x in known if "_n" in x]), random.choice([*known, *more])
+        return random.choice([f"{a} + {b}", f"max({a}, {b} / 2)", f"{a} - {b}", f"tanh({a}) {b}"])
+
+    for name in random.sample("ABC", random.randint(0, 3)):
+        lines.append(f"{name}_n^f = {term()}")
+        known.append(f"{name}_n^f")
+    states = random.sample("PQR", random.randint(1, 3))
+    lines += [f"{name}_n^f = {random.choice([*known[:2], *known[4:], term()])}" for name in states]
+    lines += ["for ℓ in 1..N:", "    weight V_f^g, c^f"]
+    here = [f"{name}_n^f" for name in states]
+    mine = [*here, *here, "c^f", "1 / ℓ", "1 / N", f"({states[0]}_n^g V_g^f)"]
+    lines += [f"    {name}_n^f ← {term(mine)} + {random.choice(here)} / 2" for name in states]
+    lines += [f"output out_{name}_n^f = {term(here)} + {name}_n^f" for name in random.sample(states, 1)]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.drawn(8)
+@pytest.mark.parametrize("seed", range(60))
+def test_stages_of_random_layers_make_what_the_whole_makes(seed: int) -> None:
+    program, ranks = typed(drawn(seed)), 2 + 2 * (seed % 2)
+    given = arrays(program, NUMBERS, {})
+    found, want = run(cut(program, ranks), given, ranks, NUMBERS), meaning(program, given, NUMBERS)
+    assert max(distance(found[key], want[key]) for key in want) < EXACT
 
 
 def test_what_depends_on_no_data_is_not_handed_on() -> None:

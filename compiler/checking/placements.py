@@ -20,7 +20,7 @@ MOST_RANKS = 1 << 20
 
 
 def letters_of(program: Program) -> Mapping[str, IndexSet]:
-    """The set of each letter of a program: as its tensors are declared, and as its equations write them."""
+    """The set of each letter of a program: as its tensors are declared, equations write them, and rounds are counted."""
     out: dict[str, IndexSet] = {}
     for tensor in program.tensors.values():
         for slot in tensor.slots:
@@ -29,6 +29,8 @@ def letters_of(program: Program) -> Mapping[str, IndexSet]:
         found = (term.index,) if isinstance(term, Position | Join) else bound_indices(term)
         for index in found:
             out.setdefault(index.name, index.set)
+    for loop in program.every_repeat:
+        out.setdefault(loop.index.name, loop.index.set)
     return out
 
 
