@@ -20,7 +20,7 @@ MOST_RANKS = 1 << 20
 
 
 def letters_of(program: Program) -> Mapping[str, IndexSet]:
-    """The set of each letter of a program: as its tensors are declared, equations write them, and rounds are counted."""
+    """The set of each letter of a program: as its tensors are declared, equations write them, rounds are counted."""
     out: dict[str, IndexSet] = {}
     for tensor in program.tensors.values():
         for slot in tensor.slots:
