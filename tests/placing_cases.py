@@ -118,9 +118,8 @@ def doubled(case: Case, cut: Sequence[IndexSet], ranks: int = 2) -> dict[str, in
             return "constant"
         if not one.extent.sizes <= sizes.keys():
             return "sizes"
-        for n, name in enumerate(sorted(one.extent.sizes - fixed.keys())):
-            # the first of them is that of which the text of all ranks says that they divide it
-            if one.extent.at(sizes) % ranks or not sizes[name] or (not n and sizes[name] % ranks):
+        for name in sorted(one.extent.sizes - fixed.keys()):
+            if one.extent.at(sizes) % ranks or not sizes[name]:
                 sizes[name] = max(sizes[name], 1) * ranks
     return sizes if all(one.extent.at(sizes) % ranks == 0 for one in cut) else "sizes"
 

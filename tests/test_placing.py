@@ -234,10 +234,12 @@ def test_all_ranks_are_one_spec(name: str, grad: bool) -> None:
 @pytest.mark.parametrize("case", [pytest.param(c, id=c.name) for c in CUT if c.name != "fp8_block"])  # cuts half a tile
 @pytest.mark.parametrize("grad", [False, True], ids=["forward", "gradient"])
 def test_all_ranks_of_every_spec_are_one_program(case: Case, grad: bool) -> None:
-    """For every letter; whether the text of each reads back is not said."""
+    """For every letter; whether the text of each reads back is not said. Of a product of sizes the text says that the
+    ranks divide the first of them.
+    """
     for one in cases(case, grad):
         found = tried(case, [one], grad)
-        if not isinstance(found, str):
+        if not isinstance(found, str) and not found.sizes.get(min(one.extent.sizes, default=""), 0) % 2:
             made = whole(together(found.on([Axis("p", 2, (one,))])), found)
             assert max(distance(made[key], x, 1e-3) for key, x in found.made.items()) < EXACT, str(one)
 
