@@ -118,7 +118,7 @@ def doubled(case: Case, cut: Sequence[IndexSet], ranks: int = 2) -> dict[str, in
             return "constant"
         if not one.extent.sizes <= sizes.keys():
             return "sizes"
-        for name in one.extent.sizes - fixed.keys():
+        for name in sorted(one.extent.sizes - fixed.keys()):
             if one.extent.at(sizes) % ranks or not sizes[name]:
                 sizes[name] = max(sizes[name], 1) * ranks
     return sizes if all(one.extent.at(sizes) % ranks == 0 for one in cut) else "sizes"

@@ -80,3 +80,43 @@ def first(made: Any) -> Any:
 def whole(x: torch.Tensor) -> torch.Tensor:
     """What the ranks have, put together."""
     return (x.full_tensor() if isinstance(x, DTensor) else x).detach().clone()
+
+
+def staged(job: dict[str, Any], module: Any, given: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """What the stages of a file make of texts, the loss of a target `y`, and gradients and weights, put together from
+    the ranks of all stages.
+    """
+    mesh = init_device_mesh("cpu", tuple(module.MESH.values()), mesh_dim_names=tuple(module.MESH))
+    own = job["own"][dist.get_rank()] if "own" in job else {}
+    made = module.stage(mesh, **{**job["sizes"], **own}, dtype=torch.float64)
+    state = {name: x for name, x in given.items() if name in module.WEIGHTS}
+    made.load_state_dict(dict(state))
+    losses: list[torch.Tensor] = []
+    steps_ = module.schedule(made, lambda o, y: (o - y).square().mean(), mesh)
+    inputs = {name: x for name, x in given.items() if name not in state and name != "y"}
+    trainer = torch.optim.AdamW(made.parameters(), lr=1e-3)
+    mine: dict[str, torch.Tensor] = {}
+    for step in range(max(job["steps"], 1)):
+        trainer.zero_grad()
+        losses.clear()
+        out = steps_.step(**inputs, target=given["y"], losses=losses)
+        if not step:
+            mine |= {f"d/{name}": whole(x.grad) for name, x in made.named_parameters() if x.grad is not None}
+            mine |= {} if out is None else {"out": out.detach(), "loss": torch.stack(losses).mean().detach()}
+        if job["steps"]:
+            trainer.step()
+    mine |= {f"w/{name}": whole(x) for name, x in made.state_dict().items()}
+    return together(mine, module, mesh)
+
+
+def together(mine: Mapping[str, torch.Tensor], module: Any, mesh: DeviceMesh) -> dict[str, torch.Tensor]:
+    """What stages have, put together: layers one after the other, in the order of the stages."""
+    every: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(every, dict(mine))
+    first = [every[int(rank)] for rank in mesh.mesh.reshape(mesh.size(0), -1)[:, 0]]
+    out: dict[str, torch.Tensor] = {}
+    for key in dict.fromkeys(key for one in first for key in one):
+        parts = [one[key] for one in first if key in one]
+        at = module.LAYERS.get(key.partition("/")[2])
+        out[key] = parts[0] if at is None else torch.cat(parts, at)
+    return out

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
-from rank_training import shared, trained
+from rank_training import shared, staged, trained
 from torch._dynamo.backends.common import aot_autograd
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, distribute_tensor
@@ -51,6 +51,8 @@ def run(job: dict[str, Any], rank: int, meshes: dict[str, DeviceMesh]) -> dict[s
     module = loaded(job["file"])
     given = {key: torch.from_numpy(array) for key, array in np.load(job["data"]).items()}
     own = {key: torch.from_numpy(np.load(job["own"][rank])[key]) for key in job.get("differs", ())}
+    if job.get("stages"):
+        return written(job, staged(job, module, given), rank)
     if job.get("shared"):
         return written(job, shared(job, module, given), rank)
     if str(module.MESH) not in meshes:

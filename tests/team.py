@@ -73,6 +73,15 @@ class Team:
                "shared": shared}
         return self.done(job, source, given)[0]
 
+    def staged(self, source: str, given: Arrays, sizes: Mapping[str, int], steps: int,
+               own: list[dict[str, int]] | None = None) -> Arrays:
+        """What stages make by a schedule of torch, `out`, with the loss and, as `d/` and their names, the gradients of
+        the weights, whole; and the weights after so many steps of an optimizer, as `w/`. `own` are sizes that each rank
+        says otherwise. Raises TeamError.
+        """
+        job = {"sizes": dict(sizes), "stages": True, "steps": steps} | ({} if own is None else {"own": own})
+        return self.done(job, source, given)[0]
+
     def done(self, job: dict[str, Any], source: str, given: Arrays) -> tuple[Arrays, list[Any]]:
         """What the ranks make of a job with a file and arrays, and what they count."""
         self.start()

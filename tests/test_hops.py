@@ -10,11 +10,12 @@ from random import Random
 
 import numpy as np
 import pytest
-from helpers import typed, typed_of
+from helpers import distance, meaning, typed, typed_of
 from placing_cases import BY_NAME, EXACT, axes, doubled, half, letters, programs
 from programs import Case
 
 from einc.driver import pipeline, placing
+from einc.driver.commands.sizes import names
 from einc.ir.choices import PLAIN
 from einc.ir.elements import REAL, WIDE
 from einc.ir.indices import Index, IndexSet, number, size
@@ -25,7 +26,9 @@ from einc.planning.placing.around import met, possible
 from einc.planning.placing.layouts import balance, laid
 from einc.planning.placing.local import Local
 from einc.planning.placing.states import Share, moved
+from einc.planning.placing.together import together
 from einc.planning.placing.traffic import counted, needs, sent
+from einc.syntax.printing.show import show
 
 ROUND = (
     "sdpa", "attention", "gqa", "alibi", "sliding_window", "attention_dropout", "forgetting_transformer",
@@ -77,6 +80,48 @@ def test_queries_go_round_where_keys_stay(name: str, layout: str) -> None:
             for move, (_, then) in zip(arrival.moves, moved(now, arrival.states, found.mesh), strict=True):
                 assert move.kind != "return" or not any(isinstance(one, Share) and one.reference for one in now)
                 now = then
+
+
+# To check such a text takes seconds: few are drawn, and four ranks are for one spec.
+PRINTED = [(name, 2, grad) for name in ROUND for grad in (False, True)] + [("sdpa", 4, False)]
+
+
+def one_spec(name: str, ranks: int, grad: bool) -> str:
+    """Checks that the text of all ranks, which hold what goes round in two blocks, reads back and makes what is made on
+    one device; returns the text.
+    """
+    case = BY_NAME[name]
+    sizes = doubled(case, [letters(typed_of(case))["t"]], 2 * ranks)
+    assert not isinstance(sizes, str)
+    mesh = axes(typed_of(case), {"p": ranks}, {"p": "t"}, {"p": ("s", "ring", "balanced")})
+    found = half(case, sizes, grad)
+    text = show(together(found.on(mesh)))
+    program = typed(text, "ranks.ein")
+    parts = {one: sizes[one.rpartition("_")[0]] // (2 * ranks) for one in names(program) if one not in sizes}
+    made = meaning(program, found.given, {**sizes, **parts})
+    assert max(distance(made[key], one, 1e-3) for key, one in found.made.items()) < EXACT
+    return text
+
+
+@pytest.mark.parametrize("grad", [False, pytest.param(True, marks=pytest.mark.whole)])
+def test_all_ranks_with_two_blocks_are_one_spec(grad: bool) -> None:
+    one_spec("stick_breaking", 2, grad)
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("name", ROUND)
+def test_all_ranks_of_every_mask_with_two_blocks_are_one_spec(name: str) -> None:
+    for one, ranks, grad in PRINTED:
+        if one == name:
+            one_spec(name, ranks, grad)
+
+
+@pytest.mark.parametrize("lines", ["t over p balanced, pass s by ring", "t over p, pass s by ring"])
+def test_what_is_printed_lies_as_the_plan_says(lines: str) -> None:
+    """Of two blocks one is as far from the end as the other is from the start; without `balanced` none is."""
+    program = typed(f"{BY_NAME['sdpa'].text}\nplan it:\n    mesh p = 4\n    shard {lines}\n")
+    text = placing.on_all(program, ("it",), {})
+    assert ("max(p, 9 (" in text) == ("balanced" in lines)
 
 
 @pytest.mark.whole

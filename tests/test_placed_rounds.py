@@ -98,7 +98,7 @@ def test_the_collectives_of_a_model() -> None:
 
 @pytest.mark.parametrize(("text", "said"), [
     ('use "recurrent/titans_momentum"\nplan it:\n    mesh p = 2\n    shard d over p\n', "rounds over positions, for t"),
-    ('use "llama_lm"\nplan it:\n    mesh p = 2\n    shard ℓ over p\n', "rounds are not stages of several devices yet"),
+    ('use "llama_lm"\nplan it:\n    mesh p = 2\n    shard ℓ over p\n', "what goes from stage to stage comes in parts"),
 ])
 def test_what_rounds_cannot_have_is_told(text: str, said: str) -> None:
     with pytest.raises(EincError, match=said):

@@ -80,6 +80,14 @@ def test_a_pool_has_the_pages_that_the_text_says() -> None:
 
 
 HEAD = "index t, s : time(T)\ninput K_t, V_t\noutput y_t = Σ_{s ≤ t} K_s V_s\n"
+ROUNDS = """index n : batch(B)
+input x_n
+r_n = x_n
+for ℓ in 1..N:
+    weight w
+    r_n ← w r_n
+output q_n = r_n
+"""
 
 
 def problems(text: str) -> list[str]:
@@ -117,7 +125,7 @@ def test_a_row_reads_its_own_example(word: str) -> None:
     examples = [x for x in re.findall(r"`(.*?)`", row.usage) if x.startswith(word)]
     assert row.files <= set(KINDS) and row.files and examples
     for name, example in product((*row.files, "another"), examples):
-        program = flow.check_spec(Source("a.ein", f"{HEAD}plan {name}:\n    {example}\n"), Report())
+        program = flow.check_spec(Source("a.ein", f"{HEAD}{ROUNDS}plan {name}:\n    {example}\n"), Report())
         assert program is not None
         ((line,),) = (plan.lines for plan in program.plans)
         assert line.word == row.word and isinstance(line.record, row.record)

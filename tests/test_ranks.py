@@ -76,6 +76,8 @@ TWO = {
     "heads": Cut("attention", "shard h over p", {"p": 2}),
     "heads and hidden": Cut("gpt2_block", "shard h, e over p", {"p": 2}),
     "else positions": Cut("swiglu_block", "shard h, g, e, else t over p", {"p": 2}),
+    "else positions, kept gathered": Cut("swiglu_block", "shard h, g, e, else t over p; keep X_A, H_prime2 gathered",
+                                         {"p": 2}),
     "weights in parts": Cut("gpt2_block", "shard n, else f over p", {"p": 2}),
     "gathered": Cut("attention", "shard t over p, pass s by gather", {"p": 2}),
     "merged": Cut("attention", "shard t over p, pass s by merge", {"p": 2}),
@@ -95,6 +97,8 @@ TWO = {
     "a recurrence, else positions": Cut("kda", "shard h, else t over p", {"p": 2}),
     "a recurrence that no letter cuts": Cut("ssd", "shard h over p", {"p": 2}),
     "a state of elements": Cut("ema", "shard d over p", {"p": 2}, {"D": 4}),
+    "rounds, kept gathered": Cut("llama_lm", "shard h, g, e, v, else t over p; keep X_H, H_prime2 gathered", {"p": 2},
+                                 {"N": 3}),
     "rounds of texts": Cut("decoder_lm", "shard n, else f over p", {"p": 2}, {"N": 2, "C": 8}),
 }
 FOUR = {
@@ -412,7 +416,7 @@ def test_the_example_of_the_page_runs(tmp_path: Path) -> None:
     """A spec and a program as the page has them, run as it says."""
     page = (Path(__file__).parent.parent / "backends/README.md").read_text(encoding="utf-8")
     page = page[page.index("## Several devices"):]
-    (spec, *_), (train, save, *_) = (re.findall(rf"```{word}\n(.*?)```", page, re.S) for word in ("ein", "python"))
+    (spec, *_), (train, _, save, *_) = (re.findall(rf"```{word}\n(.*?)```", page, re.S) for word in ("ein", "python"))
     (tmp_path / "heads.ein").write_text(spec, encoding="utf-8")
     assert "`torchrun --nproc-per-node 2 train.py`" in page
     for words, program, said in (("compile heads.ein --plan tp --grad -o heads.py", train,

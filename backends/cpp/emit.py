@@ -16,9 +16,9 @@ from einc.backends.host.gradient import write_gradient
 from einc.backends.host.legal import Unspelled, legal
 from einc.backends.host.loops import Page
 from einc.backends.host.module import write
-from einc.backends.host.per_rank import write_per_rank
 from einc.backends.host.source import Part, Source
 from einc.backends.host.spelled import spells
+from einc.backends.host.stages import write_ranks
 from einc.backends.torch.emit import Torch
 from einc.backends.writer import identifier, sized
 from einc.ir.plan import (
@@ -41,7 +41,7 @@ LANES = 16  # of the widest vectors: more rows fill a tile of two
 def emit(plan: Module | Gradient | SegmentedModule | PerRank, shell: ModuleClass | None = None) -> str:
     """The whole file."""
     if isinstance(plan, PerRank):
-        return write_per_rank(plan, Cpp(), shell)
+        return write_ranks(plan, Cpp(), shell)
     if isinstance(plan, Gradient | SegmentedModule):
         return write_gradient(plan, Cpp(), shell)
     return write(plan, Cpp(), shell)

@@ -61,10 +61,12 @@ _FIRST = (
     Source(f"{_RUNTIME}.moves"),
     Source(f"{_RUNTIME}.hops"),
     Source(f"{_RUNTIME}.ranks"),
+    Source(f"{_RUNTIME}.stages"),
 )
 _LAST = (Source(f"{_RUNTIME}.samples"), Source(f"{_RUNTIME}.operators"), Source(f"{_RUNTIME}.underived"))
 _IMPORTS = (Import("math"), Import("bisect", "bisect_left"), Import("bisect", "bisect_right"),
-            Import("functools", "lru_cache"), Import("functools", "partial"))  # for statements
+            Import("functools", "lru_cache"), Import("functools", "partial"),
+            Import("torch.utils.checkpoint", "checkpoint"))  # for statements
 
 
 def write(plan: Module, dialect: Dialect, shell: ModuleClass | None = None) -> str:
@@ -161,15 +163,20 @@ def head(naming: Named, dialect: Dialect, out: Writer, imports: Sequence[str], n
     out.lines += [*own, ""] if own else []
     for line in dialect.imports:
         out(line)
-    if len(module.outputs) > 1:
+    named_tuple(naming, out)
+    out()
+    out()
+
+
+def named_tuple(naming: Named, out: Writer) -> None:
+    """Writes the class of several results."""
+    if len(naming.module.outputs) > 1:
         out()
         out()
-        out.open(f"class {tuple_name(module.name)}(NamedTuple):")
+        out.open(f"class {tuple_name(naming.module.name)}(NamedTuple):")
         for name in naming.outputs:
             out(f"{name}: torch.Tensor")
         out.close()
-    out()
-    out()
 
 
 def result(module: Module) -> str:

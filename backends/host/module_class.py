@@ -37,20 +37,31 @@ _SCALAR = "torch.Tensor | float | None"  # of a scalar input, which a call may l
 class Spread:
     """How weights lie on a mesh, each as an expression, and what a caller calls the mesh. What is cut in a composite
     behind a part of it is a weight with two axes in place of one: `apart` has the axis and the extent of that part.
+    `axes` is what the file calls the axes of the mesh.
     """
 
     placed: Mapping[str, str]
     apart: Mapping[str, tuple[int, Extent]]
     mesh: str
+    axes: str = "MESH"
+
+
+@dataclass(frozen=True)
+class Staged:
+    """What a stage is given by the one before, the first of its inputs; others come by their names, with those of other
+    stages.
+    """
+
+    handed: tuple[str, ...]
 
 
 def write_shell(naming: Named, shell: ModuleClass, asked: list[str], trained: bool = False,
-                spread: Spread | None = None) -> list[str]:
+                spread: Spread | None = None, staged: Staged | None = None) -> list[str]:
     """The lines of the class, after the function that it calls; `trained` where gradients pass through that. On a mesh
     of devices, `spread`, the inputs of the module are whole, and each rank has its part of the weights.
     """
     out = Writer()
-    _Class(naming, shell, asked, out, spread).write("gradients reach them" if trained else "no gradient flows")
+    _Class(naming, shell, asked, out, spread, staged).write("gradients reach them" if trained else "no gradient flows")
     return out.lines
 
 
@@ -58,8 +69,10 @@ class _Class:
     """The pieces of one class."""
 
     def __init__(self, naming: Named, shell: ModuleClass, asked: list[str], out: Writer,
-                 spread: Spread | None = None) -> None:
+                 spread: Spread | None = None, staged: Staged | None = None) -> None:
+        """Names the attributes."""
         self.naming, self.shell, self.asked, self.out, self.spread = naming, shell, asked, out, spread
+        self.staged = staged
         inputs = naming.module.inputs
         self.weights = [t for t in inputs if t.role == "weight"]
         self.scalars = [t for t in inputs if t.role == "input" and not t.slots]
@@ -108,8 +121,11 @@ class _Class:
         self.line(f"def __init__(self, *, {', '.join(params)}) -> None:")
         out.depth += 1
         out("super().__init__()")
+        if self.staged is not None:
+            out("self.register_load_state_dict_pre_hook(partial(_of_stage, WEIGHTS, LAYERS))")
         if self.spread is not None:
-            out(f'self._mesh = _mesh(MESH, {self.spread.mesh}, {{"device": torch.empty(0, device=device)}})')
+            here = '{"device": torch.empty(0, device=device)}'
+            out(f"self._mesh = _mesh({self.spread.axes}, {self.spread.mesh}, {here})")
             out("self.register_load_state_dict_pre_hook(_parted)")
         for name in sorted(needed & module.fixed.keys()):
             out(f"{name} = {module.fixed[name]}")
@@ -180,10 +196,10 @@ class _Class:
         the function with the weights.
         """
         out, entry = self.out, entry_name(self.naming.module.name)
-        params = [*(f"{self.public(t)}: torch.Tensor" for t in self.given),
-                  *(f"{self.public(t)}: {_SCALAR} = None" for t in self.scalars)]
+        params = self._parameters()
         several = len(self.naming.module.outputs) > 1
-        returns = tuple_name(self.naming.module.name) if several else "torch.Tensor"
+        named = "tuple[torch.Tensor, ...]" if self.staged else tuple_name(self.naming.module.name)
+        returns = named if several else "torch.Tensor"
         self.line(f"def forward({', '.join(['self', *params])}) -> {returns}:")
         out.depth += 1
         for tensor in self.scalars:
@@ -193,8 +209,19 @@ class _Class:
                   for t in self.naming.module.inputs]
         handed += [f"{self.naming.size(n)}=self.{self.attribute[n]}" for n in self.asked]
         handed += [] if self.spread is None else [f"{self.spread.mesh}=self._mesh"]
-        self.line(f"return {entry}({', '.join(handed)})")
+        call = f"{entry}({', '.join(handed)})"
+        self.line(f"return tuple({call})" if self.staged and several else f"return {call}")  # torch hands tuples on
         out.depth -= 1
+
+    def _parameters(self) -> list[str]:
+        """The parameters of `forward`, with their types."""
+        scalars = [f"{self.public(t)}: {_SCALAR} = None" for t in self.scalars]
+        named = {t.key: f"{self.public(t)}: torch.Tensor" for t in self.given}
+        if self.staged is None:
+            return [*named.values(), *scalars]
+        others = [*(text for key, text in named.items() if key not in self.staged.handed), *scalars]
+        return [*(named[key] for key in self.staged.handed), *(["*", *others] if others else []),
+                "**others: torch.Tensor"]
 
     def _scalar(self, tensor: Tensor) -> None:
         """Writes a scalar that the call leaves out, and all of them as tensors."""

@@ -17,29 +17,32 @@ from einc.backends.host.inputs import check_shapes
 from einc.backends.host.levels import Levels
 from einc.backends.host.loops import Dialect
 from einc.backends.host.module import below, head, library, result, signature
-from einc.backends.host.module_class import Spread, write_shell
+from einc.backends.host.module_class import Spread, Staged, write_shell
 from einc.backends.host.naming import Named, entry_name, named
 from einc.backends.host.operators import Operator, Steps, operator
 from einc.backends.host.pair import Apart, Pair
 from einc.backends.host.segmented import SegmentWriter
-from einc.backends.writer import Writer, folded, identifier, sized
+from einc.backends.writer import Names, Writer, folded, identifier, sized
 from einc.errors.report import EincError, Help, Problem
 from einc.ir.indices import Extent, number
 from einc.ir.plan import Gradient, Module, ModuleClass, PerRank, SegmentedModule
 from einc.ir.plan.gradients import group_of
 from einc.ir.programs import Slot, Tensor
 
-_NAMES = ("mesh", "given", "spread", "MESH", "PLACEMENTS", "DeviceMesh", "DTensor", "Shard", "Replicate", "dist")
+# What a file of ranks calls, whatever it computes.
+NEEDED = ("_expect", "_mesh", "_agree", "_held", "_as_dtensor", "_ranks_of", "_place", "DTensor", "DeviceMesh", "Shard",
+          "Replicate")
+_NAMES = ("mesh", "given", "spread", "MESH", "PLACEMENTS", "DeviceMesh", "DTensor", "Shard", "Replicate", "dist",
+          "WITHIN", "stage", "schedule")
 
 
 def write_per_rank(plan: PerRank, dialect: Dialect, shell: ModuleClass | None = None) -> str:
     """The whole file; with a shell, a class around the function too."""
-    helpers = {"_expect", "_mesh", "_agree", "_held", "_as_dtensor", "_ranks_of", "_place", "DTensor", "DeviceMesh",
-               "Shard", "Replicate"}
+    helpers = {*NEEDED}
     derived, body = not isinstance(plan.body, Module), Writer(depth=1)
     made = (_Plain(plan, dialect, helpers) if isinstance(plan.body, Module) else _Derived(plan, dialect, helpers)
-            if isinstance(plan.body, Gradient) else _Chained(plan, dialect, helpers))
-    file = _File(plan, made.shown, derived, helpers)
+            if isinstance(plan.body, Gradient) else Chained(plan, dialect, helpers, set(), Names(set())))
+    file = File(plan, made.shown, derived, helpers)
     asked, tables = file.entry(body, made.call()), file.tables()
     weights = [] if shell is None else file.weights(shell, asked)
     known = library(dialect)
@@ -118,18 +121,20 @@ class _Derived:
         return self.pair.call(self.pair.forward.tensors, sizes, targets)
 
 
-class _Chained:
+class Chained:
     """The pieces of a program with rounds, each with its gradient, and what is done between them."""
 
     decorator = ""
 
-    def __init__(self, plan: PerRank, dialect: Dialect, helpers: set[str]) -> None:
-        """Writes the halves of all pieces; adds the helpers that they call to `helpers`."""
+    def __init__(self, plan: PerRank, dialect: Dialect, helpers: set[str], taken: set[str], stems: Names) -> None:
+        """Writes the halves of all pieces; adds the helpers that they call to `helpers`, and names to `taken` and
+        `stems`.
+        """
         assert isinstance(plan.body, SegmentedModule)
         helpers |= {"_cast"}
         self.levels, self.shown, body = list[Levels](), named(plan.body.whole, _NAMES), Writer()
-        taken = set[str]()
-        links = SegmentWriter(plan.body, self.shown, dialect, helpers, body, _apart(self.levels, helpers, taken))
+        links = SegmentWriter(plan.body, self.shown, dialect, helpers, body, _apart(self.levels, helpers, taken),
+                              taken, stems)
         links.write(plan.body)
         self.statements = ["", *body.lines, ""]
         self.lines = [line for pair in links.pairs for line in pair.functions()]
@@ -167,11 +172,12 @@ def _checked(plan: PerRank, made: Operator) -> None:
             Help("cut the text in several specs"),))])
 
 
-class _File:
+class File:
     """The caller's function and the tables above it."""
 
-    def __init__(self, plan: PerRank, shown: Named, derived: bool, helpers: set[str]) -> None:
-        """Notes how each tensor lies, by its name in the file."""
+    def __init__(self, plan: PerRank, shown: Named, derived: bool, helpers: set[str], axes: str = "MESH") -> None:
+        """Notes how each tensor lies, by its name in the file; `axes` is what that calls the axes of the mesh."""
+        self.axes = axes
         self.plan, self.shown, self.derived, self.helpers = plan, shown, derived, helpers
         module, cuts = shown.module, dict(plan.cuts)
         self.inputs = [t.key for t in module.inputs]
@@ -179,6 +185,7 @@ class _File:
         old = [*(t.key for t in plan.forward.inputs), *(key for _, key in plan.forward.outputs)]
         self.cuts = {new: tuple(None if cut is None else (cut[0], shown.inside(cut[1])) for cut in cuts[key])
                      for key, new in zip(old, [*self.inputs, *self.outputs], strict=False)}
+        self.old = dict(zip([*self.inputs, *self.outputs], old, strict=False))
         self.names = {**shown.public, **dict(zip(self.outputs, shown.outputs, strict=True))}
 
     @property
@@ -188,18 +195,13 @@ class _File:
 
     def entry(self, body: Writer, call: list[str]) -> list[str]:
         """Writes the caller's function; returns the sizes that it is given."""
-        tensors, told = self.inputs, {self.inside(name): name for name in self.plan.told}
+        told = {self.inside(name): name for name in self.plan.told}
         checks = Writer(depth=1)
         module = self.shown.module
         naming = replace(self.shown, module=replace(module, sizes=module.sizes - told.keys()))
         asked, _ = check_shapes(naming, checks, self.helpers, [])
-        given = [*(f'"{self.names[x]}": {x}' for x in tensors), *(f'"{self.shown.size(x)}": {x}' for x in asked)]
-        body.lines += folded(f"    given = {{{', '.join(given)}}}", 126)
-        body("mesh = _mesh(MESH, mesh, given)")
-        body("_agree(mesh, _FILE, given)")
-        body("spread = any(isinstance(x, DTensor) for x in given.values())")
-        for x in tensors:
-            body(f'{x} = _held("{self.names[x]}", {x}, mesh, PLACEMENTS["{self.names[x]}"])')
+        if self.plan.axes:
+            self._taken(body, asked)
         floats = ", ".join(t.key for t in module.inputs if not t.integer)
         if self.derived and floats:
             body.lines += folded(f"    {floats}{'' if ', ' in floats else ','} = _cast({floats})")
@@ -208,11 +210,22 @@ class _File:
             axes = ", ".join(f'"{axis}"' for axis in group or (name.rpartition(".")[0],))
             body(f"{inside} = {'_ranks_of' if group else '_place'}(mesh, {axes})")
         body.lines += [*checks.lines, *(f"    {line}" for line in call)]
-        body("if spread:")
-        for x in self.outputs:
-            body(f"    {x} = _as_dtensor({x}, mesh, {self.placed(x)})")
+        if self.plan.axes:
+            body("if spread:")
+            for x in self.outputs:
+                body(f"    {x} = _as_dtensor({x}, mesh, {self.placed(x)})")
         body(f"return {result(module)}")
         return asked
+
+    def _taken(self, body: Writer, asked: list[str]) -> None:
+        """Writes how the mesh is found and what the rank has of each input."""
+        given = [*(f'"{self.names[x]}": {x}' for x in self.inputs), *(f'"{self.shown.size(x)}": {x}' for x in asked)]
+        body.lines += folded(f"    given = {{{', '.join(given)}}}", 126)
+        body(f"mesh = _mesh({self.axes}, mesh, given)")
+        body("_agree(mesh, _FILE, given)")
+        body("spread = any(isinstance(x, DTensor) for x in given.values())")
+        for x in self.inputs:
+            body(f'{x} = _held("{self.names[x]}", {x}, mesh, PLACEMENTS["{self.names[x]}"])')
 
     def inside(self, name: str) -> str:
         """What a size is called in the file."""
@@ -231,9 +244,11 @@ class _File:
                 out.append(f"_StridedShard({cut[0]}, split_factor={sized(cut[1])})")
         return f"({', '.join(out)}{',' * (len(out) == 1)})"
 
-    def weights(self, shell: ModuleClass, asked: list[str]) -> list[str]:
+    def weights(self, shell: ModuleClass, asked: list[str], staged: Staged | None = None) -> list[str]:
         """The class of the weights, of which a rank has its parts. EincError where one is cut as no DTensor can be.
         Changes `self.helpers`."""
+        if not self.plan.axes:
+            return write_shell(self.shown, shell, asked, self.derived, staged=staged)
         self.helpers.update(("_parted", "distribute_tensor"))
         module, apart, placed = self.shown.module, dict[str, tuple[int, Extent]](), dict[str, str]()
         inputs = [replace(tensor, slots=self.whole(tensor)) for tensor in module.inputs]
@@ -250,7 +265,7 @@ class _File:
                      for cut in self.cuts[tensor.key]]
             placed[tensor.key] = f"({', '.join(where)}{',' * (len(where) == 1)})"
         naming = replace(self.shown, module=replace(module, inputs=tuple(inputs)))
-        return write_shell(naming, shell, asked, self.derived, Spread(placed, apart, self.mesh))
+        return write_shell(naming, shell, asked, self.derived, Spread(placed, apart, self.mesh, self.axes), staged)
 
     def whole(self, tensor: Tensor) -> tuple[Slot, ...]:
         """The slots of a tensor as all ranks have it together."""
@@ -270,10 +285,12 @@ class _File:
         extent is not known lies as no table says.
         """
         axes = ", ".join(f'"{name}": {ranks}' for name, ranks in self.plan.axes)
-        lines = [f"MESH = {{{axes}}}", "PLACEMENTS = {  # on each axis of the mesh"]
-        for key in (*self.inputs, *self.outputs):
-            lines.append(f'    "{self.names[key]}": {self.placed(key) if self.known(key) else None},')
-        return [*lines, "}"]
+        return [f"MESH = {{{axes}}}", "PLACEMENTS = {  # on each axis of the mesh",
+                *(f'    "{name}": {lies},' for name, lies in self.lying().items()), "}"]
+
+    def lying(self) -> dict[str, str | None]:
+        """The placements of inputs and outputs by their names, where they are known before a call."""
+        return {self.names[key]: self.placed(key) if self.known(key) else None for key in (*self.inputs, *self.outputs)}
 
     def notes(self) -> list[str]:
         """What the first lines say of the mesh."""

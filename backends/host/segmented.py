@@ -19,16 +19,17 @@ class SegmentWriter:
     """The statements between the pieces, in the names of the whole."""
 
     def __init__(self, chain: SegmentedModule, naming: Named, dialect: Dialect, helpers: set[str],
-                 body: Writer, apart: Apart | None = None) -> None:
-        """`apart` is that of a pair."""
+                 body: Writer, apart: Apart | None = None, taken: set[str] | None = None,
+                 stems: Names | None = None) -> None:
+        """`apart` is that of a pair; `taken` and `stems` are names that the file has before."""
         self.naming, self.dialect, self.helpers, self.body = naming, dialect, helpers, body
-        self.names, self.taken, self.apart = Names(set(naming.taken)), set[str](), apart
+        self.names, self.taken, self.apart = Names(set(naming.taken)), set[str]() if taken is None else taken, apart
         self.module = naming.module
         keys = [*(t.key for t in chain.whole.inputs), *chain.whole.buffers]
         inner = [*(t.key for t in naming.module.inputs), *naming.module.buffers]
         self.inner = dict(zip(keys, inner, strict=True))
         self.sizes = {declared: name for name, declared in naming.declared.items()}
-        self.stems = Names(set())
+        self.stems = Names(set()) if stems is None else stems
         self.pairs: list[Pair] = []
 
     def write(self, chain: SegmentedModule, stems: tuple[str, str, str] = ("_first", "_part", "_last")) -> None:
@@ -82,7 +83,8 @@ class SegmentWriter:
                 places.append(tensors[key])
                 parts.append(f"{self.inner[buffer]}.unbind({axis})")
         over_all = parts[0] if len(parts) == 1 else f"zip({', '.join(parts)})"
-        body.lines += folded(f"{'    ' * body.depth}for {', '.join(places)} in {over_all}:")
+        again = self._again(piece, over_all, [*lists.values()]) if piece.every else ""
+        body.lines += folded(f"{'    ' * body.depth}for {', '.join(places)} in {again or over_all}:")
         body.depth += 1
         sizes = {inside: self.sizes[outside] for inside, outside in piece.sizes}
         made = {part: self.names.fresh(f"{self.inner[buffer]}_part") for buffer, part, _ in piece.kept}
@@ -97,8 +99,34 @@ class SegmentWriter:
         for buffer, part, _ in piece.kept:
             body(f"{lists[buffer]}.append({made[part]})")
         body.depth -= 1
+        if again:
+            self._made_again(piece, again, [*lists.values()])
         for buffer, _, axis in piece.kept:
             body(stacked(self.module, self.inner[buffer], lists[buffer], axis, self.helpers))
+
+    def _again(self, piece: GradientLoop, over_all: str, lists: list[str]) -> str:
+        """Writes the head of what makes some rounds; returns what these are called."""
+        body, some = self.body, self.names.fresh("some_rounds")
+        every, begin = self.names.fresh("every_round"), self.names.fresh("begin")
+        body.lines += folded(f"{'    ' * body.depth}{every} = [*{over_all}]")
+        body.open(f"for {begin} in range(0, len({every}), {piece.every}):")
+        states = ", ".join(self.inner[state] for state, _, _ in piece.states)
+        body.open(f"def {some}_made({states}, {some}={every}[{begin}:{begin} + {piece.every}]):")
+        for listed in lists:
+            body(f"{listed} = []")
+        return some
+
+    def _made_again(self, piece: GradientLoop, some: str, lists: list[str]) -> None:
+        """Writes the end of what makes some rounds, and the call that saves nothing of them."""
+        body, states = self.body, ", ".join(self.inner[state] for state, _, _ in piece.states)
+        more = [self.names.fresh(f"{listed}_more") for listed in lists]
+        body(f"return {', '.join([states, *lists])}")
+        body.close()
+        body(f"{', '.join([states, *more])} = checkpoint({some}_made, {states}, use_reentrant=False)")
+        for listed, found in zip(lists, more, strict=True):
+            body(f"{listed} += {found}")
+        body.close()
+        self.helpers.add("checkpoint")
 
     def _round(self, chain: SegmentedModule, tensors: Mapping[str, str], results: Mapping[str, str]) -> None:
         """Writes the pieces of one round: `tensors` are what it is given, by the keys of the chain, and `results` the

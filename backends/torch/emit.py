@@ -8,10 +8,10 @@ from einc.backends.host.gradient import write_gradient
 from einc.backends.host.legal import legal
 from einc.backends.host.loops import Page
 from einc.backends.host.module import write
-from einc.backends.host.per_rank import write_per_rank
 from einc.backends.host.recurrences import by_torch
 from einc.backends.host.source import Source
 from einc.backends.host.spelled import spells
+from einc.backends.host.stages import write_ranks
 from einc.backends.torch.expressions import Scribe
 from einc.backends.torch.loads import Reader
 from einc.backends.torch.ownership import spent
@@ -25,7 +25,7 @@ from einc.ir.plan import Call, Dot, Gradient, Kernel, Load, Module, ModuleClass,
 def emit(plan: Module | Gradient | SegmentedModule | PerRank, shell: ModuleClass | None = None) -> str:
     """The whole file."""
     if isinstance(plan, PerRank):
-        return write_per_rank(plan, Torch(), shell)
+        return write_ranks(plan, Torch(), shell)
     if isinstance(plan, Gradient | SegmentedModule):
         return write_gradient(plan, Torch(), shell)
     return write(plan, Torch(), shell)

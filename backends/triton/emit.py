@@ -8,9 +8,9 @@ from einc.backends.host.gradient import write_gradient
 from einc.backends.host.legal import legal
 from einc.backends.host.loops import Page
 from einc.backends.host.module import write
-from einc.backends.host.per_rank import write_per_rank
 from einc.backends.host.recurrences import by_torch
 from einc.backends.host.source import Source
+from einc.backends.host.stages import write_ranks
 from einc.backends.triton.absolute import shortened
 from einc.backends.triton.launch import launch
 from einc.backends.triton.layout import follows
@@ -21,7 +21,7 @@ from einc.ir.plan import BroadcastView, Call, Gradient, Kernel, Module, ModuleCl
 def emit(plan: Module | Gradient | SegmentedModule | PerRank, shell: ModuleClass | None = None) -> str:
     """The whole file."""
     if isinstance(plan, PerRank):
-        return write_per_rank(plan, _Triton(), shell)
+        return write_ranks(plan, _Triton(), shell)
     if isinstance(plan, Gradient | SegmentedModule):
         return write_gradient(plan, _Triton(), shell)
     return write(plan, _Triton(), shell)

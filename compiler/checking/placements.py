@@ -9,9 +9,9 @@ from collections.abc import Mapping
 
 from einc.errors.problems import PlanLine, PlansDisagree
 from einc.errors.report import Help, Label, Report
-from einc.ir.indices import IndexSet
+from einc.ir.indices import LAYER, IndexSet
 from einc.ir.programs import Program
-from einc.ir.requested import WAYS, Cut, Mesh, Pass, Shard
+from einc.ir.requested import SCHEDULES, WAYS, Cut, Mesh, Parts, Pass, Shard
 from einc.ir.terms import Join, Position, bound_indices
 from einc.syntax import tree as s
 from einc.syntax.spelling import nearest
@@ -20,7 +20,7 @@ MOST_RANKS = 1 << 20
 
 
 def letters_of(program: Program) -> Mapping[str, IndexSet]:
-    """The set of each letter of a program: as its tensors are declared, and as its equations write them."""
+    """The set of each letter of a program: as its tensors are declared, equations write them, rounds are counted."""
     out: dict[str, IndexSet] = {}
     for tensor in program.tensors.values():
         for slot in tensor.slots:
@@ -29,6 +29,8 @@ def letters_of(program: Program) -> Mapping[str, IndexSet]:
         found = (term.index,) if isinstance(term, Position | Join) else bound_indices(term)
         for index in found:
             out.setdefault(index.name, index.set)
+    for loop in program.every_repeat:
+        out.setdefault(loop.index.name, loop.index.set)
     return out
 
 
@@ -54,6 +56,8 @@ def read_shard(line: s.PlanLine, words: list[s.PlanWord], program: Program | Non
     """What is cut over one axis. Problems go to the report."""
     over = next(n for n, word in enumerate(words) if _after(line, word, "over"))
     named, axis, rest = words[:over], words[over], words[over + 1:]
+    at = next((n for n, word in enumerate(rest) if _before(line, word, "in")), len(rest))
+    rest, turns = rest[:at], rest[at:]
     known = None if program is None else letters_of(program)
     for letter in named:
         _known(letter, known, report)
@@ -79,7 +83,37 @@ def read_shard(line: s.PlanLine, words: list[s.PlanWord], program: Program | Non
             Help("say which letter does: `balanced, pass s by ring`, for instance"), Help("or leave it out",
                                                                                         balanced.span, ""))))
     said = tuple(dict.fromkeys(passes))
-    return Shard((Cut(axis.text, tuple(word.text for word in named), said, balanced is not None),))
+    parts = _parts(line, named, turns, known, report)
+    return Shard((Cut(axis.text, tuple(word.text for word in named), said, balanced is not None, parts),))
+
+
+def _parts(line: s.PlanLine, named: list[s.PlanWord], turns: list[s.PlanWord], known: Mapping[str, IndexSet] | None,
+           report: Report) -> Parts | None:
+    """What goes through stages, where rounds are cut: the letter, the number of its parts, and the order."""
+    rounds = [word for word in named if known is not None and word.text in known and known[word.text].cls == LAYER]
+    if rounds and len(named) > 1:
+        report.add(PlanLine(f"`{rounds[0].text}` counts rounds, which are stages of an axis of their own", line.span,
+                            helps=(Help("cut the other letters over another axis"),)))
+    if not turns:
+        if rounds:
+            report.add(PlanLine(f"`{rounds[0].text}` counts rounds, so what goes from stage to stage comes in parts",
+                                line.span, helps=(Help(f"say of which letter: `shard {rounds[0].text} over pp, n in 8 "
+                                                       "parts by 1F1B`, for instance"),)))
+        return None
+    letter, count, *words = turns
+    if known is not None and not rounds:
+        report.add(PlanLine(f"`{named[0].text}` counts no rounds, so there are no stages for parts to go through",
+                            letter.span, helps=(Help("cut the letter of a `for`, or leave out the parts"),)))
+    _known(letter, known, report)
+    parts, word = int(count.text[:9]), "".join(one.text for one in words)
+    if not 0 < parts <= MOST_RANKS:
+        report.add(PlanLine(f"there are from 1 to {MOST_RANKS:,} parts", count.span, helps=(
+            Help("say `8`, for instance"),)))
+    if word not in SCHEDULES:
+        listed = ", ".join(f"`{name}`" for name in SCHEDULES)
+        report.add(PlanLine(f"stages have no order `{word}`", words[0].span, helps=(
+            Help(f"those there are: {listed}"),)))
+    return Parts(letter.text, parts, word)
 
 
 def _once(rest: list[s.PlanWord], passes: list[Pass], line: s.PlanLine, report: Report) -> None:
@@ -103,6 +137,12 @@ def _one_stays(letters: list[s.PlanWord], passes: list[Pass], known: Mapping[str
                 report.add(PlanLine(f"`{first.text}` and `{word.text}` are of one set and both go round, so nothing "
                                     "stays that they could meet", word.span, helps=(
                     Help(f"leave out `pass {word.text} by ring`, and `{word.text}` stays"),)))
+
+
+def _before(line: s.PlanLine, word: s.PlanWord, said: str) -> bool:
+    """Whether a word of a line stands before another."""
+    at = line.words.index(word) + 1
+    return at < len(line.words) and line.words[at].text == said
 
 
 def _after(line: s.PlanLine, word: s.PlanWord, said: str) -> bool:

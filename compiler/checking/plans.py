@@ -16,7 +16,7 @@ from einc.errors.report import Help, Label, Problem, Report, Span
 from einc.ir.elements import DECLARED
 from einc.ir.narrow import NARROW
 from einc.ir.programs import Program
-from einc.ir.requested import SHARES, Asked, Cache, Mesh, Products, Record, Shard, Store, Wanted
+from einc.ir.requested import SHARES, Asked, Cache, Keep, Mesh, Products, Recompute, Record, Shard, Store, Wanted
 from einc.syntax import tree as s
 from einc.syntax.plan_lines import plan_words
 from einc.syntax.spelling import nearest
@@ -93,6 +93,25 @@ def _products(line: s.PlanLine, words: list[s.PlanWord], program: Of, report: Re
     return Products(tuple((name.text, (word.text, share.text, count)) for name in names))
 
 
+def _keep(line: s.PlanLine, words: list[s.PlanWord], program: Of, report: Report) -> Keep:
+    """The tensors that are kept gathered: which there are is known on a mesh alone, as some are arguments of functions.
+    """
+    return Keep(tuple(word.text for word in words))
+
+
+def _recompute(line: s.PlanLine, words: list[s.PlanWord], program: Of, report: Report) -> Recompute:
+    """The letter of rounds that are made again, and how many together. Problems go to the report."""
+    letter, *counts = words
+    rounds = [] if program is None else [loop.index.name for loop in program.every_repeat]
+    if program is not None and letter.text not in rounds:
+        listed = f"those there are: {', '.join(f'`{name}`' for name in rounds)}" if rounds else "leave the line out"
+        report.add(PlanLine(f"`{letter.text}` counts no rounds of this spec, and rounds are what is made again",
+                            letter.span, helps=(Help(listed),)))
+    every = _number(counts[0] if counts else None, LARGEST_BLOCK, "from 1 to {} rounds are made again together",
+                    "every 4", report)
+    return Recompute(((letter.text, every or 1),))
+
+
 def _one_of(word: s.PlanWord, rows: Iterable[str], what: str, report: Report) -> None:
     """Reports a word that is none of these."""
     if word.text not in (known := list(rows)):
@@ -114,13 +133,18 @@ ROWS = {row.word: row for row in (
     Row("cache", 'NAME ("," NAME)* ("as" NAME ("per" DIGITS)?)? ("paged" DIGITS)?', Cache, _cache, frozenset({"serve"}),
         "kept", "name tensors, and if you wish the type to which they are rounded and the size of a page: `cache K, V "
         "paged 16`, `cache K as e4m3 per 64`"),
+    Row("keep", 'NAME ("," NAME)* "gathered"', Keep, _keep, frozenset({"call"}), "kept gathered for the gradient",
+        "name tensors that a mesh gathers: `keep X_H gathered`"),
     Row("mesh", 'NAME ("=" DIGITS)? ("," NAME ("=" DIGITS)?)*', Mesh, read_mesh, frozenset({"call"}),
         "laid out as a mesh",
         "name its axes, with their ranks where those are no matter of the call: `mesh dp = 2, tp = 4`"),
-    Row("shard", 'NAME ("," "else"? NAME)* "over" NAME "balanced"? ("," "pass" NAME "by" NAME NAME?)*', Shard,
-        read_shard, frozenset({"call"}), "cut over a mesh",
+    Row("shard", 'NAME ("," "else"? NAME)* "over" NAME "balanced"? ("," "pass" NAME "by" NAME NAME?)* '
+        '("," NAME "in" DIGITS "parts" "by" DIGITS? NAME)?', Shard, read_shard, frozenset({"call"}), "cut over a mesh",
         "name letters in the order in which they are tried, and the axis; where two letters of one set meet, what is "
-        "done: `shard t over cp, pass s by gather`"),
+        "done: `shard t over cp, pass s by gather`; where rounds are stages, what goes through them: `shard ℓ over pp, "
+        "n in 8 parts by 1F1B`"),
+    Row("recompute", 'NAME ("every" DIGITS)?', Recompute, _recompute, frozenset({"call"}), "made again",
+        "name the letter of a `for`, and if you wish how many rounds are made again together: `recompute ℓ every 4`"),
     Row("store", 'NAME ("," NAME)* "as" NAME', Store, _store, frozenset(KINDS), "stored in few bits",
         "name tensors and the type in which they are stored: `store K, V as int8`"),
     Row("products", '"of" NAME ("," NAME)* "by" NAME "per" NAME DIGITS?', Products, _products, frozenset(KINDS),

@@ -25,6 +25,7 @@ from einc.ir.choices import PLAIN, Choices
 from einc.ir.plan import Gradient, Module, ModuleClass, PerRank, SegmentedModule
 from einc.ir.programs import Program, Tensor, TypedProgram
 from einc.ir.requested import Products, Store, Wanted
+from einc.planning.recomputed import recomputed
 
 SERVING = "einc.driver.serving"  # loaded where a plan serves: other files need nothing of it
 PLACING = "einc.driver.placing"  # the same where a mesh is named
@@ -124,7 +125,7 @@ def planned(program: TypedProgram, options: Options) -> Module | Gradient | Segm
     if wanted.meshed:
         raise EincError([Problem("a plan on several devices is no plan of one", helps=(
             Help("`einc compile` writes a file for all of them, `einc show --stage plan` prints what each does"),))])
-    return cut(program, choices(options), options.grad)
+    return recomputed(cut(program, choices(options), options.grad), wanted.recomputed())
 
 
 def on_ranks(program: TypedProgram, options: Options,
@@ -146,7 +147,10 @@ def on_ranks(program: TypedProgram, options: Options,
     _kind(options.grad)
     program, _ = narrowed(program, wanted)
     made: PerRank | None = import_module(PLACING).planned(program, options.plans, ranks, options.grad, choices(options))
-    return cut(program, choices(options), options.grad) if made is None else made
+    if made is not None and made.stages is not None and not options.module:
+        raise EincError([Problem("a stage is a class of the weights of its rounds, and none was asked for", helps=(
+            Help("say `--module`, or `module=True`"),))])
+    return recomputed(cut(program, choices(options), options.grad) if made is None else made, wanted.recomputed())
 
 
 def compile(path_or_text: str | Path, backend: str = "auto", *, strict: bool = False, narrow: bool = False,
@@ -196,6 +200,8 @@ def built(program: TypedProgram, options: Options = DEFAULTS, of: Origin | None 
     if isinstance(made_of, PerRank):
         backend = "torch" if options.backend == back_ends.AUTO else options.backend
         text = back_ends.emit(made_of, backend, shell(program) if options.module else None)
+        if made_of.stages is not None:
+            return Compiled(program, made_of, text, back_ends.load(text, "stage", backend))
         function = back_ends.load(text, program.name, backend)
         return Compiled(program, made_of, text, function, _class_in(function, options, of))
     source = back_ends.emit(made_of, options.backend, shell(program) if options.module else None)

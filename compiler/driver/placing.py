@@ -14,8 +14,10 @@ from einc.driver.gradients import by_declaration, constant, library_with_halves
 from einc.driver.meshes import axis_of
 from einc.driver.narrowing import narrowed
 from einc.driver.options import Grad
+from einc.driver.staging import Staging, kept_gathered, staged, staging
 from einc.errors.report import EincError, Help, Problem, listed
 from einc.ir.choices import Choices
+from einc.ir.indices import LAYER
 from einc.ir.plan import Module, PerRank, Recurrence, StateScan
 from einc.ir.programs import IndexLoop, NormalProgram, Program, TypedProgram
 from einc.ir.requested import Wanted
@@ -64,20 +66,31 @@ def meshed(program: Program, plans: Sequence[str]) -> bool:
 
 
 def on_mesh(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int], sizes: Mapping[str, int],
-            grad: bool = False, ordered: bool = False) -> OnMesh:
+            grad: bool = False) -> OnMesh:
     """A program on the mesh that its `plans` of these names say; `ranks` are numbers that the caller gives. Where no
-    plan is named, those are meant that cut something over one of the axes that have such a number. With `ordered` every
-    part is in order, however it is to be laid.
+    plan is named, those are meant that cut something over one of the axes that have such a number.
 
     EincError where there is no such plan, where an axis has no number, or nothing to cut, or what is asked for cannot
     be had.
     """
     with _told():
-        mesh = _mesh(program, plans, ranks)
-        mesh = with_rings(replace(axis, balanced=None) for axis in mesh if not axis.around) if ordered else _balanced(
-            program, mesh, sizes)
+        mesh = _balanced(program, _mesh(program, plans, ranks), sizes)
         program, _ = narrowed(program, chosen(program.plans, _names(program, plans, ranks)))
         return OnMesh(mesh, put(pieces(program, grad), mesh, sizes)[0])
+
+
+def in_stages(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int]) -> Staging | None:
+    """The stages of a program on a mesh as `on_mesh` has it; None where none of its axes cuts rounds."""
+    with _told():
+        program, _ = narrowed(program, wanted := chosen(program.plans, _names(program, plans, ranks)))
+        return staging(program, wanted, _mesh(program, plans, ranks))
+
+
+def on_rest(found: Staging, one: TypedProgram, sizes: Mapping[str, int], grad: bool) -> OnMesh:
+    """A stage on the other axes of a mesh. EincError as for `on_mesh`."""
+    with _told():
+        mesh = _balanced(one, found.rest, sizes)
+        return OnMesh(mesh, put(pieces(one, grad), mesh, sizes)[0])
 
 
 @contextmanager
@@ -115,6 +128,8 @@ def planned(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int
         mesh = _balanced(program, _mesh(program, plans, ranks), {})
         if not mesh:
             return None
+        if any(axis.sets[0].cls == LAYER for axis in mesh):
+            return staged(program, chosen(program.plans, _names(program, plans, ranks)), mesh, grad, choices)
         if not grad and program.repeats:
             return per_rank_rounds(pipeline.normal(program), mesh, {}, choices)
         if not grad:
@@ -125,6 +140,7 @@ def planned(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int
         passed = by_declaration(program, grad == "exact")
         made = (per_rank_rounds_gradient if program.repeats else _both)(program, mesh, {}, inner)
         assert not isinstance(made.body, Module)
+        kept_gathered([made], mesh)
         return replace(made, body=replace(made.body, declared=passed))
 
 
@@ -175,7 +191,7 @@ def on_all(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int]
     if program.repeats:
         raise EincError([Problem(f"`{program.name}` has rounds, so what all devices do is no single text", helps=(
             Help("`einc show --stage plan` prints what each does of every piece"),))])
-    found = on_mesh(program, plans, ranks, {}, grad, ordered=True)
+    found = on_mesh(program, plans, ranks, {}, grad)
     one = found.backward or found.forward
     said = ", ".join(f"{axis.name} = {axis.ranks}" for axis in found.mesh if not axis.around) or "one device"
     what = f"The gradient of {program.name}" if grad else program.name
@@ -214,7 +230,7 @@ def axes(program: TypedProgram, wanted: Wanted, ranks: Mapping[str, int]) -> tup
                 Help(f"say it in a plan: `shard {next(iter(letters), 't')} over {name}`"),
                 Help(f"the axes that plans of this text cut something over: {listed(_every(program))}")))
         if number > 1:
-            out.append(axis_of(cuts[name][0], number, letters))
+            out.append(replace(axis_of(cuts[name][0], number, letters), gathered=wanted.gathered()))
     if not mesh:
         raise Problem("nothing says what the mesh is", helps=(Help("say `--mesh tp=2`, or `mesh tp = 2` in a plan"),))
     return with_rings(out)

@@ -63,16 +63,31 @@ class Pass:
 WAYS = {"gather": False, "merge": False, "ring": False, "swap": True}
 
 
+# The orders in which stages work on parts of the data, as `torch.distributed.pipelining` calls them.
+SCHEDULES = ("GPipe", "1F1B")
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """`n in 8 parts by 1F1B`: the letter whose parts go from stage to stage, their number, a word of `SCHEDULES`."""
+
+    letter: str
+    count: int
+    schedule: str
+
+
 @dataclass(frozen=True, slots=True)
 class Cut:
     """What is cut over one axis of a mesh: letters in the order in which they are tried, and passes. Where it is
-    `balanced`, what goes round is laid so that all ranks have as much to do.
+    `balanced`, what goes round is laid so that all ranks have as much to do. Where rounds are cut, which are stages
+    then, `parts` says what goes through these.
     """
 
     axis: str
     letters: tuple[str, ...]
     passes: tuple[Pass, ...] = ()
     balanced: bool = False
+    parts: Parts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +144,36 @@ class Products:
         return Products(tuple(found.items()))
 
 
-Record = Cache | Mesh | Products | Shard | Store
+@dataclass(frozen=True, slots=True)
+class Recompute:
+    """`recompute ℓ every 4`: letters that count rounds, each with how many rounds are made again together for the
+    gradient, of which nothing is saved but what they begin with.
+    """
+
+    rounds: tuple[tuple[str, int], ...]
+
+    def joined(self, other: Record) -> Recompute | None:
+        """What both lines say; None where they say two numbers of one letter."""
+        if not isinstance(other, Recompute):
+            return None
+        found = dict(self.rounds)
+        if any(found.setdefault(letter, every) != every for letter, every in other.rounds):
+            return None
+        return Recompute(tuple(found.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """`keep H_tilde gathered`: tensors, by their keys, that the gradient is given as the program gathers them."""
+
+    tensors: tuple[str, ...]
+
+    def joined(self, other: Record) -> Keep | None:
+        """What both lines keep."""
+        return Keep(tuple(dict.fromkeys((*self.tensors, *other.tensors)))) if isinstance(other, Keep) else None
+
+
+Record = Cache | Keep | Mesh | Products | Recompute | Shard | Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +211,18 @@ class Wanted:
             if isinstance(line.record, Mesh):
                 found = found.joined(line.record) or found
         return dict(found.axes)
+
+    def recomputed(self) -> Mapping[str, int]:
+        """The letters of rounds that its lines make again, each with how many rounds together."""
+        found = Recompute(())
+        for line in self.lines:
+            if isinstance(line.record, Recompute):
+                found = found.joined(line.record) or found
+        return dict(found.rounds)
+
+    def gathered(self) -> frozenset[str]:
+        """The tensors that its lines keep gathered."""
+        return frozenset(key for line in self.lines if isinstance(line.record, Keep) for key in line.record.tensors)
 
     @property
     def meshed(self) -> bool:

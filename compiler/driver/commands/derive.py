@@ -13,8 +13,10 @@ from einc.driver.options import names_of
 from einc.driver.reports.read_back import doubts
 from einc.driver.reports.recurrence import as_tex, as_text, by_piece
 from einc.driver.reports.rows import passing
+from einc.driver.reports.staged import as_specs
 from einc.driver.reports.written import as_text as told
 from einc.driver.reports.written import written
+from einc.driver.staging import Staging
 from einc.errors.report import Report, Source, failure
 from einc.ir.indices import INDEX_CLASSES
 from einc.ir.plan import Kernel, Module, leaves
@@ -42,10 +44,14 @@ def command(ctx: click.Context, *, file: Chosen, grad: bool, mesh: dict[str, int
     With --grad print the program of its gradient, which `einc check` reads; of a spec with rounds one for
     each piece, in the order in which they run.
     On a mesh of devices, which --mesh or a chosen plan names, print what all devices do as one spec, in which the
-    device is an index and each collective an equation; `einc check` reads it. With --claim `einc prove` holds that
+    device is an index and each collective an equation; `einc check` reads it. Where rounds are stages print each kind
+    of stage as a spec. With --claim `einc prove` holds that
     against what one device makes.
     """
     if mesh or plan != "call":
+        stages = placing.in_stages(typed(file), names_of(plan), mesh)
+        if stages is not None:
+            return _stages(stages, grad or claimed or latex)
         text = placing.on_all(typed(file), names_of(plan), mesh, grad, claimed)
         click.echo(_page(text, "ranks") if latex else text, nl=False)
         return
@@ -75,6 +81,14 @@ def command(ctx: click.Context, *, file: Chosen, grad: bool, mesh: dict[str, int
         click.echo(told(recur, program.source, sign))
     if not all(recur.proved for recur in beside):
         ctx.exit(1)
+
+
+def _stages(found: Staging, more: bool) -> None:
+    """Prints the stages of a program, each as a spec. EincError where more is asked for, or there are other axes."""
+    if more or found.rest:
+        what = "--grad, --claim and --tex are" if more else "Axes beside those of stages are"
+        raise failure(f"{what} not for stages", "print the stages alone, and derive more of what is printed")
+    click.echo(as_specs(found), nl=False)
 
 
 def _folded(module: Module) -> list[str]:

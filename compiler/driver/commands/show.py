@@ -27,6 +27,7 @@ from einc.driver.gradients import constant
 from einc.driver.options import Options
 from einc.driver.reports.placements import as_text
 from einc.driver.reports.screen import screen
+from einc.driver.reports.staged import as_text as staged
 from einc.driver.reports.table import table
 from einc.errors.report import Report, failure
 from einc.ir.plan import Module, SegmentedModule
@@ -81,6 +82,9 @@ def command(*, file: Chosen, stage: str, explicit: bool, full: bool, grad: bool,
     if not options.serves:
         known_sizes(sizes, names(program), program.sizes, program.idle)
     if stage == "plan" and not options.serves and (mesh or placing.meshed(program, options.plans)):
+        if (stages := placing.in_stages(program, options.plans, mesh)) is not None:
+            click.echo(staged(stages, sizes, grad, full), nl=False)
+            return
         click.echo(as_text(placing.on_mesh(program, options.plans, mesh, sizes, grad), sizes, full), nl=False)
         return
     if stage in ("typed", "normal"):

@@ -7,7 +7,7 @@ Kernel  axes, lets, stores: a tile of every grid axis at a time, the other axes 
 Let     one value: its axes, its kind, the one operation that makes it, and the values that this reads
 """
 
-from einc.ir.plan.gradients import Gradient, GradientLoop, ModuleClass, PerRank, SegmentedModule, Weight
+from einc.ir.plan.gradients import Gradient, GradientLoop, ModuleClass, PerRank, SegmentedModule, Stages, Weight
 from einc.ir.plan.kernels import FREE, Axis, Bound, Cost, Kernel, Role, Store, summed
 from einc.ir.plan.lets import (
     AxisRef,
@@ -77,7 +77,7 @@ __all__ = [
     "Gradient", "GradientLoop", "GroupedMatmul", "Hops", "Interval", "Iota", "Kernel", "Leaf", "Lengths", "Let",
     "LibraryCall", "Load", "Loop", "Made", "Map", "Module", "ModuleClass", "Move", "Op", "Operation", "Option",
     "PerRank", "PerRequest", "PreviousCarry", "RankGroup", "Recurrence", "Reduce", "Role", "Scalar", "Scan",
-    "ScatterAdd", "SegmentSum", "SegmentedModule", "Select", "Share", "Slice", "StateScan", "Step", "Store",
+    "ScatterAdd", "SegmentSum", "SegmentedModule", "Select", "Share", "Slice", "Stages", "StateScan", "Step", "Store",
     "Subscript", "TopK", "Vectors", "Weight", "axes_of", "end", "last_kernel", "leaves", "makes", "renamed",
     "replaced", "summed", "takes", "takes_all", "within",
 ]

@@ -78,7 +78,8 @@ class Gradient:
 class GradientLoop:
     """Rounds in order where one round has a gradient: `Loop` but for its body, in pieces where loops stand in a round.
     What `body` asks for is given, and those outputs of it that are not merely saved are the next values of the
-    states and the parts of what is kept.
+    states and the parts of what is kept. Of `every` so many rounds nothing is saved but what they begin with: for the
+    gradient they are made again. 0: what a gradient needs is saved.
     """
 
     index: Index
@@ -88,6 +89,7 @@ class GradientLoop:
     states: tuple[tuple[str, str, str], ...]
     kept: tuple[tuple[str, str, int], ...]
     sizes: tuple[tuple[str, str], ...]
+    every: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,18 +140,19 @@ class PerRank:
     `axes` are those of the mesh with their ranks. `cuts` say for each input and each output, by its key, what a rank
     has of it on each axis: its part of a slot, with the extent of what stands before the part that is cut in a
     composite, or, where it is None, all of it. On each axis a rank is told its place, a size, and the group of the
-    ranks that it sends to, for each set of axes in `groups`.
+    ranks that it sends to, for each set of axes in `groups`. With `stages` it is the first of these.
     """
 
     body: Module | Gradient | SegmentedModule
     axes: tuple[tuple[str, int], ...]
     cuts: tuple[tuple[str, tuple[tuple[int, Extent] | None, ...]], ...]
     groups: tuple[tuple[str, ...], ...]
+    stages: Stages | None = None
 
     @property
     def name(self) -> str:
         """The name of the module."""
-        return self.body.name
+        return self.body.name if self.stages is None else self.stages.name
 
     @property
     def forward(self) -> Module:
@@ -165,6 +168,29 @@ class PerRank:
     def told(self) -> tuple[str, ...]:
         """The sizes that are said of the rank itself."""
         return (*(place_of(axis) for axis, _ in self.axes), *map(group_of, self.groups))
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """The rounds of a program as stages, one for each of the `ranks` of an axis: the kinds of stages, the first, those
+    between if there are such, and the last, each with what a class of its weights needs to know.
+
+    `handed` are the inputs that a stage has from the one before. `rounds` are the sizes that count all rounds, and
+    those of a stage; `before` is the input that counts those before, if any. `parts` of the data go through in the
+    order of a `schedule`: of the inputs that are cut the slots are in `along`, of the outputs in `joined`.
+    """
+
+    name: str
+    axis: str
+    ranks: int
+    kinds: tuple[tuple[PerRank, ModuleClass], ...]
+    handed: tuple[str, ...]
+    rounds: tuple[str, str]
+    before: str
+    schedule: str
+    parts: int
+    along: tuple[tuple[str, int], ...]
+    joined: tuple[int, ...]
 
 
 def place_of(axis: str) -> str:

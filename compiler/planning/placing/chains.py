@@ -71,9 +71,9 @@ class Chain:
                               f"put what one round does on several devices: a spec without `for {repeat.index.name}`")
             for axis in self.mesh:
                 if over in axis.sets:
-                    raise Refused("rounds", f"{repeat.index.name} counts rounds that run in order, and `{axis.name}` "
-                                  "cuts it: rounds are not stages of several devices yet",
-                                  f"cut another letter over `{axis.name}`")
+                    raise Refused("rounds", f"{repeat.index.name} counts rounds, which are stages of `{axis.name}`, "
+                                  "each a program of its own", f"cut another letter over `{axis.name}`, or take the "
+                                  "programs that `einc derive --mesh` prints")
         self.states |= {t.key: self.wanted.get(t.key) or self.given(t) for t in self.program.inputs()}
 
     def given(self, tensor: Tensor) -> States:

@@ -154,11 +154,21 @@ def placed(program: NormalProgram, mesh: Sequence[Axis], sizes: Mapping[str, int
         try:
             found = _placed(program, mesh, known, given or {}, refused)
             ends = {key: states if key in kept else in_order(states) for key, states in found.ends.items()}
-            return _Schedule(replace(found, ends={**ends, **(asked or {})})).done()
+            ends |= asked or {}
+            made = _Schedule(replace(found, ends=ends)).done()
+            more = {a.tensor: a.states for a in made.arrivals if a.tensor in kept and _gathered(a, made)}
+            return _Schedule(replace(found, ends={**ends, **more})).done() if more else made
         except Kept as needed:  # a reference is folded at once, and nothing is relative to what a hop has of it
             (key,) = needed.args
             assert key not in refused, key
             refused |= {key}
+
+
+def _gathered(arrival: Arrival, placed: Placed) -> bool:
+    """Whether a tensor that is to be kept gathered is so after some moves, on axes that say it."""
+    now, then = placed.states(arrival.tensor), arrival.states
+    return any(arrival.tensor in axis.gathered and isinstance(a, Part) and b == WHOLE
+               for axis, a, b in zip(placed.mesh, now, then, strict=True))
 
 
 def _placed(program: NormalProgram, mesh: Sequence[Axis], known: Mapping[str, int], given: Mapping[str, States],

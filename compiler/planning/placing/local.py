@@ -60,6 +60,12 @@ class Ranks(Protocol):
         """How many elements the ranks before this one have."""
         ...
 
+    def in_blocks(self, axis: Axis, index: Index, own: Index) -> Term:
+        """The number of an element of a part in two blocks: those of the second stand as far from the end as those of
+        the first from the start.
+        """
+        ...
+
     def first(self, axis: Axis) -> Term:
         """The condition that this is the first rank."""
         ...
@@ -135,6 +141,13 @@ class Local:
     def before(self, axis: Axis, of: Extent) -> Term:
         """How many elements the ranks before this one have."""
         return axis.before(of)
+
+    def in_blocks(self, axis: Axis, index: Index, own: Index) -> Term:
+        """The number of an element of a part in two blocks, by that of the block."""
+        block = own.set.extent * number(Fraction(1, 2))
+        second = Apply("floor", (Apply("div", (Apply("sub", (Position(own), const(own.set.start))), Size(block))),))
+        between = Size(block * number(2 * axis.ranks - 2) - axis.rank * block * number(2))
+        return added((Position(own), Size(axis.rank * block), Apply("mul", (second, between))))
 
     def first(self, axis: Axis) -> Term:
         """The condition that this is the first rank."""
@@ -239,7 +252,7 @@ class Rewriting:
             return here
         axis, letter = self.mine[index]
         if letter.blocks > 1 and axis.blocks(letter.base) > 1:
-            return self.in_blocks(here, axis, index)
+            return self.ranks.in_blocks(axis, index, self.letter(index))
         if letter.component < 0:
             return added((here, self.ranks.before(axis, index.set.extent)))
         first, *inner = self.of.program.splits[index.set][letter.component:]
@@ -248,15 +261,6 @@ class Rewriting:
         rows = Apply("floor", (Apply("div", (Apply("sub", (here, const(index.set.start))), Size(row))),))
         return added((here, Apply("mul", (rows, others)),
                       self.ranks.before(axis, volume(inner) * first.extent)))
-
-    def in_blocks(self, here: Term, axis: Axis, index: Index) -> Term:
-        """The number of an element of a part in two blocks: those of the second stand as far from the end as those of
-        the first from the start.
-        """
-        block = axis.part(index.set.extent) * number(Fraction(1, 2))
-        second = Apply("floor", (Apply("div", (Apply("sub", (here, const(index.set.start))), Size(block))),))
-        between = Size(block * number(2 * axis.ranks - 2) - axis.rank * block * number(2))
-        return added((here, Size(axis.rank * block), Apply("mul", (second, between))))
 
     def place(self, term: Term, parts: Mapping[int, Axis] | None) -> Term:
         """A letter or several as a place in what the rank has: `parts` are the components that are cut, None for all

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from einc.ir.choices import Choices
 from einc.ir.indices import Extent
@@ -13,7 +14,7 @@ from einc.ir.programs import IndexLoop, NormalProgram, Program, Tensor
 from einc.ir.verify import verify
 from einc.planning.placing.chains import Chain, Link, apart, linked
 from einc.planning.placing.modules import axes_of, buffer_of, cuts_of, derived, groups_of, module_of
-from einc.planning.placing.states import Axis
+from einc.planning.placing.states import Axis, States
 from einc.planning.planner import plan
 from einc.planning.repeated import clamped, derived_loop, joined, loop
 from einc.transforms.slicing.repeats import Round
@@ -53,11 +54,13 @@ def per_rank_rounds(normal: NormalProgram, mesh: tuple[Axis, ...], sizes: Mappin
     return _per_rank(made, chain, links)
 
 
-def per_rank_rounds_gradient(program: Program, mesh: tuple[Axis, ...], sizes: Mapping[str, int],
-                             choices: Choices) -> PerRank:
-    """The same of a program and of its gradient: the pieces have gradients, one after the other. Raises Refused."""
+def per_rank_rounds_gradient(program: Program, mesh: tuple[Axis, ...], sizes: Mapping[str, int], choices: Choices,
+                             wanted: Mapping[str, States] = MappingProxyType({})) -> PerRank:
+    """The same of a program and of its gradient: the pieces have gradients, one after the other. What is `wanted` lies
+    so where it is made. Raises Refused.
+    """
     program, found = apart(program, grad=True)
-    chain = Chain(program, mesh, sizes, found)
+    chain = Chain(program, mesh, sizes, found, wanted=dict(wanted))
     asked = tuple(chain.local(t) for t in program.inputs())
     pieces, buffers = list[Gradient | GradientLoop | Recurrence | StateScan](), dict[str, Buffer]()
 

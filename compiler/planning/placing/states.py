@@ -38,7 +38,7 @@ class Axis:
 
     An axis `around` another, which stands before it, is one of time: the parts of all ranks of that axis come to each
     rank in hops, and the place on this axis is the rank whose part is there. Of a set that is `balanced` a
-    rank's part is two blocks, one from each end.
+    rank's part is two blocks, one from each end. What is `gathered` and saved for the gradient is saved so.
     """
 
     name: str
@@ -47,6 +47,7 @@ class Axis:
     meetings: tuple[Meeting, ...] = ()
     around: str = ""
     balanced: IndexSet | None = None
+    gathered: frozenset[str] = frozenset()
 
     def blocks(self, of: IndexSet) -> int:
         """In how many blocks a rank has its part of a set."""

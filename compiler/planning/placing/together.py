@@ -7,8 +7,9 @@ a spec as any other, which makes what the program on one device makes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 from einc.ir.draft import unused
 from einc.ir.indices import INDEX_CLASSES, Extent, Index, IndexSet, number, size
@@ -33,10 +34,8 @@ from einc.ir.terms import (
 from einc.planning.placing.levels import Arrival, Placed, references
 from einc.planning.placing.local import Rewriting
 from einc.planning.placing.resized import lettered, resized
-from einc.planning.placing.states import WHOLE, Axis, Owned, Part, Share, States, cut_slots, moved
-
-CLASS = "rank"
-
+from einc.planning.placing.states import WHOLE, Axis, Owned, Part, Share, States, clash, cut_slots, moved
+from einc.planning.placing.two_blocks import CLASS, ByNumbers, InTwo, before, by_numbers, in_halves, in_two
 
 ALONE = "alone"  # what is made on one device has names that end so
 
@@ -50,13 +49,16 @@ def together(placed: Placed, alone: bool = False) -> NormalProgram:
 
 @dataclass
 class _Together:
-    """The program while it is made. `letters` are the ranks on each axis, `others` those that something comes from."""
+    """The program while it is made. `letters` are the ranks on each axis, `others` those that something comes from,
+    `halves` what stands for letters over parts in two blocks in the equation that is being written.
+    """
 
     of: Placed
     names: dict[tuple[str, States], str] = field(default_factory=dict)
     tensors: dict[str, Tensor] = field(default_factory=dict)
     equations: list[Equation] = field(default_factory=list)
     splits: dict[IndexSet, tuple[IndexSet, ...]] = field(default_factory=dict)
+    halves: dict[Index, Pack] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Chooses the letters."""
@@ -107,7 +109,16 @@ class _Together:
 
     def before(self, axis: Axis, of: Extent) -> Term:
         """How many elements the ranks before this one have."""
-        return _before(self.letters[self.of.mesh.index(axis)], axis.part(of))
+        return before(self.letters[self.of.mesh.index(axis)], axis.part(of))
+
+    def in_blocks(self, axis: Axis, index: Index, own: Index) -> Term:
+        """The number of an element of a part in two blocks: that of the block, and the place in it."""
+        rank = self.letters[self.of.mesh.index(axis)]
+        if index.set in self.of.program.splits:
+            return by_numbers(axis, rank, index, own, True).place
+        found = in_two(self.splits, axis, rank, index.set, own, True)
+        self.halves[own] = found.own
+        return found.number
 
     def first(self, axis: Axis) -> Term:
         """The condition that this is the first rank."""
@@ -136,11 +147,13 @@ class _Together:
                     self.arrive(arrival)
             for e in program.equations:
                 if self.of.levels[e.target] == level:
-                    self.equations.append(Rewriting(self, e).equation())
+                    self.halves.clear()
+                    self.equations.append(in_halves(Rewriting(self, e).equation(), self.halves))
         for _, key in program.outputs:
             self.moves(key, self.of.ends[key], (WHOLE,) * len(self.of.mesh))
         unread = {k: t for k, t in program.tensors.items() if t.role not in ("local", "derived")}
-        tensors, equations, outputs = {**unread, **self.tensors}, list(self.equations), list(program.outputs)
+        tensors, outputs = {**unread, **self.tensors}, list(program.outputs)
+        equations = _needed(self.equations, {key for _, key in outputs})
         if alone:
             named = {e.target: unused(f"{e.target}_{ALONE}", tensors) for e in program.equations}
             tensors |= {new: replace(program.tensors[key], key=new, text=new) for key, new in named.items()}
@@ -156,7 +169,7 @@ class _Together:
         for axis in self.of.mesh:
             for one in (*axis.sets, *(m.by for m in axis.meetings if m.by is not None)):
                 extent = one.extent.put(by)
-                left = axis.part(extent)
+                left = axis.part(extent) * number(Fraction(1, axis.blocks(one)))
                 if all(c.denominator == 1 for _, c in left.terms) or len(extent.terms) != 1:
                     continue
                 name = min(extent.sizes)
@@ -168,8 +181,9 @@ class _Together:
         """A tensor from some states to others, an equation for each step, the first one of `source`."""
         now = have
         for axes, then in moved(have, want, self.of.mesh):
-            self.move(key, axes, now, then, source or self.name(key, now))
-            now, source = then, ""
+            for after in _by_whole(axes, now, then):
+                self.move(key, axes, now, after, source or self.name(key, now))
+                now, source = after, ""
 
     def arrive(self, arrival: Arrival) -> None:
         """The equations of a tensor in other states."""
@@ -182,19 +196,22 @@ class _Together:
         place = _Place(self, key, axes, now, then)
         made, read = self.name(key, then), Read(source, (*place.source(now), *place.there))
         body: Term = place.scaled(read)
-        bound = tuple(self.others[n] for n in axes if isinstance(now[n], Share | Owned))
+        bound = (*(self.others[n] for n in axes if isinstance(now[n], Share | Owned)), *place.bound)
         if bound:
             first = now[axes[0]]
-            body = Fold(first.fold if isinstance(first, Share) else "sum", bound, TRUE, body)
+            body = Fold(first.fold if isinstance(first, Share) else "sum", bound, both(*place.domain), body)
         self.equations.append(Equation(made, (*self.lead(then), *place.here), TRUE, body))
 
 
 class _Place:
-    """The letters of a move: at each slot where the result stands, and where it is read."""
+    """The letters of a move: at each slot where the result stands, and where it is read. What is read where a condition
+    holds has letters that are `bound`, and a `domain`.
+    """
 
     def __init__(self, all_: _Together, key: str, axes: tuple[int, ...], now: States, then: States) -> None:
         self.all, self.key, self.axes, self.now, self.then = all_, key, axes, now, then
         self.here, self.there, self.ranks = list[Term](), list[Term](), dict[int, Term]()
+        self.bound, self.domain = list[Index](), list[Term]()
         for n, slot in enumerate(all_.of.program.tensors[key].slots):
             here, there = self.slot(n, slot, now, then)
             self.here.append(here)
@@ -227,7 +244,8 @@ class _Place:
 
     def on(self, part: Part, states: States) -> int | None:
         """The axis on which something is cut."""
-        return next((m for m, state in enumerate(states) if state == part), None)
+        return next((m for m, state in enumerate(states) if isinstance(state, Part) and
+                     (state.slot, state.component) == (part.slot, part.component)), None)
 
     def atom(self, part: Part, letter: Index, apart: bool) -> tuple[Term, Term]:
         """The same for a slot, or for one component of it. `apart`: it is no composite yet, so that it can be made one
@@ -244,10 +262,12 @@ class _Place:
         if was is not None and becomes is not None and self.all.of.mesh[max(was, becomes)].around:
             self.ranks[was] = Position(self.all.letters[becomes])  # a part on one axis, the same on the other
             return Position(own), Position(own)
+        if axis.blocks(letter.set) > 1:
+            return self.blocks(at, letter, own, apart)
         if becomes is not None:
             rank = self.all.letters[at]
             whole = self.all.pair(rank, letter.set, own) if apart else added(
-                (Position(own), _before(rank, own.set.extent)))
+                (Position(own), before(rank, own.set.extent)))
             return Position(own), whole
         if apart:
             return self.all.pair(self.all.others[at], letter.set, own), Position(own)
@@ -255,6 +275,21 @@ class _Place:
         size_, from_0 = Size(own.set.extent), Apply("sub", (Position(letter), const(letter.set.start)))
         self.ranks[at] = added((Apply("floor", (Apply("div", (from_0, size_)),)), ONE))
         return Position(letter), added((Apply("mod", (from_0, size_)), const(letter.set.start)))
+
+    def blocks(self, at: int, letter: Index, own: Index, apart: bool) -> tuple[Term, Term]:
+        """The same on an axis on which a rank's part of the set is in two blocks, or in order of two."""
+        axis, before, after = self.all.of.mesh[at], self.now[at], self.then[at]
+        gathered = not isinstance(after, Part)
+        rank = (self.all.others if gathered else self.all.letters)[at]
+        state = before if gathered else after
+        ends = isinstance(state, Part) and state.blocks > 1
+        found: InTwo | ByNumbers = in_two(self.all.splits, axis, rank, letter.set, own, ends) if apart else by_numbers(
+            axis, rank, letter, own, ends)
+        if not gathered:
+            return found.own, found.place
+        self.bound += found.bound
+        self.domain.append(found.condition)
+        return found.at, found.own
 
     def scaled(self, read: Read) -> Term:
         """What a rank adds: a share relative to the reference of all, of owned values its own."""
@@ -269,7 +304,7 @@ class _Place:
                 return Where(reached(own), product((read, scale)))
             case Owned(_, _, base):
                 (chosen,), part = beside, self.all.of.mesh[axis].part(base.extent)
-                low = _before(self.all.others[axis], part)
+                low = before(self.all.others[axis], part)
                 ends = (Apply("le", (added((low, const(base.start))), chosen)),
                         Apply("le", (chosen, added((low, Size(part + number(base.start - 1)))))))
                 return Where(both(*ends), read)
@@ -288,6 +323,18 @@ def _called(equation: Equation, named: Mapping[str, str]) -> Equation:
     return replace(equation.map(lambda term: transform(term, change)), target=named[equation.target])
 
 
-def _before(rank: Index, part: Extent) -> Term:
-    """How many elements the ranks before one have."""
-    return Apply("mul", (Apply("sub", (Position(rank), ONE)), Size(part)))
+def _needed(equations: Iterable[Equation], later: set[str]) -> list[Equation]:
+    """The equations without those that nothing of `later` needs."""
+    out = list[Equation]()
+    for equation in reversed([*equations]):
+        if equation.target in later:
+            later = later | equation.reads
+            out.insert(0, equation)
+    return out
+
+
+def _by_whole(axes: tuple[int, ...], now: States, then: States) -> Iterator[States]:
+    """The states after a move: of a part that is laid in other blocks, which is put together first, both."""
+    if all(isinstance(now[n], Part) and isinstance(then[n], Part) and clash(now[n], then[n]) for n in axes):
+        yield tuple(WHOLE if n in axes else state for n, state in enumerate(now))
+    yield then
