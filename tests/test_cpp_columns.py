@@ -62,3 +62,10 @@ def test_what_is_no_number_stays_in_its_column() -> None:
     assert any(ran.values()) and y[0].isnan().nonzero().flatten().tolist() == [3] and y[0, 5] == math.inf
 
 
+
+
+def test_few_columns_are_left_to_torch() -> None:
+    """Most lanes of a vector would be empty."""
+    program = typed(HEAD + "output y_h^f = Σ_t tanh(X_{t h}^f)")
+    sizes = {"T": 20, "H": 2, "F": 7}
+    assert not near(loaded(program), program, tensors(arrays(program, sizes, {}), torch.float32), sizes, 1e-6)

@@ -75,6 +75,11 @@ class Schedule:
         return self.stream.name in let.axes
 
     @property
+    def columns(self) -> bool:
+        """Whether the stream is folded without tiles of rows: the lanes are what lies side by side in the results."""
+        return self.kernel.grid is None and self.kernel.stream is not None
+
+    @property
     def count(self) -> int:
         """How many stages there are."""
         return 1 + max(self.stages.values(), default=0)
@@ -87,7 +92,7 @@ def shared(kernel: Kernel) -> str:
     Raises Unwritten where the kernel has something that this back end does not write.
     """
     made = tiled(kernel)
-    if kernel.merged or kernel.stream is None:
+    if kernel.merged or kernel.stream is None or made.columns:
         return ""
     wide = [let for let in kernel.lets if made.streams(let) and not made.has_rows(let) and made.features(let)]
     return next((a.name for a in made.units if all(a.name not in let.axes for let in wide)), "")
