@@ -73,18 +73,19 @@ output Y_t^g = Σ_f H_t^f W_g^f
 
 
 def test_the_gradient_of_a_row_is_one_kernel() -> None:
-    """Both sums along the row, the one of which is a product of a matrix and a vector, and what is made of them: beside
-    it stand the products of matrices, and the sums over rows.
+    """Both sums along the row, the one of which is a product of a matrix and a vector, and what is made of them. Beside
+    it stand one pass for both sums over rows, and the products of matrices.
     """
     found = gradients.gradient(typed(NORM), front.choices(own=True, backend="cpp"))
     assert isinstance(found, Gradient)
     steps = found.backward.steps
     made = [set(step.writes) for step in steps if isinstance(step, Kernel)]
     assert sum("dX" in one for one in made) == 1 and len(made) == 2
-    assert [step.writes for step in steps if isinstance(step, Contract)] == [("dH",), ("dbeta",), ("dW",)]
-    sizes = {"T": 1000, "F": 100, "G": 1}  # what is read and written of rows: 8 times for all
+    assert {"dgamma", "dbeta"} in made
+    assert [step.writes for step in steps if isinstance(step, Contract)] == [("dH",), ("dW",)]
+    sizes = {"T": 1000, "F": 100, "G": 1}  # X and the slope are read twice each, and two matrices of rows written
     moved = sum(float((step.cost.read + step.cost.written).at(sizes)) for step in steps if isinstance(step, Kernel))
-    assert moved < 4 * 7 * 1000 * 100
+    assert moved < 4 * 6.1 * 1000 * 100
 
 
 @pytest.mark.parametrize("name", ["torch", "cpp"])
@@ -104,3 +105,24 @@ def test_the_gradient_of_a_row_is_that_of_torch(name: str) -> None:
     for key, x in mine.items():
         assert x.grad is not None and theirs[key].grad is not None
         assert (x.grad - theirs[key].grad).abs().max() < (1e-12 if name == "torch" else 1e-4), key
+
+
+COLUMNS = """index t : time(T)
+index f : feature(F)
+index g : feature(G)
+input X_t^f, Z_t^f, V_t^g, w_t, U_g^f
+"""
+
+
+@pytest.mark.parametrize(("outputs", "steps"), [
+    ("output a^f = Σ_t tanh(X_t^f)\noutput b^f = Σ_t w_t X_t^f\noutput c^g = Σ_t V_t^g", [["a", "b"], ["c"]]),
+    ("output a^f = Σ_t tanh(X_t^f)\noutput b^f = max_t X_t^f Z_t^f\noutput c^f = Σ_t Z_t^f", [["a", "b", "c"]]),
+    ("output a^f = Σ_t w_t X_t^f\noutput b^f = Σ_t X_t^f", [["a"], ["b"]]),  # a library does both
+    ("output a^f = Σ_t tanh(X_t^f)\nd^g = Σ_f a^f U_g^f\ne^f = Σ_g d^g U_g^f\noutput b^f = Σ_t tanh(e^f X_t^f)",
+     [["a"], ["b"], ["d"], ["e"]]),
+    ("output a^f = Σ_t tanh(X_t^f)\noutput b^f_g = Σ_t X_t^f V_{t g}", [["a"], ["b"]]),
+])
+def test_folds_of_the_same_columns_are_one_pass(outputs: str, steps: list[list[str]]) -> None:
+    """What reads one matrix at the same place; not what a library does, what needs the other, or a product of two."""
+    made = front.plan(typed(COLUMNS + outputs), front.choices(own=True, backend="cpp")).steps
+    assert sorted(sorted(step.writes) for step in made) == steps

@@ -29,11 +29,11 @@ class Rows:
 def rows(equations: tuple[Equation, ...], alone: frozenset[str], outputs: frozenset[str]) -> list[Rows]:
     """The kernels that equations make which stand `alone` so far; none shares an equation with another."""
     by = {e.target: e for e in equations}
-    needs = _needs(by)
+    known = needs(by)
     left, out = set(alone), []
     for seed in equations:
         if seed.target in left and _folds_a_row(seed):
-            made = _Made(by, needs, left, outputs, seed)
+            made = _Made(by, known, left, outputs, seed)
             made.grow()
             if made.saves():
                 out.append(made.result())
@@ -41,7 +41,7 @@ def rows(equations: tuple[Equation, ...], alone: frozenset[str], outputs: frozen
     return out
 
 
-def _needs(by: Mapping[str, Equation]) -> dict[str, frozenset[str]]:
+def needs(by: Mapping[str, Equation]) -> dict[str, frozenset[str]]:
     """For each equation all that it depends on; equations come after what they read."""
     out: dict[str, frozenset[str]] = {}
     for key, equation in by.items():
