@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from helpers import module_of, plan_of
+from helpers import module_of, plan_of, typed
 from programs import CASES, Case
 from torch.nn import functional
 
-from einc.ir.plan import Contract, Kernel, Load
+import einc
+from einc.driver import front, gradients
+from einc.ir.plan import Contract, Gradient, Kernel, Load
 
 STEPS = {"layer_norm": 1, "rms_norm": 1, "qk_norm": 3, "preblock": 16, "gpt2_block": 14, "swiglu_block": 19,
          "deepseek_attention": 20, "geglu": 4, "row_weights": 2, "row_twice": 2, "row_and_product": 4}
@@ -57,3 +59,70 @@ def test_a_row_far_from_zero_keeps_its_digits(tiles: tuple[int, int] | None) -> 
     assert (module_of(case("layer_norm"), tiles)(x=x - 1e4, g=g, b=b)
             - functional.layer_norm((x - 1e4).double(), (333,),
             g.double(), b.double())).abs().max() < 1e-5
+
+
+NORM = """index t : time(T)
+index f : feature(F)
+index g : feature(G)
+input X_t^f, γ^f, β^f, W_g^f
+μ_t = Σ_f X_t^f / F
+σ_t = sqrt(Σ_f (X_t^f - μ_t)^2 / F + 1/10^5)
+H_t^f = γ^f (X_t^f - μ_t) / σ_t + β^f
+output Y_t^g = Σ_f H_t^f W_g^f
+"""
+
+
+def test_the_gradient_of_a_row_is_one_kernel() -> None:
+    """Both sums along the row, the one of which is a product of a matrix and a vector, and what is made of them. Beside
+    it stand one pass for both sums over rows, and the products of matrices.
+    """
+    found = gradients.gradient(typed(NORM), front.choices(own=True, backend="cpp"))
+    assert isinstance(found, Gradient)
+    steps = found.backward.steps
+    made = [set(step.writes) for step in steps if isinstance(step, Kernel)]
+    assert sum("dX" in one for one in made) == 1 and len(made) == 2
+    assert {"dgamma", "dbeta"} in made
+    assert [step.writes for step in steps if isinstance(step, Contract)] == [("dH",), ("dW",)]
+    sizes = {"T": 1000, "F": 100, "G": 1}  # X and the slope are read twice each, and two matrices of rows written
+    moved = sum(float((step.cost.read + step.cost.written).at(sizes)) for step in steps if isinstance(step, Kernel))
+    assert moved < 4 * 6.1 * 1000 * 100
+
+
+@pytest.mark.parametrize("name", ["torch", "cpp"])
+def test_the_gradient_of_a_row_is_that_of_torch(name: str) -> None:
+    """Of a norm with weights before a product, in double, at a width that no vector divides."""
+    draw = torch.Generator().manual_seed(0)
+    kind = torch.float64 if name == "torch" else torch.float32
+    shapes = {"X": (13, 37), "gamma": (37,), "beta": (37,), "W": (5, 37)}
+    given = {key: torch.randn(shape, generator=draw, dtype=torch.float64) for key, shape in shapes.items()}
+    mine = {key: x.to(kind, copy=True).requires_grad_() for key, x in given.items()}
+    theirs = {key: x.clone().requires_grad_() for key, x in given.items()}
+    function = einc.compile(NORM, backend=name, grad=True)
+    slope = torch.randn(13, 5, generator=draw, dtype=torch.float64)
+    function(**mine).backward(slope.to(kind))
+    rows = functional.layer_norm(theirs["X"], (37,), theirs["gamma"], theirs["beta"], 1e-5)
+    (rows @ theirs["W"].mT).backward(slope)
+    for key, x in mine.items():
+        assert x.grad is not None and theirs[key].grad is not None
+        assert (x.grad - theirs[key].grad).abs().max() < (1e-12 if name == "torch" else 1e-4), key
+
+
+COLUMNS = """index t : time(T)
+index f : feature(F)
+index g : feature(G)
+input X_t^f, Z_t^f, V_t^g, w_t, U_g^f
+"""
+
+
+@pytest.mark.parametrize(("outputs", "steps"), [
+    ("output a^f = Σ_t tanh(X_t^f)\noutput b^f = Σ_t w_t X_t^f\noutput c^g = Σ_t V_t^g", [["a", "b"], ["c"]]),
+    ("output a^f = Σ_t tanh(X_t^f)\noutput b^f = max_t X_t^f Z_t^f\noutput c^f = Σ_t Z_t^f", [["a", "b", "c"]]),
+    ("output a^f = Σ_t w_t X_t^f\noutput b^f = Σ_t X_t^f", [["a"], ["b"]]),  # a library does both
+    ("output a^f = Σ_t tanh(X_t^f)\nd^g = Σ_f a^f U_g^f\ne^f = Σ_g d^g U_g^f\noutput b^f = Σ_t tanh(e^f X_t^f)",
+     [["a"], ["b"], ["d"], ["e"]]),
+    ("output a^f = Σ_t tanh(X_t^f)\noutput b^f_g = Σ_t X_t^f V_{t g}", [["a"], ["b"]]),
+])
+def test_folds_of_the_same_columns_are_one_pass(outputs: str, steps: list[list[str]]) -> None:
+    """What reads one matrix at the same place; not what a library does, what needs the other, or a product of two."""
+    made = front.plan(typed(COLUMNS + outputs), front.choices(own=True, backend="cpp")).steps
+    assert sorted(sorted(step.writes) for step in made) == steps

@@ -114,7 +114,8 @@ class Cpp:
         except (Unwritten, Unspelled):
             self.torch.kernel(kernel, page)
             return
-        few, vectors = many if not kernel.merged and not schedule.passes else ("", False), "1"
+        alone = bool(kernel.merged) or schedule.passes or schedule.columns  # nothing is gained for few rows
+        few, vectors = ("", False) if alone else many, "1"
         with suppress(Unwritten):
             if axis := shared(legalised):
                 lanes = scheduled(legalised, axis)
@@ -181,7 +182,7 @@ class Cpp:
             return ""
         page.helpers.add("_native_ready")
         rows = _many(schedule)
-        many = rows if kernel.merged else []
+        many = rows if kernel.merged or schedule.columns else []
         vectors = f", 2 if {rows[0]} else 1" if rows and not many else ""  # those of the call that `kernel` writes
         single = [f"{identifier(name)}.single" for name in _kept(kernel, page)]
         ready = f"_native_ready(_CPP, {sized(kernel.cost.flops)}, device, dtype{vectors})"

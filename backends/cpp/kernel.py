@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from types import MappingProxyType
 
 from einc.backends.cpp.addresses import Addresses
@@ -94,11 +93,6 @@ class _Kernel:
         self._finished()
         return self._whole(name, rows_count, [extent for _, extent in units])
 
-    @cached_property
-    def splits(self) -> bool:
-        """Whether the stream of a tile may be cut into parts."""
-        return splits(self.schedule)
-
     def _whole(self, name: str, rows: str, units: Sequence[str]) -> str:
         """The text around the statements of a tile."""
         counts = [f"const L units = {' * '.join(units) or '1'}, tiles = ({rows} + M - 1) / M;"]
@@ -106,7 +100,7 @@ class _Kernel:
             piece = "for (L t = 0; t < tiles; t++) one(p, n, x, work, t, own, bad);"
             return wrapped(self.places, self.body, name, "L unit, L tile", "units", piece, counts)
         # where rows see what is before them, the last ones see most and come first
-        if not self.splits:
+        if not self.states:
             piece = "one(p, n, x, work % units, tiles - 1 - work / units, own, bad);"
             return wrapped(self.places, self.body, name, "L unit, L tile", "units * tiles", piece, counts)
         extent = self.places.arguments.size(self.schedule.stream.set.extent)
@@ -176,7 +170,7 @@ class _Kernel:
         spans = stream.bound.spans if stream.bound is not None else None
         extent = places.arguments.size(stream.set.extent)
         found = [("0", extent)] if spans is None else [ends.span(stream, span) for span in spans]
-        several = len(found) > 1
+        several, in_parts = len(found) > 1, splits(schedule)
         if several:
             body(f"L spans[{len(found)}][2] = {{{', '.join(f'{{{low}, {high}}}' for low, high in found)}}};")
             body(f"ordered(spans, {len(found)});")
@@ -186,7 +180,7 @@ class _Kernel:
             body("done = high > done ? high : done;")
         elif not found:
             body("const L low = 0, high = 0;")
-        elif self.splits:
+        elif in_parts:
             body(f"const L all_low = {found[0][0]}, all_high = {found[0][1]};")
             body("const L each = ((all_high - all_low + parts - 1) / parts + TILE - 1) / TILE * TILE;")
             body("const L low = all_low + part * each, high = low + each < all_high ? low + each : all_high;")
@@ -209,7 +203,7 @@ class _Kernel:
             body("}")
         self._settled()
         self.places.leave()
-        if self.splits:
+        if in_parts:
             self.states = joined(places, body)
 
     def _runs(self) -> None:

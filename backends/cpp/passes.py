@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from einc.backends.cpp.growing import Grown, closed, opened
 from einc.backends.cpp.places import Places
 from einc.backends.cpp.schedule import NONE, WORTH, Schedule, Unwritten, check_spelled, tiled
 from einc.backends.cpp.values import At, Value, begun, converted, fold_of, stepped, type_of
@@ -188,11 +189,9 @@ class Pass:
         kept = [let for let in mine if let.name in schedule.kept]
         if not folds and not stores and not kept:
             return
-        for let in folds:
+        for let in (*folds, *kept):
             places.names[let.name] = places.arguments.fresh(let.name)
-            self.body(f"V {places.names[let.name]} = splat((float){begun(fold_of(let))});")
         for let in kept:
-            places.names[let.name] = places.arguments.fresh(let.name)
             places.allot(places.names[let.name], f"{extent} + W")
         self._vectors(self._needed([x.name for x in (*folds, *kept)] + [s.value for s in stores], level), folds, stores)
         for let in folds:
@@ -216,7 +215,9 @@ class Pass:
     def _vectors(self, lets: Sequence[Let], folds: Sequence[Let], stores: Sequence[Store]) -> None:
         """Writes the loop over vectors."""
         places, at = self.places, At()
-        self.body.open("for (L i = 0; i * W < rows; i++) {")
+        grown = [Grown(places.names[let.name], fold_of(let), True) for let in folds]
+        loops = [("i", "(rows + W - 1) / W")]
+        opened(self.body, grown, loops)
         for let in lets:
             self._value(let, at)
             if let.name in self.schedule.kept and let.name in places.names:
@@ -230,8 +231,7 @@ class Pass:
             along, base = strides[self.lanes], places.addresses.base(store, strides)
             value = converted(places.value(store.value, at), "real", True)
             self.body(f"save({base} + i * W * {along}, {along}, rows - i * W, {value});")
-        self.body.close()
-        self.body("}")
+        closed(self.body, grown, loops)
         for let in lets:
             places.forget(let)
 

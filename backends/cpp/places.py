@@ -10,6 +10,7 @@ from fractions import Fraction
 
 from einc.backends.cpp.addresses import Addresses
 from einc.backends.cpp.arguments import Arguments, host_code
+from einc.backends.cpp.growing import Grown, closed, opened
 from einc.backends.cpp.narrow import Pairing
 from einc.backends.cpp.schedule import Schedule, Unwritten, in_memory, only_multiplied, product_at_end
 from einc.backends.cpp.values import At, Reference, Value, begun, converted, fold_of, mapped, selected, stepped, type_of
@@ -196,23 +197,24 @@ class Places:
             raise Unwritten(f"it folds `{let.name}`")
         lets, name = self.schedule.lets(), self.arguments.fresh(let.name)
         lanes = any(self.schedule.has_rows(lets[a]) for a in let.args)
-        start = Value(begun(fold), "real", False)
-        self.body(f"{type_of('real', lanes)} {name} = {converted(start, 'real', lanes)};")
-        inner = self.open(let.over, at)
+        grown, loops = [Grown(name, fold, lanes)], self.loops(let.over)
+        opened(self.body, grown, loops)
+        inner = at.inside(let.over, loops)
         values = [converted(self.value(a, inner), "real", lanes) for a in let.args]
         self.body(f"{name} = {stepped(fold, name, ' * '.join(values))};")
-        self.close(let.over)
+        closed(self.body, grown, loops)
         return Value(name, "real", lanes)
+
+    def loops(self, axes: Sequence[str]) -> list[tuple[str, str]]:
+        """The variable of a loop over each of some features, and how many there are."""
+        return [(self.arguments.fresh(axis), self.arguments.size(self.addresses.extent(axis))) for axis in axes]
 
     def open(self, axes: Sequence[str], at: At) -> At:
         """Opens loops over features."""
-        made = at
-        for axis in axes:
-            place = self.arguments.fresh(axis)
-            self.body.open(f"for (L {place} = 0; {place} < {self.arguments.size(self.addresses.extent(axis))}; "
-                           f"{place}++) {{")
-            made = At(made.vector, made.position, (*made.features, (axis, place)))
-        return made
+        loops = self.loops(axes)
+        for place, extent in loops:
+            self.body.open(f"for (L {place} = 0; {place} < {extent}; {place}++) {{")
+        return at.inside(axes, loops)
 
     def close(self, axes: Sequence[str]) -> None:
         """Closes so many loops."""

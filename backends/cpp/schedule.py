@@ -75,6 +75,11 @@ class Schedule:
         return self.stream.name in let.axes
 
     @property
+    def columns(self) -> bool:
+        """Whether the stream is folded without tiles of rows: the lanes are what lies side by side in the results."""
+        return self.kernel.grid is None and self.kernel.stream is not None
+
+    @property
     def count(self) -> int:
         """How many stages there are."""
         return 1 + max(self.stages.values(), default=0)
@@ -87,7 +92,7 @@ def shared(kernel: Kernel) -> str:
     Raises Unwritten where the kernel has something that this back end does not write.
     """
     made = tiled(kernel)
-    if kernel.merged or kernel.stream is None:
+    if kernel.merged or kernel.stream is None or made.columns:
         return ""
     wide = [let for let in kernel.lets if made.streams(let) and not made.has_rows(let) and made.features(let)]
     return next((a.name for a in made.units if all(a.name not in let.axes for let in wide)), "")
@@ -119,11 +124,19 @@ def tiled(kernel: Kernel, lanes: str = "") -> Schedule:
 
 
 def _longest(kernel: Kernel) -> Axis:
-    """The axis whose positions are the rows of a kernel that has no tiles: the first that is as long as the data."""
-    if kernel.stream is not None or not kernel.stores:
-        raise Unwritten("it has a stream, and no tiles of rows")
+    """The axis whose positions are the rows of a kernel that has no tiles: the first that is as long as the data. Those
+    of a stream are what lies side by side in its results, so that what is added up along it is read as it lies.
+    """
+    if not kernel.stores:
+        raise Unwritten("it stores nothing")
     held = [{a for part in store.axes for a in part} for store in kernel.stores]
     folded = {a for let in kernel.lets for a in let.over}
+    if kernel.stream is not None:
+        found = [kernel.axis(a) for store in kernel.stores for a in (store.axes[-1] if store.axes else ())
+                 if a != kernel.stream.name and a not in folded and all(a in axes for axes in held)]
+        if not found:
+            raise Unwritten("it has a stream, and no tiles of rows")
+        return found[-1]
     found = [a for a in kernel.axes
              if a.set.cls in OPEN and a.name not in folded and all(a.name in axes for axes in held)]
     if not found:
@@ -149,7 +162,9 @@ def _units(kernel: Kernel, rows: Axis, stream: Axis) -> tuple[Axis, ...]:
     """The axes whose points are pieces of work of their own."""
     tile = {rows.name, stream.name}
     folded = {a for let in kernel.lets for a in let.over}
-    names = [a for a in kernel.largest if a not in tile | folded]
+    held = {a for store in kernel.stores for part in store.axes for a in part}
+    among = kernel.largest if kernel.grid is not None else [a.name for a in kernel.axes if a.name in held]
+    names = [a for a in among if a not in tile | folded]
     for store in kernel.stores:
         axes = {a for part in store.axes for a in part}
         if not axes.issuperset(names):

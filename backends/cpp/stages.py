@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from einc.backends.cpp.bounds import Ends
+from einc.backends.cpp.growing import Grown, closed, opened
 from einc.backends.cpp.pairs import pair_stream, raw_stream
 from einc.backends.cpp.places import Places
 from einc.backends.cpp.schedule import Schedule, Unwritten, folds_pairs, in_pairs, product_at_end, shown
 from einc.backends.cpp.stores import store_block, target
-from einc.backends.cpp.values import At, Value, begun, converted, fold_of, stepped, type_of
+from einc.backends.cpp.values import At, Value, converted, fold_of, stepped, type_of
 from einc.backends.writer import Writer
 from einc.ir.plan import Dot, Iota, Let, Load, PreviousCarry, Reduce, Scalar, Select
 
@@ -221,16 +222,17 @@ class Stages:
         """Writes a fold over features of what each row makes with each position of a block, all of them at a time."""
         places, body, fold = self.places, self.body, fold_of(let)
         name = places.arguments.fresh(let.name)
-        body(f"V {name}[N][QV];")
-        body(f"UNROLL for (int r = 0; r < N; r++) UNROLL for (int i = 0; i < QV; i++) {name}[r][i] = "
-             f"splat((float){begun(fold)});")
-        at = places.open(let.over, At("i", "s"))
+        every = "UNROLL for (int r = 0; r < N; r++) UNROLL for (int i = 0; i < QV; i++) "
+        grown, loops = [Grown(name, fold, True, "[N][QV]", "[r][i]", every)], places.loops(let.over)
+        opened(body, grown, loops)
+        at = At("i", "s").inside(let.over, loops)
         body.open("UNROLL for (int r = 0; r < N; r++) {")
         body("const L s = j + r;")
         body.open("UNROLL for (int i = 0; i < QV; i++) {")
         values = [converted(places.value(a, at), "real", True) for a in let.args]
         body(f"{name}[r][i] = {stepped(fold, f'{name}[r][i]', ' * '.join(values))};")
-        places.close(("i", "r", *let.over))
+        places.close(("i", "r"))
+        closed(body, grown, loops)
         places.refer(let, lambda at: Value(f"{name}[r][{at.vector}]", "real", True))
 
     def _factors(self, names: Sequence[str]) -> str:

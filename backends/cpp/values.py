@@ -36,6 +36,11 @@ class At:
     position: str = "0"
     features: tuple[tuple[str, str], ...] = ()
 
+    def inside(self, axes: Sequence[str], loops: Sequence[tuple[str, str]]) -> At:
+        """The place within loops over features, each with its variable and its end."""
+        places = tuple((axis, place) for axis, (place, _) in zip(axes, loops, strict=True))
+        return At(self.vector, self.position, (*self.features, *places))
+
 
 Reference = Callable[[At], Value]
 

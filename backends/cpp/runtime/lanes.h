@@ -520,8 +520,17 @@ template <class T> static void side_by_side(const T* p, L ss, L fs, L n, L featu
 #define KEYS 4
 #define FEATURES (8 / QV)
 #endif
-// a[j] += sum over f of k[j][f] * q[f]: N positions of the stream against a tile of rows.
+// A sum of more than LONG products is a sum of sums of so many.
+#define LONG 512
+#define RARE __attribute__((noinline, cold)) static
+template <int N> INL void add_all(V (&a)[N][QV], const V (&b)[N][QV]) {
+  UNROLL for (int j = 0; j < N; j++)
+    UNROLL for (int i = 0; i < QV; i++) a[j][i] += b[j][i];
+}
+// a[j] = sum over f of k[j][f] * q[f]: N positions of the stream against a tile of rows.
+template <int N> RARE void long_products(const float* q, const float* k, L ks, L kf, L n, V (&a)[N][QV]);
 template <int N> INL void products(const float* __restrict q, const float* __restrict k, L ks, L kf, L n, V (&a)[N][QV]) {
+  if (n > LONG) return long_products<N>(q, k, ks, kf, n, a);
   UNROLL for (int j = 0; j < N; j++)
     UNROLL for (int i = 0; i < QV; i++) a[j][i] = V{};
   if (kf == 1)
@@ -542,6 +551,14 @@ template <int N> INL void products(const float* __restrict q, const float* __res
         UNROLL for (int i = 0; i < QV; i++) a[j][i] += y * x[i];
       }
     }
+}
+template <int N> RARE void long_products(const float* q, const float* k, L ks, L kf, L n, V (&a)[N][QV]) {
+  products<N>(q, k, ks, kf, LONG, a);
+  for (L f = LONG; f < n; f += LONG) {
+    V b[N][QV];
+    products<N>(q + f * M, k + f * kf, ks, kf, n - f < LONG ? n - f : LONG, b);
+    add_all<N>(a, b);
+  }
 }
 // o[f] = o[f] * scale + sum over s of v[s][f] * p[s]: N features of what is carried.
 template <int N> INL void shares(const float* __restrict p, const float* __restrict v, L vs, L vf, L n, float* __restrict o, const V (&scale)[QV]) {
@@ -594,13 +611,13 @@ template <int R, int G, int at = 0> INL void deal(V x, V (*a)[QV]) {
     deal<R, G, at + 1>(x, a);
   }
 }
-template <int R, int G, class T> static void few_dots(const float* q, const T* k, L ks, L n, V (*a)[QV]) {
+template <int R, int G, class T> static void few_dots(const float* q, L qs, const T* k, L ks, L n, V (*a)[QV]) {
   V sum[W];
   UNROLL for (int i = 0; i < W; i++) sum[i] = V{};
   L f = 0;
   for (; f + W <= n; f += W) {
     V x[R];
-    UNROLL for (int r = 0; r < R; r++) x[r] = ldu(q + r * n + f);
+    UNROLL for (int r = 0; r < R; r++) x[r] = ldu(q + r * qs + f);
     UNROLL for (int g = 0; g < G; g++) {
       if (f * sizeof(T) % 64 == 0) __builtin_prefetch(k + (g + AHEAD(T)) * ks + f);
       V y = near(k + g * ks + f);
@@ -610,23 +627,35 @@ template <int R, int G, class T> static void few_dots(const float* q, const T* k
   if (f < n)
     UNROLL for (int g = 0; g < G; g++) {
       V y = part(k + g * ks + f, n - f);
-      UNROLL for (int r = 0; r < R; r++) sum[g * R + r] += part(q + r * n + f, n - f) * y;
+      UNROLL for (int r = 0; r < R; r++) sum[g * R + r] += part(q + r * qs + f, n - f) * y;
     }
   deal<R, G>(sums(sum), a);
 }
-template <int N, int R, class T> INL void few_keys(const float* q, const T* k, L ks, L n, V (&a)[N][QV]) {
+template <int N, int R, class T> INL void few_keys(const float* q, L qs, const T* k, L ks, L n, V (&a)[N][QV]) {
   constexpr int G = W / R < N ? W / R : N;
-  for (int j = 0; j < N; j += G) few_dots<R, G>(q, k + j * ks, ks, n, a + j);
+  for (int j = 0; j < N; j += G) few_dots<R, G>(q, qs, k + j * ks, ks, n, a + j);
 }
-template <int N, class T> INL void few_products(const float* q, L rows, const T* k, L ks, L n, V (&a)[N][QV]) {
-  if (rows == 1) few_keys<N, 1>(q, k, ks, n, a);
-  else if (rows == 2) few_keys<N, 2>(q, k, ks, n, a);
+template <int N, class T> INL void few_of(const float* q, L qs, L rows, const T* k, L ks, L n, V (&a)[N][QV]) {
+  if (rows == 1) few_keys<N, 1>(q, qs, k, ks, n, a);
+  else if (rows == 2) few_keys<N, 2>(q, qs, k, ks, n, a);
 #if W >= 8
-  else if (rows <= 4) few_keys<N, 4>(q, k, ks, n, a);
+  else if (rows <= 4) few_keys<N, 4>(q, qs, k, ks, n, a);
 #endif
 #if W >= 16
-  else few_keys<N, 8>(q, k, ks, n, a);
+  else few_keys<N, 8>(q, qs, k, ks, n, a);
 #endif
+}
+template <int N, class T> RARE void long_few(const float* q, L rows, const T* k, L ks, L n, V (&a)[N][QV]) {
+  UNROLL for (int j = 0; j < N; j++) a[j][0] = V{};
+  for (L f = 0; f < n; f += LONG * W) {
+    V b[N][QV] = {};
+    few_of<N>(q + f, n, rows, k + f, ks, n - f < LONG * W ? n - f : LONG * W, b);
+    add_all<N>(a, b);
+  }
+}
+template <int N, class T> INL void few_products(const float* q, L rows, const T* k, L ks, L n, V (&a)[N][QV]) {
+  if (n > LONG * W) long_few<N>(q, rows, k, ks, n, a);  // a lane has each W-th product
+  else few_of<N>(q, n, rows, k, ks, n, a);
 }
 template <int R, int C, class T> INL void few_features(const float* p, const T* v, L vs, L n, L features, float* o, V scale) {
   V a[R][C];
@@ -874,7 +903,9 @@ static void halve(const float* p, L n, L rows, u32* y) {
     *(U*)(y + s * W) = two(low, high);
   }
 }
+template <int N> RARE void long_products16(const u32* q, const bf16* k, L ks, L n, V (&a)[N][QV]);
 template <int N> INL void products16(const u32* __restrict q, const bf16* __restrict k, L ks, L n, V (&a)[N][QV]) {
+  if (n > LONG) return long_products16<N>(q, k, ks, n, a);
   UNROLL for (int j = 0; j < N; j++)
     UNROLL for (int i = 0; i < QV; i++) a[j][i] = V{};
   for (L f = 0; f < n / 2; f++) {
@@ -888,6 +919,14 @@ template <int N> INL void products16(const u32* __restrict q, const bf16* __rest
   if (n % 2)
     UNROLL for (int j = 0; j < N; j++)
       UNROLL for (int i = 0; i < QV; i++) add_pairs(a[j][i], splat((u32)k[j * ks + n - 1].bits), *(const U*)(q + n / 2 * M + i * W));
+}
+template <int N> RARE void long_products16(const u32* q, const bf16* k, L ks, L n, V (&a)[N][QV]) {
+  products16<N>(q, k, ks, LONG, a);
+  for (L f = LONG; f < n; f += LONG) {
+    V b[N][QV];
+    products16<N>(q + f / 2 * M, k + f, ks, n - f < LONG ? n - f : LONG, b);
+    add_all<N>(a, b);
+  }
 }
 template <int N> INL void shares16(const u32* __restrict p, const u32* __restrict v, L vs, L n, float* __restrict o, const V (&scale)[QV]) {
   V a[N][QV];

@@ -310,13 +310,18 @@ def _native(text: str, name: str, tensors: list[torch.Tensor], sizes: list[int],
     if given is None:
         return False
     needed, run = _native_entry(_native_library(text, dtype, vectors), name, name, len(given))
-    threads = torch.get_num_threads() if os.getpid() == _NATIVE_PROCESS else 1
     pointers, whole, reals = [one.buffer_info()[0] for one in given]
-    each = needed(whole)
-    room = torch.empty(threads * each + 16, dtype=torch.float32, device="cpu")
-    start = room.data_ptr() + -room.data_ptr() % 64
-    _RAN[name] = run(pointers, whole, reals, start, each, threads) == 0
+    _RAN[name] = _native_in_memory(run, needed(whole), pointers, whole, reals)
     return _RAN[name]
+
+
+def _native_in_memory(run: Any, each: int, *given: int) -> bool:
+    """Whether a kernel could do all its work, with memory of so many numbers for each thread: it is told, behind what
+    it is given, where that begins, how much of it a thread has, and how many threads there are.
+    """
+    threads = torch.get_num_threads() if os.getpid() == _NATIVE_PROCESS else 1
+    room = torch.empty(threads * each + 16, dtype=torch.float32, device="cpu")
+    return bool(run(*given, room.data_ptr() + -room.data_ptr() % 64, each, threads) == 0)
 
 
 def _native_entry(library: Any, name: str, entry: str, addresses: int) -> tuple[Any, Any]:
@@ -364,14 +369,11 @@ def _native_queue(calls: list[tuple[Any, ...]]) -> bool:
             return False
         given.append(one)
     needed, run = _native_entry(_native_library(text, dtype, vectors), name, f"{name}_queue", 5)
-    threads = torch.get_num_threads() if os.getpid() == _NATIVE_PROCESS else 1
     tables = [array.array("Q", [one.buffer_info()[0] for one in column]) for column in zip(*given, strict=True)]
     pointers, whole, reals = [table.buffer_info()[0] for table in tables]
     ends = array.array("q", bytes(16 * len(given)))
     each = max(needed(one.buffer_info()[0]) for _, one, _ in given)
-    room = torch.empty(threads * each + 16, dtype=torch.float32, device="cpu")
-    start = room.data_ptr() + -room.data_ptr() % 64
-    _RAN[name] = run(len(given), pointers, whole, reals, ends.buffer_info()[0], start, each, threads) == 0
+    _RAN[name] = _native_in_memory(run, each, len(given), pointers, whole, reals, ends.buffer_info()[0])
     return _RAN[name]
 
 

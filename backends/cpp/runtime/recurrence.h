@@ -356,14 +356,14 @@ template <bool LARGEST> static L run_scan(void* const* p, const L* n, float* roo
   const L g = n[0], a = n[2], o = n[5], points = n[7], count = n[8];  // strides of 2, 2, 1 and 2 axes
   return over((count + C - 1) / C, threads, [&](L work, float*, int*) {
     const L from = work * C, many = count - from < C ? count - from : C;
-    float s[C];
+    double s[C];  // a sum over all positions
     for (L i = 0; i < many; i++) s[i] = first[from + i];
     for (L t = 0; t < points; t++) {
       const float *x = gate + t * g + from, *y = plus + t * a + from;
       float* const z = out + t * o + from;
       for (L i = 0; i < many; i++) {
-        const float moved = LARGEST ? x[i] + s[i] : x[i] * s[i] + y[i];
-        z[i] = s[i] = !LARGEST || moved > y[i] || moved != moved ? moved : y[i];
+        const double moved = LARGEST ? x[i] + s[i] : x[i] * s[i] + y[i];
+        z[i] = (float)(s[i] = !LARGEST || moved > y[i] || moved != moved ? moved : y[i]);
       }
     }
   }, room, each);

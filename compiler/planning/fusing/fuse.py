@@ -11,7 +11,8 @@ from einc.ir.programs import Equation, NormalProgram
 from einc.ir.terms import Apply, Const, Fold, Join, Position, Read, Size, bound_indices, free_indices, reads, walk
 from einc.planning.analysis.prefix import running_sum
 from einc.planning.contractions.materialise import folded_away, open_of, plain_subs, unstored
-from einc.planning.fusing.rows import relettered, rows
+from einc.planning.fusing.columns import together
+from einc.planning.fusing.rows import needs, relettered, rows
 from einc.planning.fusing.split import needed, split
 from einc.planning.streaming.stream import stream
 from einc.transforms.laws.simplify import picked
@@ -53,7 +54,7 @@ def groups(program: NormalProgram, ordered: bool = False) -> list[FusedGroup]:
         mine = virtual & {e.target for e in members}
         pieces = split(program, unified, mine, ordered) if mine else [tuple(unified)]
         out += [FusedGroup(x, mine & {e.target for e in x}) for x in pieces]
-    return _ordered(_in_rows(program, _apart(out)))
+    return _ordered(_apart(_in_columns(program, _in_rows(program, _apart(out)))))
 
 
 def _small(members: list[Equation], virtual: frozenset[str]) -> set[str]:
@@ -75,6 +76,13 @@ def _in_rows(program: NormalProgram, made: list[FusedGroup]) -> list[FusedGroup]
         out.append(FusedGroup(found.equations, virtual, found.along))
     shared = {e.target for g in out for e in g.equations}
     return [*(g for g in made if g.equations[0].target not in shared or g.virtual), *out]
+
+
+def _in_columns(program: NormalProgram, made: list[FusedGroup]) -> list[FusedGroup]:
+    """Groups that fold the same columns as one group."""
+    plain = [(g.equations, g.virtual) for g in made if g.along is None]
+    passes = [FusedGroup(equations, virtual) for equations, virtual in together(plain, needs(program.by_target))]
+    return [*passes, *(g for g in made if g.along is not None)]
 
 
 def _apart(made: list[FusedGroup]) -> list[FusedGroup]:

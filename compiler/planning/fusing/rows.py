@@ -29,11 +29,11 @@ class Rows:
 def rows(equations: tuple[Equation, ...], alone: frozenset[str], outputs: frozenset[str]) -> list[Rows]:
     """The kernels that equations make which stand `alone` so far; none shares an equation with another."""
     by = {e.target: e for e in equations}
-    needs = _needs(by)
+    known = needs(by)
     left, out = set(alone), []
     for seed in equations:
         if seed.target in left and _folds_a_row(seed):
-            made = _Made(by, needs, left, outputs, seed)
+            made = _Made(by, known, left, outputs, seed)
             made.grow()
             if made.saves():
                 out.append(made.result())
@@ -41,7 +41,7 @@ def rows(equations: tuple[Equation, ...], alone: frozenset[str], outputs: frozen
     return out
 
 
-def _needs(by: Mapping[str, Equation]) -> dict[str, frozenset[str]]:
+def needs(by: Mapping[str, Equation]) -> dict[str, frozenset[str]]:
     """For each equation all that it depends on; equations come after what they read."""
     out: dict[str, frozenset[str]] = {}
     for key, equation in by.items():
@@ -121,7 +121,9 @@ class _Made:
         return found if whole and bound == [self.along] else None
 
     def _before(self, equation: Equation) -> Letters | None:
-        """The letters of an equation that makes rows which the kernel reads, each at its place."""
+        """The letters of an equation that makes rows which the kernel reads, each at its place, or a number of each: of
+        such numbers, or a fold along a row.
+        """
         found: Letters | None = {}
         for key, letters in self.letters.items():
             for read in reads(self.by[key].body):
@@ -131,9 +133,13 @@ class _Made:
                     places = zip(equation.indices, read.subs, strict=True)
                     pairs = {i: letters[s.index] for i, s in places if isinstance(s, Position)}
                     found = {**found, **pairs} if all(found.get(i, j) == j for i, j in pairs.items()) else None
-        whole = (found is not None and set(found.values()) == self.row | {self.along}
-                 and len(found) == len(equation.indices))
-        return found if whole and _pointwise_or(equation, False) else None
+        if found is None or len(found) != len(equation.indices):
+            return None
+        numbers, folds = set(found.values()) == self.row, _folds_a_row(equation)
+        if numbers and isinstance(equation.body, Fold) and folds and equation.body.bound[0].set == self.along.set:
+            found[equation.body.bound[0]] = self.along
+        whole = numbers or set(found.values()) == self.row | {self.along}
+        return found if whole and _pointwise_or(equation, numbers and self.along in found.values()) else None
 
     def _placed(self, found: Letters, given: Iterable[tuple[Letters, Equation, Read]]) -> Letters | None:
         """Where the indices of a reader stand in the kernel; None where it reads at another place."""
