@@ -8,6 +8,7 @@ import re
 import pytest
 import torch
 from helpers import arrays, assert_close, called, meaning, tensors, typed
+from triton_modes import interpreted
 
 import einc
 from einc.backends.host import loops
@@ -85,6 +86,18 @@ def test_stick_breaking_is_that_of_a_loop_in_plain_torch(backend: str, count: in
         slopes = torch.autograd.grad((want * weight).sum(), given_)
         for ours, theirs in zip(torch.autograd.grad((made * weight).sum(), given_), slopes, strict=True):
             assert (ours - theirs).abs().max() <= 1e-10 * max(1.0, float(theirs.abs().max()))
+
+
+@pytest.mark.usefixtures("few")
+def test_stick_breaking_by_triton_is_that_of_a_loop_in_plain_torch() -> None:
+    given_, weight = drawn(11), torch.randn(11, 2, 3, dtype=torch.float64)
+    want = stick_breaking(*given_)
+    with interpreted():
+        made = einc.compile(f"{HEAD}{PAIRS['stick']}", "triton", grad=True)(*given_)
+        found = torch.autograd.grad((made * weight).sum(), given_)
+    assert (made - want).abs().max() <= 1e-10
+    for ours, theirs in zip(found, torch.autograd.grad((want * weight).sum(), given_), strict=True):
+        assert (ours - theirs).abs().max() <= 1e-10
 
 
 @pytest.mark.usefixtures("few")

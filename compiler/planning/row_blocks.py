@@ -40,7 +40,7 @@ def row_by_row(program: NormalProgram, asked: tuple[Tensor, ...], straight: Plan
     that can come in blocks of rows, one of such blocks; `plan` makes the plans of what stands before and after them."""
     made = straight(program, asked)
     stored = {buffer.name for buffer in pairs(made)}
-    if not stored or program.loops or program.own:
+    if not stored or program.loops or any(t.role == "cache" for t in asked):  # a prefill goes in blocks of rows anyway
         return made
     program = with_wide(program)
     found = in_blocks(program, stored)
