@@ -42,7 +42,7 @@ PAIRS = {
                    "output y_{t h}^d = Σ_{s < t} (∏_{u ∈ (s, t)} tanh(c_{h t u})) x_{s h}^d",
 }
 NAMES = [*PAIRS]
-DERIVED = ["stick", "gates of both signs", "sums between"]  # the gradients of the others are of triples of positions
+DERIVED = ["stick", "sums between"]  # the gradients of other gates go through a loop over positions, which stores pairs
 
 
 @pytest.fixture

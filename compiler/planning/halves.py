@@ -20,6 +20,7 @@ from einc.planning.analysis.storage import kept_wide
 from einc.planning.planner import plan
 from einc.planning.repeated import chained, trusting
 from einc.transforms.gradients.backward import Derived, derive
+from einc.transforms.gradients.running_products import with_recurrences
 from einc.transforms.normal.normalise import normalise
 from einc.transforms.normal.operands import vanishes
 
@@ -52,7 +53,7 @@ def second(found: Derived, forward: Module) -> Program:
         tensors[key] = replace(tensors[key], element=element, least=signs[made],
                                infinite=not surely_finite(Read(made, ()), first.by_target),
                                gone=tuple(_gone(made, first.by_target, below)))
-    return replace(found.backward, tensors=tensors)
+    return with_recurrences(replace(found.backward, tensors=tensors))
 
 
 def _divisors(found: Derived) -> dict[str, str]:
