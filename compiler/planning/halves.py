@@ -53,7 +53,7 @@ def second(found: Derived, forward: Module) -> Program:
         tensors[key] = replace(tensors[key], element=element, least=signs[made],
                                infinite=not surely_finite(Read(made, ()), first.by_target),
                                gone=tuple(_gone(made, first.by_target, below)))
-    return with_recurrences(replace(found.backward, tensors=tensors))
+    return replace(found.backward, tensors=tensors)
 
 
 def _divisors(found: Derived) -> dict[str, str]:
@@ -85,7 +85,7 @@ def _halves(program: Program, choices: Choices, inner: Choices) -> Gradient:
     forward = plan(normalise(first), program.inputs(), inner)
     if not found.gradients:
         return Gradient(forward, replace(forward, inputs=(), outputs=(), buffers={}, steps=(), keys=()), (), (), ())
-    program_of_second = second(found, forward)
+    program_of_second = with_recurrences(second(found, forward))
     backward = plan(normalise(program_of_second), program_of_second.inputs(), inner)
     backward = trusting(backward, frozenset(key for _, key in found.saved))
     plain = plan(normalise(program), program.inputs(), choices) if choices.rows else None
