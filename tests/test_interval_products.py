@@ -127,6 +127,16 @@ def test_the_work_grows_as_the_pairs_do(of: str, grad: bool) -> None:
     assert large <= 4.5 * small and far <= 2.1 * near
 
 
+@pytest.mark.parametrize("of", ["g_u^d", "1 - g_u^d x_u^d", "tanh(g_u^d)"])
+def test_the_work_of_the_gradient_of_any_gates_grows_as_the_pairs_do(of: str) -> None:
+    """What is summed before a gate is one running value, and no sum over triples; so it is for gates of pairs."""
+    paired = of.replace("g_u^d", "(g_u^d q_t^d)")
+    for text in (f"{HEAD}output y_t^d = Σ_{{s ≤ t}} (∏_{{u ∈ (s, t]}} ({of})) (Σ_e q_t^e k_s^e) x_s^d",
+                 f"{HEAD}output y_t^d = Σ_{{s ≤ t}} (∏_{{u ∈ (s, t]}} ({paired})) x_s^d"):
+        (small, _), (large, _) = (account_of(text, T, True) for T in (2048, 4096))
+        assert large <= 4.5 * small
+
+
 @pytest.mark.parametrize("grad", [False, True])
 def test_a_stick_costs_as_many_pairs(grad: bool) -> None:
     """∏_{u ∈ (s, t)} w_{t u} of a stick runs over u once for each t, in its gradient too."""

@@ -16,7 +16,19 @@ from einc.backends.host.naming import named
 from einc.backends.host.source import Part
 from einc.backends.writer import Names, Writer, folded, sized
 from einc.ir.indices import IndexSet, number
-from einc.ir.plan import Contract, Kernel, Loop, Module, PerRequest, Recurrence, StateScan, makes
+from einc.ir.plan import (
+    LEAST_ROWS,
+    PAIRS,
+    Contract,
+    Kernel,
+    Loop,
+    Module,
+    PerRequest,
+    Recurrence,
+    RowBlocks,
+    StateScan,
+    makes,
+)
 
 
 @dataclass
@@ -179,6 +191,37 @@ def each(step: PerRequest, page: Page, dialect: Dialect, write: Steps) -> None:
             page.helpers.add("_joined")
             parts = f"_joined({parts}, {share})"
         body(f"{buffer} = {parts}")
+
+
+def in_blocks(step: RowBlocks, page: Page, dialect: Dialect, write: Steps) -> None:
+    """Writes a loop over blocks of rows that calls the body, which stands after the entry as a function of its own."""
+    body, fresh, rows = page.body, page.names.fresh, step.rows
+    name, count, first, last, total = map(fresh, ("_rows", "count", "first", "last", "total"))
+    tensors, sizes, _ = function(step.body, name, f"Of one block of rows: {', '.join(step.writes)}.",
+                                 [key for key, _ in step.made], page, dialect, write)
+    made = {buffer: fresh(f"{buffer}_{'share' if axis is None else 'part'}") for buffer, _, axis in step.outputs}
+    parts = {buffer: fresh(f"{buffer}_parts") for buffer, _, axis in step.outputs if axis is not None}
+    body(f"# Pairs are stored for one block of rows at a time: of {2**PAIRS} elements, or of {LEAST_ROWS} rows.")
+    body(f"{total} = {sized(rows.over.extent)}")
+    body(f"{count} = max({LEAST_ROWS}, {2**PAIRS} // max(1, {sized(rows.each)}))")
+    for listed in parts.values():
+        body(f"{listed} = []")
+    body.open(f"for {first} in range(0, max(1, {total}), {count}):")
+    body(f"{last} = min({first} + {count}, {total})")
+    values = {key: buffer if axis is None else f"{buffer}[{':, ' * axis}{first}:{last}]"
+              for key, buffer, axis in step.inputs}
+    known = {**dict(step.sizes), rows.count: f"{last} - {first}", rows.before: first}
+    given = [f"{mine}={values[key]}" for key, mine in tensors.items()]
+    given += [f"{mine}={known[key]}" for key, mine in sizes.items()]
+    body.lines += folded(f"{'    ' * body.depth}{', '.join(made.values())} = "
+                         f"{name}({', '.join([*given, 'device=device', 'dtype=dtype'])})")
+    for buffer, _, axis in step.outputs:
+        body(f"{buffer} = {made[buffer]} if {first} == 0 else {buffer} + {made[buffer]}" if axis is None
+             else f"{parts[buffer]}.append({made[buffer]})")
+    body.close()
+    for buffer, _, axis in step.outputs:
+        if axis is not None:
+            body(f"{buffer} = torch.cat({parts[buffer]}, {axis})")
 
 
 def function(plan: Module, name: str, told: str, results: Sequence[str], page: Page, dialect: Dialect, write: Steps,

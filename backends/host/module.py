@@ -14,7 +14,7 @@ from einc.backends.host.contractions import contract, stored
 from einc.backends.host.described import describe, parameters, told
 from einc.backends.host.hops import hops
 from einc.backends.host.inputs import read_sizes
-from einc.backends.host.loops import Dialect, Page, each, repeat
+from einc.backends.host.loops import Dialect, Page, each, in_blocks, repeat
 from einc.backends.host.module_class import write_shell
 from einc.backends.host.moves import move
 from einc.backends.host.naming import Named, entry_name, named, tuple_name, with_names
@@ -41,6 +41,7 @@ from einc.ir.plan import (
     Move,
     PerRequest,
     Recurrence,
+    RowBlocks,
     SegmentSum,
     StateScan,
     Step,
@@ -141,6 +142,8 @@ def step(one: Step, page: Page, dialect: Dialect) -> None:
             repeat(one, page, dialect, steps)
         case PerRequest():
             each(one, page, dialect, steps)
+        case RowBlocks():
+            in_blocks(one, page, dialect, steps)
         case _:
             _step(one, page, dialect)
 

@@ -27,6 +27,7 @@ from einc.ir.plan import (
     Loop,
     Module,
     PerRequest,
+    RowBlocks,
     Select,
     leaves,
     renamed,
@@ -187,6 +188,9 @@ def _sized(value: Any, names: Mapping[str, str]) -> Any:
                            sizes=tuple((a, names.get(b, b)) for a, b in value.sizes))
         case Hops():
             return replace(value, around=_sized(value.around, names),
+                           sizes=tuple((a, names.get(b, b)) for a, b in value.sizes))
+        case RowBlocks():
+            return replace(value, rows=_fields_sized(value.rows, names),
                            sizes=tuple((a, names.get(b, b)) for a, b in value.sizes))
         case PerRequest():
             return replace(value, sizes=tuple((a, names.get(b, b)) for a, b in value.sizes))

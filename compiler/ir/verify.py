@@ -36,6 +36,7 @@ from einc.ir.plan import (
     PreviousCarry,
     Recurrence,
     Reduce,
+    RowBlocks,
     Scan,
     ScatterAdd,
     SegmentedModule,
@@ -185,7 +186,7 @@ def _operation(step: Operation, module: Module) -> None:
             _require(len(step.reads) == len(step.given) + len(step.following), "lost states")
             _require(len(step.writes) == len(step.following) + len(step.parts), "lost parts of rounds")
             _module(step.body)
-        case PerRequest():
+        case PerRequest() | RowBlocks():
             _require({key for key, _ in step.given} == {t.key for t in step.body.inputs},
                      "an input of the body that is not given")
             _require({key for key, _ in step.made} <= {key for _, key in step.body.outputs},

@@ -20,6 +20,7 @@ from einc.planning.analysis.storage import kept_wide
 from einc.planning.planner import plan
 from einc.planning.repeated import chained, trusting
 from einc.transforms.gradients.backward import Derived, derive
+from einc.transforms.gradients.running_products import with_recurrences
 from einc.transforms.normal.normalise import normalise
 from einc.transforms.normal.operands import vanishes
 
@@ -84,7 +85,7 @@ def _halves(program: Program, choices: Choices, inner: Choices) -> Gradient:
     forward = plan(normalise(first), program.inputs(), inner)
     if not found.gradients:
         return Gradient(forward, replace(forward, inputs=(), outputs=(), buffers={}, steps=(), keys=()), (), (), ())
-    program_of_second = second(found, forward)
+    program_of_second = with_recurrences(second(found, forward))
     backward = plan(normalise(program_of_second), program_of_second.inputs(), inner)
     backward = trusting(backward, frozenset(key for _, key in found.saved))
     plain = plan(normalise(program), program.inputs(), choices) if choices.rows else None

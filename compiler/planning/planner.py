@@ -32,7 +32,7 @@ from einc.ir.verify import verify
 from einc.planning.analysis import storage
 from einc.planning.analysis.cost import lets_cost, nominal, points, size_of
 from einc.planning.analysis.ends import Tile
-from einc.planning.analysis.held import held
+from einc.planning.analysis.held import held, live
 from einc.planning.analysis.prefix import alone
 from einc.planning.analysis.scatters import scattered
 from einc.planning.analysis.signs import known_of
@@ -53,6 +53,7 @@ from einc.planning.fusing.scans import Scanning, exactly
 from einc.planning.fusing.visits import agreed, bound
 from einc.planning.per_request import apart
 from einc.planning.repeated import repeated
+from einc.planning.row_blocks import row_by_row
 from einc.planning.streaming.exp2 import in_base_two
 from einc.planning.streaming.partials import early, nested
 from einc.planning.streaming.passes import Streamed
@@ -90,10 +91,24 @@ def _module(
     asked = program.inputs() if inputs is None else inputs
     if program.own:
         program = marked(program)
+
+    def inner(piece: NormalProgram, given: tuple[Tensor, ...]) -> Module:
+        return _module(piece, given, choices, candidates)
+
     if len(program.repeats) > len(in_order(program)):
-        return repeated(program, asked, lambda piece, given: _module(piece, given, choices, candidates))
+        return repeated(program, asked, inner)
     if program.own:  # a loop over new positions is one of each request
-        return apart(program, asked, lambda piece, given: _module(piece, given, choices, candidates))
+        return apart(program, asked, inner)
+
+    def straight(piece: NormalProgram, given: tuple[Tensor, ...]) -> Module:
+        return _straight(piece, given, choices, candidates)
+
+    return row_by_row(program, asked, straight, inner)
+
+
+def _straight(program: NormalProgram, asked: tuple[Tensor, ...], choices: Choices,
+              candidates: Callable[[NormalProgram], list[Candidate]]) -> Module:
+    """The plan of a program without loops: its steps one after the other, each of all positions at once."""
     program = with_letters(with_segments(program), program.tensors)
     program = storage.with_parts(peeled(with_rows(program, later=True)))
     taken: dict[str, Tensor] = {}
@@ -255,7 +270,7 @@ def _kernel(whole: _Whole, group: FusedGroup, kept: frozenset[str], found: Strea
     axes = _axes(work, order, passed, grid, {i.name: chunks.bound(i) for i in folded} if chunks else bounds)
     work.stores = [replace(s, merge=_merged(group, s, grid)) for s in work.stores if s.buffer in kept]
     wide = {k for k, b in buffers.items() if b.element == WIDE}
-    lets = mark_roundable(_live(work), work.stores, wide, whole.choices.narrow)
+    lets = mark_roundable(live(work.lets, work.stores), work.stores, wide, whole.choices.narrow)
     visited = {(i.name, grid.name): points(agreed(group.equations, i, grid), i, grid) for i in folded
                if grid is not None and i != grid}
     visited = chunks.visited() if chunks else visited
@@ -371,19 +386,6 @@ def _domains(group: FusedGroup, index: Index | None, buffers: Mapping[str, Buffe
 
 def _placed(fold: Fold) -> bool:
     return any(b.set.cls in PLACES for b in fold.bound)
-
-
-def _live(work: Scanning) -> tuple[Let, ...]:
-    """The lets that some store needs."""
-    wanted: set[str] = set()
-    stack = [s.value for s in work.stores]
-    while stack:
-        name = stack.pop()
-        if name in wanted:
-            continue
-        wanted.add(name)
-        stack += work.lets[name].args
-    return tuple(let for name, let in work.lets.items() if name in wanted)
 
 
 def _largest(lets: tuple[Let, ...], work: Scanning) -> tuple[str, ...]:

@@ -50,7 +50,7 @@ def repeated(program: NormalProgram, asked: tuple[Tensor, ...], plan: Plan) -> M
     program, found = with_affine(with_wide(program))
     program = with_normal(program) if found else program
     steps: list[Step] = []
-    buffers, checked = {t.key: _buffer(t) for t in asked}, {t.key for t in asked}
+    buffers, checked = {t.key: buffer_of(t) for t in asked}, {t.key for t in asked}
     keys: list[tuple[str, IndexSet]] = []
     for piece, repeat in zip_longest(stretches(program), program.repeats):
         if piece.equations:
@@ -63,7 +63,7 @@ def repeated(program: NormalProgram, asked: tuple[Tensor, ...], plan: Plan) -> M
             step = _round(program, repeat, plan, checked) if affine is None else step_of(program, repeat, affine)
             steps.append(step)
             keys += step.body.keys if isinstance(step, Loop) else ()
-            buffers |= {key: _buffer(program.tensors[key]) for key in (*_derived(program, step.reads), *step.writes)}
+            buffers |= {key: buffer_of(program.tensors[key]) for key in (*_derived(program, step.reads), *step.writes)}
     return whole(program, asked, buffers, tuple(steps), tuple(dict.fromkeys(k for k in keys if k[0] in checked)))
 
 
@@ -114,7 +114,7 @@ def _chained(program: Program, asked: tuple[Tensor, ...], derive: Derive, checke
     """The pieces of a program, or of a round in which loops stand; whole numbers are a caller's in `checked` alone."""
     program, found = with_affine(with_wide(with_lags(program)))
     pieces: list[Gradient | GradientLoop | Recurrence | StateScan] = []
-    buffers = {t.key: _buffer(t) for t in asked}
+    buffers = {t.key: buffer_of(t) for t in asked}
     for stretch, repeat in zip_longest(stretches(program), program.repeats):
         if stretch.equations:
             made = joined(derive(stretch), asked, checked)
@@ -123,7 +123,7 @@ def _chained(program: Program, asked: tuple[Tensor, ...], derive: Derive, checke
         if repeat in found:
             step = step_of(program, repeat, found[repeat])
             pieces.append(step)
-            buffers |= {key: _buffer(program.tensors[key]) for key in (*_derived(program, step.reads), *step.writes)}
+            buffers |= {key: buffer_of(program.tensors[key]) for key in (*_derived(program, step.reads), *step.writes)}
         elif repeat is not None:
             one = round_of(program, repeat, own=True)
             body = (_chained(one.program, one.program.inputs(), derive, checked) if repeat.loops
@@ -132,7 +132,7 @@ def _chained(program: Program, asked: tuple[Tensor, ...], derive: Derive, checke
             pieces.append(turns)
             inputs = [t.key for t in turns.body.asked]
             known = (*_derived(program, inputs), *(key for key, _, _ in (*turns.states, *turns.kept)))
-            buffers |= {key: _buffer(program.tensors[key]) for key in known}
+            buffers |= {key: buffer_of(program.tensors[key]) for key in known}
     return SegmentedModule(whole(program, asked, buffers, (), ()), tuple(pieces))
 
 
@@ -189,7 +189,8 @@ def loop(one: Round, body: Module, kept: tuple[str, ...]) -> Loop:
         cost=summed((step.cost for step in body.steps), repeat.index.set.extent))
 
 
-def _buffer(tensor: Tensor) -> Buffer:
+def buffer_of(tensor: Tensor) -> Buffer:
+    """The buffer of a tensor, with its axes and its part in the program."""
     axes, sets = tuple(s.name for s in tensor.slots), tuple(s.set for s in tensor.slots)
     return Buffer(tensor.key, axes, sets, tensor.element, tensor.role)
 

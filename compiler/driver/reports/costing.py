@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 
-from einc.driver.reports.table import is_known, numbers, taken_way, tile_lengths
+from einc.driver.reports.table import is_known, numbers, taken_way, tile_lengths, within
 from einc.ir.indices import Extent, number
 from einc.ir.plan import (
     Choose,
@@ -16,6 +16,7 @@ from einc.ir.plan import (
     Loop,
     Module,
     PerRequest,
+    RowBlocks,
     SegmentedModule,
     Step,
 )
@@ -133,6 +134,9 @@ def _parts(module: Module, name: str, step: Step, count: Extent, alive: Extent, 
     match step:
         case Choose():
             raise AssertionError("one way is taken")
+        case RowBlocks():
+            for n, inner in enumerate(first_way(step.throughout.steps), 1):
+                yield from _parts(step.throughout, f"{name}.{n}", inner, count, alive, within(step, known), real)
         case Hops() | Loop() | PerRequest():
             times = step.index.set.extent if isinstance(step, Loop) else number(
                 step.around.group.ranks if isinstance(step, Hops) else 1)

@@ -10,17 +10,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from einc.ir.indices import INDEX_CLASSES, Extent, Monomial
-from einc.ir.plan import Choose, Hops, Loop, Module, PerRequest, Step, makes
+from einc.ir.indices import Extent, Monomial
+from einc.ir.plan import Choose, Hops, Loop, Module, PerRequest, RowBlocks, Step, makes
 from einc.planning.analysis.cost import size_of
+from einc.planning.row_blocks import positions, power
 
 _SQUARE, _LINE = 2, 1  # the powers of the number of positions that time and memory may have without a line
 
 
 def growth(module: Module, known: Mapping[str, int] = MappingProxyType({})) -> list[str]:
     """The lines, in the order of the steps, with their numbers; figures stand for formulas where sizes are known."""
-    names = {n for s in module.sets if INDEX_CLASSES[s.cls].sequence and s.cls != "vocab" for n in s.extent.sizes}
-    told = _Told(names, known)
+    told = _Told(positions(module.sets), known)
     return [line for n, step in enumerate(module.steps, 1) for line in told.lines(str(n), step, module, 0)]
 
 
@@ -45,6 +45,8 @@ class _Told:
                     yield (f"step {name} takes {step.index.set.extent} positions one after the other: not each of its "
                            f"states is affine in itself alone")
                 yield from self._inside(name, step.body, rounds + over)
+            case RowBlocks():
+                yield from self._inside(name, step.throughout, rounds)
             case Hops() | PerRequest():
                 yield from self._inside(name, step.body, rounds)
             case _:
@@ -72,7 +74,7 @@ class _Told:
 
     def _power(self, extent: Extent) -> int:
         """The largest power of one number of positions in a formula."""
-        return max((self._degree(mono) for mono, _ in extent.smooth.terms), default=0)
+        return power(extent, self.names)
 
     def _leading(self, extent: Extent, unit: str) -> str:
         """The terms of the largest power, or their sum where it is known."""

@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
 from textwrap import wrap
+from typing import assert_never
 
 from einc.driver.reports.growth import growth, human
 from einc.driver.reports.native import native
 from einc.driver.reports.rows import Row, listed, row_of
-from einc.driver.reports.table import all_rounds, is_known, memory, numbers, some_way, taken_way, tile_lengths
+from einc.driver.reports.table import all_rounds, is_known, memory, numbers, some_way, taken_way, tile_lengths, within
 from einc.ir.indices import Extent, Monomial, number, size
 from einc.ir.plan import (
     Choose,
@@ -25,6 +26,7 @@ from einc.ir.plan import (
     Loop,
     Module,
     PerRequest,
+    RowBlocks,
     leaves,
     summed,
 )
@@ -113,7 +115,7 @@ def _rows(module: Module, known: Mapping[str, int]) -> list[Row]:
         if isinstance(step, Loop):
             rows += _rounds(str(n), step, known)
             continue
-        if isinstance(step, Hops | PerRequest):
+        if isinstance(step, Hops | PerRequest | RowBlocks):
             rows += _bodies(str(n), step, known)
             continue
         if not isinstance(step, Choose):
@@ -139,11 +141,24 @@ def _rounds(name: str, step: Loop, known: Mapping[str, int]) -> list[Row]:
     return [head, *inner]
 
 
-def _bodies(name: str, step: Hops | PerRequest, known: Mapping[str, int]) -> list[Row]:
-    """What one request costs, or all hops, and the steps of one."""
-    one = "one request" if isinstance(step, PerRequest) else f"{step.around.group.ranks} hops"
-    head = Row((name, step.does, f"{listed(step.writes)} of {one}"), _sum(some_way((step,), known)))
-    return [head, *(replace(row, texts=(f"{name}.{row.texts[0]}", *row.texts[1:])) for row in _rows(step.body, known))]
+def _bodies(name: str, step: Hops | PerRequest | RowBlocks, known: Mapping[str, int]) -> list[Row]:
+    """What one request costs, or all hops, or all blocks of rows, and the steps of one."""
+    head = Row((name, step.does, f"{listed(step.writes)} of {_one(step)}"), _sum(some_way((step,), known)))
+    body = step.throughout if isinstance(step, RowBlocks) else step.body
+    return [head, *(replace(row, texts=(f"{name}.{row.texts[0]}", *row.texts[1:]))
+                    for row in _rows(body, within(step, known)))]
+
+
+def _one(step: Hops | PerRequest | RowBlocks) -> str:
+    """What the figures of a step are of."""
+    match step:
+        case Hops():
+            return f"{step.around.group.ranks} hops"
+        case PerRequest():
+            return "one request"
+        case RowBlocks():
+            return f"all {step.rows.over.extent} rows, {step.rows.count} at a time"
+    assert_never(step)
 
 
 def _sum(steps: Iterable[Leaf]) -> Cost:
@@ -157,7 +172,7 @@ def _total(module: Module, known: Mapping[str, int]) -> Row:
     for n, step in enumerate(module.steps, 1):
         if isinstance(step, Loop):
             costs.append(all_rounds(step, known))
-        elif isinstance(step, Hops | PerRequest):
+        elif isinstance(step, Hops | PerRequest | RowBlocks):
             costs += [s.cost for s in some_way((step,), known)]
         elif not isinstance(step, Choose):
             costs.append(step.cost)

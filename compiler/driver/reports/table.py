@@ -20,6 +20,7 @@ from einc.ir.plan import (
     Loop,
     Module,
     PerRequest,
+    RowBlocks,
     Step,
     leaves,
     makes,
@@ -47,7 +48,7 @@ def numbers(module: Module, sizes: Mapping[str, int]) -> dict[str, int]:
     """Every size that is known when these are: those that the text fixes, and the number
     of runs along an axis, at most."""
     known = {**module.fixed, **sizes}
-    bodies = [s.body for s in module.steps if isinstance(s, Loop | PerRequest)]
+    bodies = [s.body for s in module.steps if isinstance(s, Loop | PerRequest | RowBlocks)]
     runs = [s for m in (module, *bodies) for s in leaves(m.steps)
             if isinstance(s, BroadcastView) and is_known(s.onto, known)]
     return {**{s.count: int(s.onto.at(known)) for s in runs}, **known}
@@ -61,7 +62,7 @@ def memory(module: Module, known: Mapping[str, int]) -> tuple[Extent, list[tuple
     """What stands in memory in the end: of ways to choose from, that of the one taken, else of each apart."""
     views = {step.out for step in leaves(module.steps) if isinstance(step, BroadcastView)}
     sizes = {b.name: size_of(b) for b in module.buffers.values() if b.name not in views}
-    stored, more = sum(sizes.values(), number(0)), []
+    stored, more = sum(sizes.values(), _of_blocks(module)), []
     for n, step in ((n, s) for n, s in enumerate(module.steps, 1) if isinstance(s, Choose)):
         written = [_buffers_written(way) & frozenset(sizes) for way in step.bodies]
         own = [sorted(w - frozenset.intersection(*written)) for w in written]
@@ -73,6 +74,15 @@ def memory(module: Module, known: Mapping[str, int]) -> tuple[Extent, list[tuple
         else:
             more.append((n, extra))
     return stored, more
+
+
+def _of_blocks(module: Module) -> Extent:
+    """What stands in memory within one block of rows, where most does; a block gives it back."""
+    found = [number(0)]
+    for body in (step.body for step in module.steps if isinstance(step, RowBlocks)):
+        own = body.buffers.keys() - {t.key for t in body.inputs} - {key for _, key in body.outputs}
+        found.append(sum((size_of(body.buffers[key]) for key in sorted(own)), _of_blocks(body)))
+    return max(found, key=lambda extent: len(extent.terms))
 
 
 def _memory(module: Module, known: Mapping[str, int]) -> list[str]:
@@ -98,6 +108,10 @@ def _block(step: Step, known: Mapping[str, int], few: bool) -> list[str]:
     if isinstance(step, Hops):
         inner = (f"   {line}".rstrip() for s in step.body.steps for line in _block(s, known, few))
         return [f"in {step.around.group.ranks} hops: {', '.join(step.writes)}", "", *inner]
+    if isinstance(step, RowBlocks):
+        inner = (f"   {line}".rstrip() for s in step.throughout.steps for line in _block(s, within(step, known), few))
+        return [f"for each block of {step.rows.count} of {step.rows.over.extent} rows: {', '.join(step.writes)}", "",
+                *inner]
     if isinstance(step, PerRequest):
         made = ", ".join(step.writes)
         inner = (f"   {line}".rstrip() for s in step.body.steps for line in _block(s, known, few))
@@ -113,6 +127,11 @@ def _block(step: Step, known: Mapping[str, int], few: bool) -> list[str]:
         if moved:
             lines.append(f"intensity {float(cost.flops.at(known) / moved):.1f} flops per byte")
     return [*lines, ""]
+
+
+def within(step: Step, known: Mapping[str, int]) -> Mapping[str, int]:
+    """The sizes that are known inside of a step."""
+    return {**known, **step.rows.lengths(known)} if isinstance(step, RowBlocks) else known
 
 
 def tile_lengths(step: Leaf, known: Mapping[str, int], few: bool) -> dict[str, int]:
@@ -156,6 +175,8 @@ def some_way(steps: tuple[Step, ...], known: Mapping[str, int]) -> list[Leaf]:
                 out += some_way(step.body.steps, known) * step.around.group.ranks
             case PerRequest():
                 out += some_way(step.body.steps, known)
+            case RowBlocks():
+                out += some_way(step.throughout.steps, within(step, known))
             case _:
                 out.append(step)
     return out

@@ -33,6 +33,8 @@ from einc.ir.plan.lets import (
     end,
 )
 from einc.ir.plan.modules import (
+    LEAST_ROWS,
+    PAIRS,
     PLACES,
     Around,
     Buffer,
@@ -46,6 +48,8 @@ from einc.ir.plan.modules import (
     Module,
     Option,
     PerRequest,
+    RowBlocks,
+    Rows,
     Share,
     Step,
 )
@@ -72,12 +76,12 @@ from einc.ir.plan.operations import (
 from einc.ir.plan.walks import leaves, makes, renamed, replaced, takes, takes_all, within
 
 __all__ = [
-    "FREE", "PLACES", "Along", "Append", "Around", "Axis", "AxisRef", "Bound", "BroadcastView", "Buffer", "Call",
-    "Carry", "Choose", "Concat", "Contract", "Cost", "Dot", "Flatten", "Gather", "Generation", "Given",
-    "Gradient", "GradientLoop", "GroupedMatmul", "Hops", "Interval", "Iota", "Kernel", "Leaf", "Lengths", "Let",
-    "LibraryCall", "Load", "Loop", "Made", "Map", "Module", "ModuleClass", "Move", "Op", "Operation", "Option",
-    "PerRank", "PerRequest", "PreviousCarry", "RankGroup", "Recurrence", "Reduce", "Role", "Scalar", "Scan",
-    "ScatterAdd", "SegmentSum", "SegmentedModule", "Select", "Share", "Slice", "Stages", "StateScan", "Step", "Store",
-    "Subscript", "TopK", "Vectors", "Weight", "axes_of", "end", "last_kernel", "leaves", "makes", "renamed",
-    "replaced", "summed", "takes", "takes_all", "within",
+    "FREE", "LEAST_ROWS", "PAIRS", "PLACES", "Along", "Append", "Around", "Axis", "AxisRef", "Bound",
+    "BroadcastView", "Buffer", "Call", "Carry", "Choose", "Concat", "Contract", "Cost", "Dot", "Flatten", "Gather",
+    "Generation", "Given", "Gradient", "GradientLoop", "GroupedMatmul", "Hops", "Interval", "Iota", "Kernel",
+    "Leaf", "Lengths", "Let", "LibraryCall", "Load", "Loop", "Made", "Map", "Module", "ModuleClass", "Move", "Op",
+    "Operation", "Option", "PerRank", "PerRequest", "PreviousCarry", "RankGroup", "Recurrence", "Reduce", "Role",
+    "RowBlocks", "Rows", "Scalar", "Scan", "ScatterAdd", "SegmentSum", "SegmentedModule", "Select", "Share",
+    "Slice", "Stages", "StateScan", "Step", "Store", "Subscript", "TopK", "Vectors", "Weight", "axes_of", "end",
+    "last_kernel", "leaves", "makes", "renamed", "replaced", "summed", "takes", "takes_all", "within",
 ]

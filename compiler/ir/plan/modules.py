@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from einc.ir.elements import Element
-from einc.ir.indices import Extent, Index, IndexSet
+from einc.ir.indices import Extent, Index, IndexSet, number, size
+from einc.ir.plan.kernels import Cost
 from einc.ir.plan.operations import Leaf, Operation, RankGroup
 from einc.ir.programs import Tensor
 from einc.ir.terms import Term
@@ -174,8 +175,81 @@ class Hops(Operation):
     sizes: tuple[tuple[str, str], ...]
 
 
+LEAST_ROWS, PAIRS = 64, 22  # rows of a block at least; else log2 of the elements that its largest value may have
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The elements of the set `over`, cut into blocks. `count` and `before` are the sizes of a body that say how many
+    a block has, and how many come before it; `each` is how many elements the largest value has for one of them.
+    """
+
+    over: IndexSet
+    count: str
+    before: str
+    each: Extent
+
+    def lengths(self, known: Mapping[str, int]) -> dict[str, int]:
+        """How many rows a block has, by the size that says so; empty where a size that this depends on is not known."""
+        if not (self.each.sizes | self.over.extent.sizes) <= known.keys():
+            return {}
+        most = max(LEAST_ROWS, 2**PAIRS // max(1, int(self.each.at(known))))
+        return {self.count: min(most, max(1, int(self.over.extent.at(known))))}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowBlocks(Operation):
+    """The body once for each block of `rows`, in order: a function of its own that is called in a loop. What it stores
+    is stored for one block at a time.
+
+    `given` are for each of `reads` the input of the body and the axis of which a block takes its own part, or None
+    where it takes all; `made` for each of `writes` the output of the body and the axis along which the parts of the
+    blocks lie one after the other, or None where they are shares, which are added. `sizes` are handed on.
+    """
+
+    does: ClassVar[str] = "blocks"
+    body: Module
+    rows: Rows
+    given: tuple[tuple[str, int | None], ...]
+    made: tuple[tuple[str, int | None], ...]
+    sizes: tuple[tuple[str, str], ...]
+
+    @property
+    def inputs(self) -> tuple[tuple[str, str, int | None], ...]:
+        """Each input of the body, with its buffer and the axis of which a block takes its own part."""
+        return tuple((key, buffer, axis) for (key, axis), buffer in zip(self.given, self.reads, strict=True))
+
+    @property
+    def outputs(self) -> tuple[tuple[str, str, int | None], ...]:
+        """Each buffer that is written, with the output of the body and the axis along which its parts lie."""
+        return tuple((buffer, key, axis) for (key, axis), buffer in zip(self.made, self.writes, strict=True))
+
+    def whole(self, cost: Cost) -> Cost:
+        """What a step of the body costs in all blocks together."""
+        rows = self.rows
+        flops = cost.flops.put({rows.count: rows.over.extent, rows.before: number(0)})
+        moved = (x.put({rows.before: number(0)}) * rows.over.extent for x in (cost.read, cost.written))
+        read, written = (x.over(size(rows.count)) or x for x in moved)
+        return Cost(flops, read, written, cost.held)
+
+    @property
+    def throughout(self) -> Module:
+        """The body, with what its steps cost in all blocks together."""
+        return replace(self.body, steps=tuple(map(self._throughout, self.body.steps)))
+
+    def _throughout(self, step: Step) -> Step:
+        match step:
+            case Choose():
+                bodies = tuple(tuple(replace(one, cost=self.whole(one.cost)) for one in way) for way in step.bodies)
+                return replace(step, bodies=bodies)
+            case RowBlocks():
+                inner = replace(step.body, steps=tuple(map(self._throughout, step.body.steps)))
+                return replace(step, body=inner, cost=self.whole(step.cost))
+        return replace(step, cost=self.whole(step.cost))
+
+
 Share = int | Literal["own"] | None
-Step = Leaf | Choose | Hops | Loop | PerRequest
+Step = Leaf | Choose | Hops | Loop | PerRequest | RowBlocks
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import cast
 
 from einc.ir.plan.kernels import Kernel
-from einc.ir.plan.modules import Choose, Hops, Loop, PerRequest, Step
+from einc.ir.plan.modules import Choose, Hops, Loop, PerRequest, RowBlocks, Step
 from einc.ir.plan.operations import Leaf
 
 
@@ -22,12 +22,12 @@ def within(steps: Iterable[Step]) -> Iterator[Step]:
 
 def leaves(steps: Iterable[Step]) -> Iterator[Leaf]:
     """The steps, and in place of a choice those of every way; loops, and what is done for
-    each request, are not among them."""
+    each request or for each block of rows, are not among them."""
     for step in steps:
         match step:
             case Choose():
                 yield from (s for body in step.bodies for s in body)
-            case Hops() | Loop() | PerRequest():
+            case Hops() | Loop() | PerRequest() | RowBlocks():
                 pass
             case _:
                 yield step

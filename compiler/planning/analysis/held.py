@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from einc.ir.dependence import reached
 from einc.ir.elements import OF_KIND
 from einc.ir.indices import Extent, IndexSet, number, size
-from einc.ir.plan import Axis, AxisRef, Let, Load, Map, PreviousCarry, Scalar, Select
+from einc.ir.plan import Axis, AxisRef, Let, Load, Map, PreviousCarry, Scalar, Select, Store
 from einc.ir.tiles import ROWS, tile_name
 from einc.planning.analysis.cost import nominal
 
@@ -94,3 +95,9 @@ class _Tile:
 
     def nominal(self, extent: Extent) -> float:
         return float(extent.at(self.usual))
+
+
+def live(lets: Mapping[str, Let], stores: Iterable[Store]) -> tuple[Let, ...]:
+    """The lets that some store needs, in their order."""
+    wanted = {*reached([s.value for s in stores], lambda name: lets[name].args)}
+    return tuple(let for name, let in lets.items() if name in wanted)

@@ -23,6 +23,7 @@ from einc.ir.plan import (
     Loop,
     Module,
     PerRequest,
+    RowBlocks,
     Step,
     leaves,
     makes,
@@ -75,9 +76,9 @@ def _source(name: str, views: Mapping[str, str]) -> str:
 
 
 def _inside(step: Step, real: int) -> Extent:
-    """The most that one round, or what is done for one request, has in memory beside what it is given; the first of
-    ways to choose from."""
-    if not isinstance(step, Loop | PerRequest):
+    """The most that one round, or what is done for one request or for a block of rows, has in memory beside what it is
+    given; the first of ways to choose from."""
+    if not isinstance(step, Loop | PerRequest | RowBlocks):
         return _NOTHING
     found = largest(standing(step.body, first_way(step.body.steps), real))
     return found[0] if found else _NOTHING

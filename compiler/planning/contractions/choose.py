@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from einc.ir.indices import Atom, Extent, IndexSet, number
@@ -18,6 +18,7 @@ from einc.ir.plan import (
     Option,
     PerRequest,
     PreviousCarry,
+    RowBlocks,
     Step,
     makes,
     summed,
@@ -136,6 +137,10 @@ def taken(module: Module, sizes: Mapping[str, int]) -> tuple[Leaf, ...]:
             out += taken(step.body, known) * step.around.group.ranks
         elif isinstance(step, PerRequest):
             out += taken(step.body, known)
+        elif isinstance(step, RowBlocks):
+            rows = {step.rows.before: 0, **step.rows.lengths(known)}
+            put = {n: number(k) for n, k in rows.items()}
+            out += [replace(one, cost=one.cost.put(put)) for one in taken(step.throughout, {**known, **rows})]
         else:
             out.append(step)
     return tuple(out)

@@ -18,11 +18,13 @@ from einc.ir.terms import Size, Term, walk
 @dataclass(frozen=True)
 class Settled:
     """Of each tensor that is not settled, why: the tensor on which it depends that says
-    so. `data` are those with input in them."""
+    so. `data` are those with input in them, `owing` those whose value at a position may read later ones: what is made
+    of a value that is not settled may have proved that it does not."""
 
     later: Mapping[str, str]
     lengths: Mapping[str, str]
     data: frozenset[str]
+    owing: frozenset[str]
 
     def __contains__(self, key: str) -> bool:
         return key not in self.later and key not in self.lengths
@@ -33,10 +35,11 @@ def settled(program: Program, along: IndexSet) -> Settled:
     names = along.extent.sizes
     own = {e.target: e.target for e in program.equations if any(_counts(t, names) for t in (e.body, e.domain))}
     # What is proved of a reader is proved of all positions at once: it does not say that a part of it could be kept.
-    later = reached(program, {key: where for key, found in leaking(program).items() for into, where in found.items()
-                              if into == along})
+    owing = {key: where for key, found in leaking(program).items() for into, where in found.items() if into == along}
+    later = reached(program, owing)
     data = {t.key for t in program.tensors.values() if t.role == "input" and any(s.set == along for s in t.slots)}
-    return Settled(later, reached(program, own), frozenset(reached(program, {key: key for key in data})))
+    return Settled(later, reached(program, own), frozenset(reached(program, {key: key for key in data})),
+                   frozenset(owing))
 
 
 def _counts(term: Term, names: frozenset[str]) -> bool:

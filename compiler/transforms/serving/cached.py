@@ -45,14 +45,25 @@ def growing(program: TypedProgram) -> IndexSet:
     if found.by or len(found.extent.sizes) != 1 or found.extent.constant is not None or found.start != 1:
         raise Refused(f"positions of {found} are not counted by one size", "declare them as `index t : time(T)`")
     _ordered(program, found)
-    sets = {s.set: None for t in program.tensors.values() for s in t.slots if s.set.extent.sizes & found.extent.sizes}
-    for other in sets.keys() - {found}:
+    for other in _fixed(program, found):
         raise Refused(f"{other} changes with the number of positions", "give its extent a size of its own")
     for name, key in program.outputs:
         if not any(s.set == found for s in program.tensors[key].slots):
             raise Refused(f"the output `{name}` has no position, so no step adds to it",
                           "leave it out of what is generated")
     return found
+
+
+def _fixed(program: TypedProgram, along: IndexSet) -> list[IndexSet]:
+    """The other sets that the number of positions is part of, where what has them is given, or goes from round to
+    round: a step makes again what has any other such set."""
+    sets = dict.fromkeys(s.set for t in program.tensors.values() if t.role not in ("local", "derived") for s in t.slots)
+    sets |= dict.fromkeys(s.set for loop in program.every_repeat for state in loop.states for key in state
+                          for s in program.tensors[key].slots)
+    sets |= dict.fromkeys(loop.index.set for loop in program.every_repeat)
+    sets |= dict.fromkeys(i.set for parts in program.sums.values() for i in parts)
+    sets |= dict.fromkeys(s for parts in program.splits.values() for s in parts)
+    return [s for s in (*sets, *program.sums, *program.splits) if s != along and s.extent.sizes & along.extent.sizes]
 
 
 def _ordered(program: TypedProgram, along: IndexSet) -> None:
@@ -76,7 +87,7 @@ def ways(program: TypedProgram, along: IndexSet, known: Settled, sizes: Mapping[
     """The steps that keep what is settled, nearest to where it is read first; each that makes more again keeps less.
     Raises Refused."""
     for name, key in program.outputs:
-        if key in known.later:
+        if key in known.owing:
             who = f": `{known.later[key]}` does" if known.later[key] != key else ""
             raise Refused(f"`{name}` reads later positions{who}", "restrict it, `s ≤ t` for instance")
     for state in (state for loop in program.every_repeat if loop.index.set == along for state, _, _ in loop.states):
@@ -125,7 +136,7 @@ class _Search:
         ordered = any(key in r.inside for r in self.program.every_repeat if r.index.set == self.along)
         again = self.program.equation(key) is not None and not ordered
         single = self.program.tensors[key].count(self.along) == 1
-        keeps = key in self.known and key in self.known.data and single
+        keeps = key in self.known and key in self.known.data and single and not counted(self.program, key, self.along)
         if keeps:
             yield from self.steps(kept | {key}, made)
         if again:
@@ -159,7 +170,7 @@ def asked(program: TypedProgram, along: IndexSet, known: Settled, names: frozens
         if name not in known:
             raise Refused(f"`{name}` cannot be kept: {reason(known, name)}",
                           "keep what it is made of, and let it be made again")
-        if program.tensors[name].count(along) != 1 or name not in known.data:
+        if program.tensors[name].count(along) != 1 or name not in known.data or counted(program, name, along):
             raise Refused(f"`{name}` has no row for each position", able)
     free = frozenset(program.tensors) - names
     split = any(isinstance(e.body, Join) and e.target not in names for e in program.equations)
@@ -172,6 +183,11 @@ def asked(program: TypedProgram, along: IndexSet, known: Settled, names: frozens
     if idle:
         raise Refused(f"nothing reads the past of {', '.join(f'`{n}`' for n in sorted(idle))}", "leave it out")
     return step
+
+
+def counted(program: Program, key: str, along: IndexSet) -> bool:
+    """Whether a tensor has another axis that the number of positions is part of: its rows grow with the text."""
+    return any(s.set != along and s.set.extent.sizes & along.extent.sizes for s in program.tensors[key].slots)
 
 
 def reason(known: Settled, key: str) -> str:

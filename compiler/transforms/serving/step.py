@@ -169,8 +169,8 @@ class _Work:
             name = key if not kinds[0] and key not in self.tensors else self._fresh(f"{key}_all")
         self.names[key, kinds] = name
         left = list(kinds)
-        slots = tuple(replace(s, set=self.sizes.whole) if s.set == self.along and left.pop(0) else s
-                      for s in tensor.slots)
+        slots = tuple(replace(s, set=self._of_all(s.set)) if s.set != self.along
+                      else replace(s, set=self.sizes.whole) if left.pop(0) else s for s in tensor.slots)
         text = tensor.text if name == key else name
         self.tensors[name] = replace(tensor, key=name, text=text, slots=slots)
         if key in self.by:
@@ -264,7 +264,13 @@ class _Work:
         return rebuild(axis, tuple(self._axis(kid, whole) for kid in children(axis)))
 
     def _letter(self, index: Index, whole: Mapping[Index, bool]) -> Index:
-        return Index(index.name, self.sizes.whole) if whole.get(index) else index
+        if index.set == self.along:
+            return Index(index.name, self.sizes.whole) if whole.get(index) else index
+        return Index(index.name, self._of_all(index.set))
+
+    def _of_all(self, over: IndexSet) -> IndexSet:
+        """A set that the number of positions is part of, with all positions in place of the new ones."""
+        return replace(over, extent=self._extent(over.extent)) if over.extent.sizes & self.along.extent.sizes else over
 
     def _term(self, term: Term, whole: Mapping[Index, bool]) -> Term:
         """The term over new or all positions: `whole` says of each index along the sequence whether it has all of
@@ -275,6 +281,8 @@ class _Work:
                 shift = self.sizes.behind if whole[index] else self.sizes.behind + size(self.sizes.past)
                 here = Position(self._letter(index, whole))
                 return Apply("add", (here, Size(shift))) if shift.terms else here
+            case Position(index):
+                return Position(self._letter(index, whole))
             case Size(extent):
                 return Size(self._extent(extent))
             case Apply("le" | "lt" | "eq" | "ne", (left, right)) if self.drops:
@@ -309,7 +317,7 @@ class _Work:
                 new.append(Position(self._letter(sub.index, whole)))
             else:
                 kinds += [True] if slot.set == self.along else []
-                made = self._term(sub, whole) if not isinstance(sub, Position) or sub.index.set == self.along else sub
+                made = self._term(sub, whole)
                 new.append(Apply("sub", (made, Size(self.sizes.behind))) if slot.set == self.along and self.drops
                            and not given else made)
         return Read(self.version(tensor, tuple(kinds)), tuple(new))

@@ -1,0 +1,144 @@
+"""Sums of products over intervals in a gradient -> recurrences: one value of all that comes before a position.
+
+The slope of a product over (s, t) by its factor at u is a product over (s, u) times one over (u, t). What is summed
+over s then, Σ_{s < u} x_s ∏_{v ∈ (s, u)} w_v, costs triples of positions where x or w has a letter of another one. It
+is A_{u-1} with A_p = w_p A_{p-1} + x_p, which costs pairs, and is exact where w is 0. Non-goals: products over other
+domains than between the two positions; values that no gradient needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from einc.ir.draft import unused
+from einc.ir.indices import INDEX_CLASSES, Index
+from einc.ir.programs import Equation, IndexLoop, Program, Tensor, local
+from einc.ir.sums import factors, product
+from einc.ir.terms import (
+    ONE,
+    TRUE,
+    ZERO,
+    Apply,
+    Fold,
+    Position,
+    Read,
+    Term,
+    Where,
+    both,
+    conjuncts,
+    const,
+    free_indices,
+    substitute,
+)
+
+P = TypeVar("P", bound=Program)
+
+
+def with_recurrences(program: P) -> P:
+    """The program with such sums as values of loops over positions."""
+    work = _Work(dict(program.tensors))
+    equations = [made for e in program.equations for made in work.opened(e)]
+    return program if not work.loops else program.but(equations=equations, tensors=work.tensors,
+                                                      loops=(*program.loops, *work.loops))
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """Σ over `index` before `end` of the product of `inside` where `given` holds, times ∏ of `gate` between the two,
+    in which `between` is the letter. `own` are summed over as well.
+    """
+
+    index: Index
+    end: Index
+    between: Index
+    gate: Term
+    inside: tuple[Term, ...]
+    given: tuple[Term, ...]
+    own: tuple[Index, ...]
+
+
+@dataclass
+class _Work:
+    """What is made so far: `tensors` and `loops` grow."""
+
+    tensors: dict[str, Tensor]
+    loops: list[IndexLoop] = field(default_factory=list)
+
+    def opened(self, equation: Equation) -> Iterable[Equation]:
+        """The equation, behind those of the recurrence that it reads."""
+        fold = equation.body
+        if not (isinstance(fold, Fold) and fold.op == "sum"):
+            return [equation]
+        for part in factors(fold.body):
+            if (found := _found(part, fold, equation)) is not None:
+                made, value = self._recurrence(found)
+                rest = [f for f in factors(fold.body) if f is not part and f not in found.inside]
+                bound = tuple(b for b in fold.bound if b not in (found.index, *found.own))
+                order = Apply("lt", (Position(found.index), Position(found.end)))
+                domain = both(*(c for c in conjuncts(fold.domain) if c not in found.given and c != order))
+                body = product((*rest, value))
+                body = Fold("sum", bound, domain, body) if bound else body if domain == TRUE else Where(domain, body)
+                return [*made, replace(equation, body=body)]
+        return [equation]
+
+    def _recurrence(self, found: _Sum) -> tuple[list[Equation], Term]:
+        """The equations of x and of A, whose loop is added, and what A is before the end."""
+        held = {i for t in (found.gate, *found.inside, *found.given) for i in free_indices(t)}
+        letters = sorted(held - {found.index, found.between, *found.own}, key=lambda i: i.name)
+        here = found.index
+        axes = tuple(map(Position, letters))
+        added, state, start, every = (self._tensor(stem, (*letters, *([here] if whole else ())))
+                                      for stem, whole in (("x", True), ("A_before", False), ("A_start", False),
+                                                          ("A", True)))
+        inside = product(found.inside)
+        body = Fold("sum", found.own, both(*found.given), inside) if found.own else inside
+        domain = TRUE if found.own else both(*found.given)
+        gate = substitute(found.gate, {found.between: Position(here)})
+        following = Apply("add", (Apply("mul", (gate, Read(state, axes))), Read(added, (*axes, Position(here)))))
+        made = [Equation(added, (*axes, Position(here)), domain, body), Equation(start, axes, TRUE, ZERO),
+                Equation(every, (*axes, Position(here)), TRUE, following)]
+        self.loops.append(IndexLoop(here, ((state, start, every),), (every,)))
+        before = Read(every, (*axes, Apply("sub", (Position(found.end), ONE))))
+        return made, Where(Apply("lt", (const(here.set.start), Position(found.end))), before)
+
+    def _tensor(self, stem: str, indices: tuple[Index, ...]) -> str:
+        name = unused(stem, self.tensors)
+        self.tensors[name] = local(name, indices)
+        return name
+
+
+def _found(part: Term, fold: Fold, equation: Equation) -> _Sum | None:
+    """The sum that one factor, a product between two positions, is summed in; None where something in it knows the end
+    of the interval."""
+    ends = _ends(part, fold.bound, equation.indices)
+    if ends is None or not isinstance(part, Fold):
+        return None
+    index, end = ends
+    order = Apply("lt", (Position(index), Position(end)))
+    inside = tuple(f for f in factors(fold.body) if f is not part and index in free_indices(f))
+    given = tuple(c for c in conjuncts(fold.domain) if index in free_indices(c) and c != order)
+    if order not in conjuncts(fold.domain) or any(end in free_indices(t) for t in (*inside, *given)):
+        return None
+    others = [f for f in factors(fold.body) if f is not part and f not in inside]
+    others += [c for c in conjuncts(fold.domain) if c not in given and c != order]
+    elsewhere = {i for t in (*others, part.body) for i in free_indices(t)}
+    own = tuple(b for b in fold.bound if b != index and b not in elsewhere)
+    return _Sum(index, end, part.bound[0], part.body, inside, given, own)
+
+
+def _ends(part: Term, bound: tuple[Index, ...], free: tuple[Index, ...]) -> tuple[Index, Index] | None:
+    """The two positions between which a product runs, one that is summed and one that is free."""
+    if not (isinstance(part, Fold) and part.op == "prod" and len(part.bound) == 1):
+        return None
+    (v,), atoms = part.bound, conjuncts(part.domain)
+    below = [a.args[0].index for a in atoms if isinstance(a, Apply) and a.op == "lt" and a.args[1] == Position(v)
+             and isinstance(a.args[0], Position)]
+    above = [a.args[1].index for a in atoms if isinstance(a, Apply) and a.op == "lt" and a.args[0] == Position(v)
+             and isinstance(a.args[1], Position)]
+    if not (len(below) == len(above) == 1 and len(atoms) == 2 and below[0] in bound and above[0] in free):
+        return None
+    one_line = v.set == below[0].set == above[0].set and INDEX_CLASSES[v.set.cls].before == "le" and not v.set.packed
+    known = free_indices(part.body) & {below[0], above[0]}
+    return (below[0], above[0]) if one_line and not known else None
