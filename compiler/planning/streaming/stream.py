@@ -18,7 +18,7 @@ from einc.ir.letters import MADE, letters_for, strokes, what_it_is, words
 from einc.ir.primitives import UNKNOWN
 from einc.ir.programs import Equation
 from einc.ir.signs import sign
-from einc.ir.sums import added, product, reached
+from einc.ir.sums import added, joined, product, reached
 from einc.ir.terms import ZERO, Apply, Const, Fold, Read, Term, const, free_indices, reads, substitute, transform
 from einc.ir.witnesses import witnessed
 from einc.planning.streaming.moments import RunningMoments, exponent, moment, offset
@@ -134,8 +134,8 @@ class _Pass(RunningMoments):
             self.moved.pulled.extend(filter(self._holds, outside))
             moving = tuple(f for f in inside if self._moves(f))
             still = tuple(f for f in inside if not self._moves(f))
-            name = self._named(equation, replace(fold, body=product(moving)))
-            terms.append(product((*outside, *still, self._result(name))))
+            name = self._named(equation, replace(fold, body=joined(moving)))
+            terms.append(joined((*outside, *still, self._result(name))))
         self._finish(equation, added(terms))
 
     def _shifted(self, body: Term) -> tuple[tuple[Term, ...], Term]:
@@ -165,7 +165,7 @@ class _Pass(RunningMoments):
                 continue
             reference = self._reference(equation, power)
             shifted = Apply("sub", (power, self._result(reference)))
-            body = replace(equation.body, body=product((Apply("exp", (shifted,)), *rest)))
+            body = replace(equation.body, body=joined((Apply("exp", (shifted,)), *rest)))
             mantissa = self._fresh(target, "scaled")
             axes = equation.axes
             self.out[mantissa] = Equation(mantissa, axes, equation.domain, body)
