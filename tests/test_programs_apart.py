@@ -108,3 +108,17 @@ def test_what_nothing_divides_is_not_carried(below: str, right: str, tiles: tupl
     source = front.emit(front.plan(typed(text)))
     found = load(cut(source, tiles) if tiles else source, "text")(k=k, w=w)
     torch.testing.assert_close(found, want)
+
+
+@pytest.mark.parametrize("right", ["m_t^f * tanh(n_t^f)", "m_t^f * n_t^f", "m_t^f * tanh(n_t^f / g_t)",
+                                   "n_t^f * m_t^f / g_t"])
+def test_a_definition_stands_in_the_place_of_its_name_beside_what_it_is_made_of(right: str) -> None:
+    """m is taken in, and n, of which it is made, was read already."""
+    text = (f"{TIME}index d, f : feature(D)\ninput y_t^d, w_d^f, g_t\n"
+            f"n_t^f = Σ_d y_t^d w_d^f\nm_t^f = n_t^f / g_t\noutput z_t^f = {right}\n").replace("input x_t, z_t\n", "")
+    y, w, g = numbers(5, 3), numbers(3, 3), numbers(5)
+    n = y @ w
+    m = n / g[:, None]
+    want = {"m_t^f * tanh(n_t^f)": m * n.tanh(), "m_t^f * n_t^f": m * n, "m_t^f * tanh(n_t^f / g_t)": m * m.tanh(),
+            "n_t^f * m_t^f / g_t": n * m / g[:, None]}[right]
+    torch.testing.assert_close(einc.compile(text, backend="torch")(y=y, w=w, g=g), want)
