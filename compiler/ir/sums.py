@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 
-from einc.ir.terms import ONE, ZERO, Apply, Const, Term, const, reads
+from einc.ir.terms import ONE, ZERO, Apply, Const, Term, const, reads, walk
 
 
 def factors(term: Term) -> tuple[Term, ...]:
@@ -108,3 +108,8 @@ def reached(maximum: Term) -> Term:
     points, so it must differ from −∞ and need not be above it.
     """
     return Apply("ne", (Const(-math.inf), maximum))
+
+
+def asks_reached(term: Term) -> bool:
+    """Whether a part of a term asks that of a maximum, and so may be made of exponentials that are all 0."""
+    return any(isinstance(x, Apply) and x.op == "ne" and x.args[0] == Const(-math.inf) for x in walk(term))

@@ -18,7 +18,7 @@ from einc.ir.letters import MADE, letters_for, strokes, what_it_is, words
 from einc.ir.primitives import UNKNOWN
 from einc.ir.programs import Equation
 from einc.ir.signs import sign
-from einc.ir.sums import added, joined, product, reached
+from einc.ir.sums import added, asks_reached, joined, product, reached
 from einc.ir.terms import ZERO, Apply, Const, Fold, Read, Term, const, free_indices, reads, substitute, transform
 from einc.ir.witnesses import witnessed
 from einc.planning.streaming.moments import RunningMoments, exponent, moment, offset
@@ -240,12 +240,13 @@ class _Pass(RunningMoments):
         return _lettered(made, self.source, others)
 
     def _guard(self, kept: frozenset[str], carries: tuple[CarriedFold, ...]) -> None:
-        """Guards rows without a point: what is stored is what the source gives for folds over nothing. Raises
-        Entangled."""
+        """Guards rows without a point, and those of which the source asks whether all in them is −∞: what is stored is
+        what the source gives for folds over nothing. Raises Entangled."""
         folds = [self.out[c.target] for c in carries]
         domains = {e.body.domain for e in folds if isinstance(e.body, Fold)}
         references = [c.reference for c in carries if c.reference]
-        if all(witnessed(e.body.domain, e.body.bound, e.indices) for e in folds if isinstance(e.body, Fold)):
+        if not any(asks_reached(e.body) for e in self.source) and all(
+                witnessed(e.body.domain, e.body.bound, e.indices) for e in folds if isinstance(e.body, Fold)):
             return
         if not references:
             # An infinite result over nothing, out of the fold that it stood in, would meet the 0 or ∞ of another.
