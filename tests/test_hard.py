@@ -20,15 +20,14 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
-from helpers import Array, cut, meaning, typed
+from helpers import Array, meaning, typed
 from programs import SPEC_TEXTS, SPECS
 from triton_modes import interpreted
 
-from einc.backends.torch.load import load as torch_load
 from einc.backends.triton.load import load
 from einc.driver.cli import main
 from einc.driver.commands import hard
-from einc.driver.front import compile, emit, interpret, plan
+from einc.driver.front import compile, interpret
 from einc.transforms.normal import scaled as laws
 
 MAGNITUDES = (0.0, 1e-6, 1.0, 100.0, 1e4)
@@ -366,26 +365,13 @@ def test_what_is_divided_by_a_count_of_nothing_stays_in_its_sum() -> None:
     np.testing.assert_allclose(found.numpy(), wanted)
 
 
-@pytest.mark.parametrize("tiles", [None, (2, 1), (3, 4)])
-@pytest.mark.parametrize(("right", "own"), [
-    ("(Σ_{s ≤ t} exp(b_s) x_s) / Σ_{s ≤ t} exp(b_s)", False), ("log(Σ_{s ≤ t} exp(b_s))", True),
-    ("(Σ_{s ≤ t} exp(b_s) a_t x_s) / Σ_{s ≤ t} exp(b_s) a_t", False),
-    ("(Σ_{s ≤ t} Σ_{u ≤ t} exp(b_s + b_u + a_s a_u) x_s) / Σ_{s ≤ t} Σ_{u ≤ t} exp(b_s + b_u + a_s a_u)", None)])
-def test_what_is_relative_to_a_sum_of_nothing_is_nothing(right: str, own: bool | None,
-                                                         tiles: tuple[int, int] | None) -> None:
-    """Rows of which all exponentials are 0, as the text says 0 / 0 is 0 and log(0) is −∞; those after them in the same
-    tile and in later ones have what their text says."""
-    draw = torch.Generator().manual_seed(3)
-    a, b, x = (torch.randn(7, generator=draw, dtype=torch.float64) for _ in range(3))
-    a, b = a.abs(), torch.where(torch.arange(7) < 4, -math.inf, b)
-    logits = b[:, None] + b + a[:, None] * a if own is None else b
-    wanted = []
-    for t in range(1, len(x) + 1):
-        weights = logits[:t, :t].exp().sum(1) if own is None else logits[:t].exp()
-        above, below = (weights * x[:t]).sum(), weights.sum()
-        wanted.append(below.log() if own else above / below if below else torch.zeros(()))
-    text = f"{LETTERS}input a_t, b_t, x_t\noutput y_t = {right}\n"
-    source = emit(plan(typed(text)))
-    given = {key: value for key, value in (("a", a), ("b", b), ("x", x)) if f"{key}_" in right}
-    found = torch_load(cut(source, tiles) if tiles else source, "text")(**given)
-    np.testing.assert_allclose(found.numpy(), torch.stack(wanted).double().numpy(), rtol=1e-9)
+def test_a_module_that_hides_what_is_no_number_fails() -> None:
+    """Where data are NaN no number may stand where float64 has none."""
+    program = typed(f"{LETTERS}input x_t^f\noutput y_t = Σ_f x_t^f\n")
+    base, sizes = {"x": torch.ones(3, 2)}, {"T": 3, "D": 2}
+    sums = {"honest": lambda x: x.sum(1), "hiding": lambda x: x.nan_to_num(posinf=math.inf, neginf=-math.inf).sum(1)}
+    good = {name: hard.tried(program, base, sizes, "float32", 0, lambda inputs, of=of: {"y": of(inputs["x"])},
+                             lambda: None)["y"].good for name, of in sums.items()}
+    assert good["honest"] and not good["hiding"]
+    kinds = [kind for draw in hard._draws(program, 0) for kind in draw.values() if math.isnan(kind[1])]
+    assert kinds, "NaN is drawn"

@@ -31,7 +31,7 @@ from einc.ir.programs import Program
 from einc.meaning.blocks import Array, Rounding
 from einc.meaning.interpret import interpret
 
-MAGNITUDES = (0.0, 1e-6, 1.0, 100.0, 1e4, np.inf, np.nan)
+MAGNITUDES = (0.0, 1e-6, 1.0, 100.0, 1e4, np.inf)
 SIGNS = {"": 1.0, "-": -1.0, "±": 0.0}  # 0: of each element its own
 BITS = {"float64": 53, "float32": 24, "bfloat16": 8, "float16": 11}  # of a mantissa
 FUDGE, SEEDS, ALONE, TOGETHER, ROUNDINGS, LARGEST = 16.0, 2, 32, 12, 3, 16
@@ -135,14 +135,15 @@ def _bounded(program: Program, key: str) -> bool:
 
 
 def _kinds(keys: list[str], rng: np.random.Generator) -> Iterator[Kinds]:
-    """Every magnitude for all inputs, for one among others near 1, and some of each at random."""
-    every = [(sign, m) for sign, m in product(SIGNS, MAGNITUDES) if not sign or not (m == 0 or np.isnan(m))]
+    """Every magnitude for all inputs, for one among others near 1, and some of each at random; NaN in one of them."""
+    every = [(sign, m) for sign, m in product(SIGNS, MAGNITUDES) if m or not sign]
     yield from ({key: kind for key in keys} for kind in every if kind[1] < np.inf)
     alone = [(key, kind) for key in keys for kind in every if kind[1] not in (0.0, 1.0)]
     for n in sorted(rng.choice(len(alone), min(ALONE, len(alone)), replace=False)) if len(keys) > 1 else ():
         yield {key: alone[n][1] if key == alone[n][0] else ("±", 1.0) for key in keys}
     for _ in range(TOGETHER):
         yield {key: every[rng.integers(len(every))] for key in keys}
+    yield from ({key: ("", np.nan) if key == one else ("±", 1.0) for key in keys} for one in keys)
 
 
 def _of(like: data.Array, sign: str, magnitude: float, rng: np.random.Generator) -> data.Array:
