@@ -339,6 +339,7 @@ class Apart:
         """A new equation; in requests everything has a position."""
         if self.ragged and "t" not in letters:
             right, letters = f"{right} + 0 {self.at('x', 't')}", letters | {"t"}
+            x = x + 0 * self.input("x", "t").x
         name = self.named()
         self.lines.append(f"{self.left(name, letters)} = {right}")
         self.known[name] = Value(name, self.wide(x, [i for i in FREE if i in letters]), letters)
