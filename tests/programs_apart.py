@@ -90,7 +90,7 @@ class Apart:
     def __init__(self, seed: int, data: dict[str, Tensor] | None = None) -> None:
         self.random = Random(f"apart {seed}")
         self.wild = self.pick(*[False] * 5, True)
-        self.ragged = self.pick(*[False] * 5, True)
+        self.ragged = not self.wild and self.pick(*[False] * 5, True)  # 0 x is 0, also of an x that is no number
         small = self.ragged or self.pick(True, True, False)
         self.deep = small  # whether three letters of time may stand together
         self.lengths = [self.pick(1, 2, 3, 5, 9) for _ in range(self.pick(1, 2, 3))] if self.ragged else []
@@ -339,7 +339,6 @@ class Apart:
         """A new equation; in requests everything has a position."""
         if self.ragged and "t" not in letters:
             right, letters = f"{right} + 0 {self.at('x', 't')}", letters | {"t"}
-            x = x + 0 * self.input("x", "t").x
         name = self.named()
         self.lines.append(f"{self.left(name, letters)} = {right}")
         self.known[name] = Value(name, self.wide(x, [i for i in FREE if i in letters]), letters)
