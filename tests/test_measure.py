@@ -35,7 +35,7 @@ def test_default_sizes_go_by_class() -> None:
 
 def test_positions_in_blocks_are_as_many_as_others() -> None:
     program = typed("index b : time(N)\nindex u : time(P)\nindex t : time(N P) = (b u)\n"
-                    "input x_t, p_b, q_u\noutput y_t = 2 x_t\n")
+                    "input x_t, p_b, q_u\noutput y_t = 2 x_t\noutput z_b = p_b\noutput w_u = q_u\n")
     assert sizes.default(program, {}) == {"N": 16, "P": 16}
     assert sizes.default(program, {"P": 4}) == {"N": 16, "P": 4}
 
