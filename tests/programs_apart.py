@@ -4,7 +4,9 @@ An expression is its text and its value at all points of the letters that it has
 differentiates it. Folds stand inside of folds, over two letters of time and over letters that no term has; reads are at
 positions of two letters; a text has functions of its own, tables of distances, products over intervals, blocks of
 positions, composites, direct sums, states that are matrices, equations that read themselves, and requests of different
-lengths, which are evaluated one by one. Nothing of einc is used.
+lengths, which are evaluated one by one. Tensors of two positions stand under masks and are read along rows and columns,
+in one pass and in two; quotients have divisors that are 0 where what they divide is. Inputs have magnitudes, and of
+`wild` programs some numbers are NaN, infinite or far from 1. Nothing of einc is used.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import torch
 Tensor = torch.Tensor
 AXES = "tsuhgdf"  # t, h and d are free; s, u, g and f are bound
 FREE = "thd"
+ODD = (math.nan, math.inf, -math.inf, 1e5, -1e5)
 HEADER = """index r : request(R)
 index t, s, u : time(T)
 index h, g : head(H)
@@ -36,11 +39,12 @@ def bump(x, c = 0.5) = x / (1 + c abs(x))
 def weigh(x^i, v^i) = Σ_{i'} softmax_{i'}(x^{i'}) v^{i'}
 def spread(x^i, v) = (Σ_{i'} (x^{i'} - mean_{i'}(x^{i'}))^2) * v
 map away(t, s) = min(abs(t - s), W)
-input x_t, z_t, q_{t h}, k_t^d, v_o, n_t^p, c, b_h, X_t^e
+input x_t, z_t, w_t, q_{t h}, k_t^d, v_o, n_t^p, c, b_h, X_t^e
 input doc_t : int
 input ptr_t : int
 """
-RAGGED = (("time(T)", "time(T_r)"), ("index j : time(⌈T/B⌉)\n", ""), ("W, B", "W"), ("x_t, z_t", "x_{r t}, z_{r t}"),
+RAGGED = (("time(T)", "time(T_r)"), ("index j : time(⌈T/B⌉)\n", ""), ("W, B", "W"),
+          ("x_t, z_t, w_t", "x_{r t}, z_{r t}, w_{r t}"),
           ("q_{t h}, k_t^d", "q_{r t h}, k_{r t}^d"), ("n_t^p", "n_{r t}^p"), ("X_t^e", "X_{r t}^e"),
           ("doc_t", "doc_{r t}"), ("ptr_t", "ptr_{r t}"))
 
@@ -85,7 +89,8 @@ class Apart:
 
     def __init__(self, seed: int, data: dict[str, Tensor] | None = None) -> None:
         self.random = Random(f"apart {seed}")
-        self.ragged = self.pick(*[False] * 5, True)
+        self.wild = self.pick(*[False] * 5, True)
+        self.ragged = not self.wild and self.pick(*[False] * 5, True)  # 0 x is 0, also of an x that is no number
         small = self.ragged or self.pick(True, True, False)
         self.deep = small  # whether three letters of time may stand together
         self.lengths = [self.pick(1, 2, 3, 5, 9) for _ in range(self.pick(1, 2, 3))] if self.ragged else []
@@ -101,7 +106,7 @@ class Apart:
         self.count = 0
         for _ in range(self.pick(1, 2, 2, 3)):
             self.pick(*[self.equation] * 4, self.recurrence, self.earlier, self.matrix, self.interval, self.blocks,
-                      self.joined, self.composite, self.chosen)()
+                      self.joined, self.composite, *[self.pairs] * 3, *[self.chosen] * (not self.wild))()
         self.outputs = list(self.known)[-self.pick(1, 1, 2):]
         made = [self.left(name, self.known[name].letters) for name in self.outputs]
         head = HEADER
@@ -112,10 +117,17 @@ class Apart:
     def drawn(self, seed: int) -> dict[str, Tensor]:
         """Random inputs, those with positions of all requests one after the other."""
         draw, n = torch.Generator().manual_seed(seed), sum(self.lengths) if self.ragged else self.sizes["T"]
+        random = Random(f"data {seed}")
         h, d = self.sizes["H"], self.sizes["D"]
-        shapes = {"x": (n,), "z": (n,), "q": (n, h), "k": (n, d), "v": (self.sizes["W"] + 1,),
+        shapes = {"x": (n,), "z": (n,), "w": (n,), "q": (n, h), "k": (n, d), "v": (self.sizes["W"] + 1,),
                   "n": (n, self.sizes["P"]), "c": (), "b": (h,), "X": (n, 2 * d)}
-        made = {key: torch.randn(shape, generator=draw, dtype=torch.float64) for key, shape in shapes.items()}
+        made = {key: torch.randn(shape, generator=draw, dtype=torch.float64) * random.choice((1, 1, 1, 1e-6, 30))
+                for key, shape in shapes.items()}
+        made["w"] = torch.where(made["w"] < 0, 0.0, 1 + made["w"])
+        for key in random.sample("xzqkn", 2) if self.wild else ():
+            odd = torch.tensor([random.choice(ODD) for _ in range(made[key].numel())], dtype=torch.float64)
+            at = torch.rand(made[key].shape, generator=draw) < random.choice((0.1, 0.3, 1))
+            made[key] = torch.where(at, odd.view(made[key].shape), made[key])
         lengths = self.lengths if self.ragged else [n]
         return made | {"doc": torch.randint(1, 4, (n,), generator=draw),
                        "ptr": torch.cat([torch.randint(1, max(m, 1) + 1, (m,), generator=draw) for m in lengths])}
@@ -234,13 +246,22 @@ class Apart:
             Value(f"({one.text} + {two.text})", a + b, both), Value(f"({one.text} - {two.text})", a - b, both),
             Value(f"({one.text} * {two.text})", a * b, both), Value(f"tanh({one.text})", a.tanh(), one.letters),
             Value(f"silu({one.text})", a * a.sigmoid(), one.letters),
-            Value(f"bump({one.text})", a / (1 + 0.5 * a.abs()), one.letters),
+            Value(f"bump({one.text})", a / (1 + 0.5 * a.abs()), one.letters), self.divided(one, scope),
             Value(f"bump({one.text}, c = 2)", a / (1 + 2 * a.abs()), one.letters),
             Value(f"exp(-({one.text})^2)", torch.exp(-a**2), one.letters),
             Value(f"sqrt(1 + ({one.text})^2)", (1 + a**2).sqrt(), one.letters),
             Value(f"max({one.text}, {two.text})", torch.maximum(a, b), both),
             Value(f"(1[{text}] {one.text} + 1[not ({text})] {two.text})", torch.where(holds, a, b), both | more),
             Value(f"(1[{text}] {one.text} - {two.text})", torch.where(holds, a, 0.0) - b, both | more))
+
+    def divided(self, one: Value, scope: str) -> Value:
+        """A value times and by a number that may be 0, and then is 0: as keys of padding and their norms are."""
+        i, k = self.pick(*(x for x in scope if x in "tsu")), self.pick(*(x for x in scope if x in "tsu"))
+        mine, theirs = (self.input("w", "t").x.transpose(0, axis(x)) for x in (i, k))
+        own = mine * theirs if i != k else mine
+        text = f"{self.at('w', i)} * {self.at('w', k)}" if i != k else self.at("w", i)
+        found = torch.where(own == 0, 0.0, one.x * own / torch.where(own == 0, 1.0, own))
+        return Value(f"(({one.text} * {text}) / ({text}))", found, one.letters | {i, k})
 
     def unused(self, scope: str) -> str:
         """Letters of time that a fold may bind."""
@@ -294,7 +315,7 @@ class Apart:
         product = torch.where(own, x.tanh(), 1.0)
         for n in dims:
             product = product.prod(n, keepdim=True)
-        weighed = (weights * y).sum(dims, keepdim=True)
+        weighed = torch.where(own & torch.ones_like(y, dtype=torch.bool), weights * y, 0.0).sum(dims, keepdim=True)
         anything = [
             Value(f"(Σ_{over} {body.text})", total_of(x), has),
             Value(f"(Σ_{over} {body.text} * {what.text})", 
@@ -333,6 +354,45 @@ class Apart:
         made = self.value("t", self.pick(2, 2, 3)) if self.pick(0, 1) else self.fold("t", self.unused("t"), 1)
         self.define(made.text, made.x, made.letters)
 
+    def pairs(self) -> None:
+        """A tensor of two positions under a mask, its rows in several ways, its columns, and what needs two passes."""
+        if self.ragged:
+            return self.equation()
+        body, what, (text, holds, _) = self.value("ts", 1), self.read("s"), self.condition("ts")
+        name, mean = f"L{'abcdefghijk'[self.count]}", f"m{'abcdefghijk'[self.count]}"
+        rest = [i for i in "hd" if i in body.letters]
+        row, column = (f"{name}_{{{', '.join([*ends, *rest])}}}" for ends in ("ts", "st"))
+        self.lines += [f"mask {row} : ({text}) and s < t + 3 W", f"{row} = {body.text} + (t - s) / 8"]
+        t, s = self.place("t"), self.place("s")
+        x = self.wide(body.x + (t - s) / 8, ["t", "s"])
+        own = self.wide(holds & (s < t + 3 * self.sizes["W"]), ["t", "s"])
+        y = self.wide(what.x, ["s"])
+        own, wide = own & torch.ones_like(x, dtype=torch.bool), own & torch.ones_like(x * y, dtype=torch.bool)
+        letters = frozenset(["t", *rest])
+        weights, most, total = shares(x, own, [1])
+        exact = torch.where(own, x.exp(), 0.0)
+        middle = torch.where(wide, weights * y, 0.0).sum(1, keepdim=True)
+        self.lines.append(f"{self.left(mean, letters | what.letters - {'s'})} = Σ_s softmax_s({row}) {what.text}")
+        center = self.at(mean, [i for i in FREE if i in letters | what.letters - {"s"}])
+        both = letters | what.letters - {"s"}
+        ways = [
+            Value(center, middle, both),
+            Value(f"max(max_s {row}, -9)", largest(x, own, [1]).clamp(min=-9), letters),
+            Value(f"max(logsumexp_s({row}), -9)",
+                  torch.where(total > 0, most + safe(total).log(), -math.inf).clamp(min=-9), letters),
+            Value(f"(Σ_s {row} * {what.text})", torch.where(wide, x * y, 0.0).sum(1, keepdim=True), both),
+            Value(f"(Σ_s (softmax_s({row}))^2)", (weights**2).sum(1, keepdim=True), letters),
+            Value(f"((Σ_s exp({row}) {what.text}) / (Σ_s exp({row})))", middle if not self.wild else
+                  torch.where(wide, exact * y, 0.0).sum(1, keepdim=True) / safe(exact.sum(1, keepdim=True)), both),
+            Value(f"(Σ_s softmax_s({row}) ({what.text} - {center})^2)",
+                  torch.where(wide, weights * (y - middle) ** 2, 0.0).sum(1, keepdim=True), both),
+            Value(f"tanh(Σ_s {column})", torch.where(own, x, 0.0).sum(0, keepdim=True).transpose(0, 1).tanh(), letters)]
+        one, two = self.pick(*ways), self.pick(*ways)
+        self.define(*self.pick((one.text, one.x, one.letters),
+                               (f"{one.text} + {two.text}", one.x + two.x, one.letters | two.letters),
+                               (f"{one.text} * tanh({two.text})", one.x * two.x.tanh(), one.letters | two.letters)))
+        return None
+
     def recurrence(self) -> None:
         """An equation that reads itself at the position before."""
         gate, more = self.value("t", 1), self.value("t", 1)
@@ -356,7 +416,7 @@ class Apart:
         rest = [i for i in FREE if i in letters and i != "t"]
         self.lines.append(f"{self.left(name, letters)} = {more.text} + "
                           f"Σ_{{s < t}} (tanh({weight.text}) / 4) {self.at(name, ['s', *rest])}")
-        own = self.wide(more.x + 0 * w[:, :1], ["t"])
+        own = self.wide(torch.broadcast_tensors(more.x, w[:, :1])[0], ["t"])
         w = torch.broadcast_to(w, (*w.shape[:2], *own.shape[2:]))
         found: list[Tensor] = []
         for t in range(self.length):
@@ -391,7 +451,7 @@ class Apart:
         w, columns = self.wide(what.x, ["s"]), []
         for s in range(self.length):  # the products from s on
             after = torch.cat([torch.zeros_like(gate[:s]), torch.ones_like(gate[s : s + 1]), gate[s + 1:].cumprod(0)])
-            columns.append(after * w[:, s : s + 1])
+            columns.append(torch.where(self.place("t") > s, after * w[:, s : s + 1], 0.0))
         total = torch.stack(columns).sum(0) if columns else gate * 0
         self.define(f"Σ_{{s ≤ t}} (∏_{{u ∈ (s, t]}} {text}) {what.text}", total, letters | what.letters - {"s"})
 
@@ -404,7 +464,7 @@ class Apart:
         rest = [i for i in FREE if i in body.letters]
         s, j = torch.arange(self.length), torch.arange(many)
         member = ((s // size)[None] == j[:, None]).double().view(many, self.length, 1, 1, 1, 1, 1)
-        sums = (member * self.wide(body.x, ["s"])).sum(1, keepdim=True)
+        sums = torch.where(member > 0, self.wide(body.x, ["s"]), 0.0).sum(1, keepdim=True)
         scripts = " ".join(["j", *rest])
         self.lines.append(f"{name}_{{{scripts}}} = Σ_{{s ∈ ((j-1) B, j B]}} {body.text}")
         letters = frozenset(["t", *rest])
@@ -415,7 +475,7 @@ class Apart:
         lined = sums.transpose(0, 1)
         weights, _, _ = shares(lined, over & torch.ones_like(lined, dtype=torch.bool), [1])
         self.define(f"Σ_j softmax_{{j, j B ≤ t}}({name}_{{{scripts}}}) tanh({name}_{{{scripts}}})",
-                    (weights * lined.tanh()).sum(1, keepdim=True), letters)
+                    torch.where(over, weights * lined.tanh(), 0.0).sum(1, keepdim=True), letters)
         return None
 
     def joined(self) -> None:
@@ -488,7 +548,7 @@ def evaluated(case: Apart, seed: int, data: dict[str, Tensor]) -> dict[str, Tens
     if not case.ragged:
         return Apart(seed, data).results()
     ends = torch.tensor([0, *case.lengths]).cumsum(0).tolist()
-    along = {"x", "z", "q", "k", "n", "X", "doc", "ptr"}
+    along = {"x", "z", "w", "q", "k", "n", "X", "doc", "ptr"}
     each = [Apart(seed, {key: x[one:two] if key in along else x for key, x in data.items()}).results()
             for one, two in pairwise(ends)]
     return {name: torch.cat([one[name] for one in each]) for name in case.outputs}

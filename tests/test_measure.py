@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers import typed
 
 from einc.driver import pipeline
 from einc.driver.commands import measure, sizes
@@ -30,6 +31,13 @@ def test_default_sizes_go_by_class() -> None:
     assert sizes.default(program, {"T": 5}) == {"T": 5, "H": 8, "G": 2, "d_k": 64, "B": 2, "W": 16}
     assert sizes.names(program) == ["B", "T", "H", "d_k", "G", "W"]
     assert sizes.asked(program) == ["W"]
+
+
+def test_positions_in_blocks_are_as_many_as_others() -> None:
+    program = typed("index b : time(N)\nindex u : time(P)\nindex t : time(N P) = (b u)\n"
+                    "input x_t, p_b, q_u\noutput y_t = 2 x_t\noutput z_b = p_b\noutput w_u = q_u\n")
+    assert sizes.default(program, {}) == {"N": 16, "P": 16}
+    assert sizes.default(program, {"P": 4}) == {"N": 16, "P": 4}
 
 
 def test_distance() -> None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 import torch
 from cpp_texts import COMPILER
+from helpers import cut, typed
 
 import einc
+from einc.backends.torch.load import load
+from einc.driver import front
 
 HEAD = """
 index t : time(T)
@@ -65,3 +69,28 @@ def test_rows_without_a_point_stay_what_they_were(backend: str) -> None:
         got = einc.compile(text, backend, own=True)(q=torch.ones(3), k=torch.zeros(4), **values(name, torch.float32))
         assert got[0] == want
         assert got[1:].isfinite().all()
+
+
+@pytest.mark.parametrize("tiles", [None, (2, 1), (3, 4)])
+@pytest.mark.parametrize(("right", "own"), [
+    ("(Σ_{s ≤ t} exp(b_s) x_s) / Σ_{s ≤ t} exp(b_s)", False), ("log(Σ_{s ≤ t} exp(b_s))", True),
+    ("(Σ_{s ≤ t} exp(b_s) a_t x_s) / Σ_{s ≤ t} exp(b_s) a_t", False),
+    ("(Σ_{s ≤ t} Σ_{u ≤ t} exp(b_s + b_u + a_s a_u) x_s) / Σ_{s ≤ t} Σ_{u ≤ t} exp(b_s + b_u + a_s a_u)", None)])
+def test_what_is_relative_to_a_sum_of_nothing_is_nothing(right: str, own: bool | None,
+                                                         tiles: tuple[int, int] | None) -> None:
+    """Rows of which all exponentials are 0, as the text says 0 / 0 is 0 and log(0) is −∞; those after them in the same
+    tile and in later ones have what their text says."""
+    draw = torch.Generator().manual_seed(3)
+    a, b, x = (torch.randn(7, generator=draw, dtype=torch.float64) for _ in range(3))
+    a, b = a.abs(), torch.where(torch.arange(7) < 4, -math.inf, b)
+    logits = b[:, None] + b + a[:, None] * a if own is None else b
+    wanted = []
+    for t in range(1, len(x) + 1):
+        weights = logits[:t, :t].exp().sum(1) if own is None else logits[:t].exp()
+        above, below = (weights * x[:t]).sum(), weights.sum()
+        wanted.append(below.log() if own else above / below if below else torch.zeros(()))
+    text = f"index t, s, u : time(T)\ninput a_t, b_t, x_t\noutput y_t = {right}\n"
+    source = front.emit(front.plan(typed(text)))
+    given = {key: value for key, value in (("a", a), ("b", b), ("x", x)) if f"{key}_" in right}
+    found = load(cut(source, tiles) if tiles else source, "text")(**given)
+    np.testing.assert_allclose(found.numpy(), torch.stack(wanted).double().numpy(), rtol=1e-9)

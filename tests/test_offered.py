@@ -239,3 +239,31 @@ def test_an_equation_is_known_by_its_line_whatever_else_is_wrong() -> None:
     assert len(same) == 2
     changed = flow.meanings(Source("a.ein", text.replace("s ≤ t", "s < t")))
     assert {place for place in before if changed[place].meaning != before[place].meaning} == {("a.ein", 6, 0)}
+
+
+@pytest.mark.parametrize(("right", "value"), [
+    ("cos(π x_t)", "π = 3.141592653589793"), ("x_t + e", "e = 2.718281828459045"),
+    ("pi * x_t", "pi = 3.141592653589793")])
+def test_a_letter_for_a_number_is_defined_and_no_other_letter_is_written_for_it(right: str, value: str) -> None:
+    text = f"index t : time(T)\ninput x_t\noutput y_t = {right}\n"
+    report = Report()
+    source = Source("a.ein", text)
+    pipeline.check(source, report)
+    pipeline.advise(source, report)
+    (problem,) = report.problems
+    name = value.partition(" ")[0]
+    assert [help_.text for help_ in problem.helps] == [f"define it: `{value}`", f"declare it: `input {name}`"]
+    again = Report()
+    assert pipeline.check(Source("a.ein", f"{text}{value}\n"), again) is not None and not again.errors
+
+
+def test_two_labels_are_offered_where_a_composite_is_none() -> None:
+    text = ("index t, s : time(T)\nindex g, r : head(G), head(R)\nindex d : feature(D)\n"
+            "input Q_{t g r}^d, K_{s g}^d\nmask L_{t s}^{(g r)} : s ≤ t\n"
+            "L_{t s}^{(g r)} = Q_{t g r}^d K_{s g d}\noutput Y_{t g r} = max_s L_{t s}^{(g r)}\n")
+    report = Report()
+    pipeline.check(Source("a.ein", text), report)
+    offered = {help_.text for problem in report.problems for help_ in problem.helps}
+    assert "for two indices write `(g) (r)`" in offered
+    again = Report()
+    assert pipeline.check(Source("a.ein", text.replace("(g r)", "(g) (r)")), again) is not None and not again.errors

@@ -7,9 +7,11 @@ import judged_apart
 import numpy as np
 import pytest
 import torch
-from helpers import typed
+from helpers import cut, typed
 
 import einc
+from einc.backends.torch.load import load
+from einc.driver import front
 
 TIME = "index t, s, u : time(T)\ninput x_t, z_t\n"
 REQUESTS = "index r : request(R)\nindex t, s : time(T_r)\ndim W\ninput x_{r t}, z_{r t}\n"
@@ -82,3 +84,41 @@ def test_a_set_of_a_request_holds_positions_of_that_request(lines: str) -> None:
     torch.testing.assert_close(found, torch.stack(want))
     given = {"x": x.numpy(), "z": z.numpy(), "T": np.array(lengths)}
     np.testing.assert_allclose(judged_apart.meaning(typed(REQUESTS + lines), given, {"W": 2})["y"], torch.stack(want))
+
+
+def quotient(above: torch.Tensor, below: torch.Tensor) -> torch.Tensor:
+    """Where both are 0 it is 0."""
+    nothing = (above == 0) & (below == 0)
+    return torch.where(nothing, 0.0, above / torch.where(nothing, 1.0, below))
+
+
+@pytest.mark.parametrize("tiles", [None, (2, 1), (3, 4)])
+@pytest.mark.parametrize(("below", "right"), [("w_s", "{} * k_s^f"), ("w_t", "{} * k_s^f"), ("w_s", "{}"),
+                                              ("w_t w_s", "{}")])
+def test_what_nothing_divides_is_not_carried(below: str, right: str, tiles: tuple[int, int] | None) -> None:
+    """Keys of padding are 0 and so are their norms: tiles carry sums of quotients, and none of reciprocals times 0."""
+    text = (f"{TIME}index d, f : feature(2)\ninput k_t^d, w_t\n"
+            f"output y_t{'^f' * ('f' in right)} = Σ_{{s ≤ t}} {right.format(f'((k_t^d k_{{s d}}) / ({below}))')}\n")
+    k = torch.stack([numbers(7), numbers(7).flip(0)], 1)
+    k[[0, 2, 5]] = 0
+    w = k.norm(dim=1)
+    divisor = {"w_s": w[None], "w_t": w[:, None], "w_t w_s": w[None] * w[:, None]}[below].expand(7, 7)
+    pairs = quotient(k @ k.T, divisor).tril()
+    want = pairs @ k if "f" in right else pairs.sum(1)
+    source = front.emit(front.plan(typed(text)))
+    found = load(cut(source, tiles) if tiles else source, "text")(k=k, w=w)
+    torch.testing.assert_close(found, want)
+
+
+@pytest.mark.parametrize("right", ["m_t^f * tanh(n_t^f)", "m_t^f * n_t^f", "m_t^f * tanh(n_t^f / g_t)",
+                                   "n_t^f * m_t^f / g_t"])
+def test_a_definition_stands_in_the_place_of_its_name_beside_what_it_is_made_of(right: str) -> None:
+    """m is taken in, and n, of which it is made, was read already."""
+    text = (f"{TIME}index d, f : feature(D)\ninput y_t^d, w_d^f, g_t\n"
+            f"n_t^f = Σ_d y_t^d w_d^f\nm_t^f = n_t^f / g_t\noutput z_t^f = {right}\n").replace("input x_t, z_t\n", "")
+    y, w, g = numbers(5, 3), numbers(3, 3), numbers(5)
+    n = y @ w
+    m = n / g[:, None]
+    want = {"m_t^f * tanh(n_t^f)": m * n.tanh(), "m_t^f * n_t^f": m * n, "m_t^f * tanh(n_t^f / g_t)": m * m.tanh(),
+            "n_t^f * m_t^f / g_t": n * m / g[:, None]}[right]
+    torch.testing.assert_close(einc.compile(text, backend="torch")(y=y, w=w, g=g), want)

@@ -243,14 +243,24 @@ def _edits(text: _Text, problem: Problem) -> Iterator[tuple[Edit, bool]]:
     if problem.code in _OF_BRACKETS:
         yield from ((edit, True) for edit in _brackets(text, text.at(problem.span)))
         return
+    alone = _word(text, problem.span) if problem.code == "E0201" else None
+    if alone is not None and len(alone.value) == 1:
+        return  # a letter that stands for a number is no slip of another one
     if problem.code in _OF_NAMES:
         yield from ((edit, True) for edit in _names(text, problem.span))
+    if alone is not None:
+        return  # there are no indices to exchange
     if problem.code in _OF_BINDERS:
         yield from ((edit, False) for edit in _wrapped(text, problem.span))
         return
     domains, counts = problem.code in _OF_DOMAINS, problem.code in _OF_COUNTS
     by_place = [_domains(text, span) if domains else _scripts(text, span, counts) for span in spans]
     yield from ((edit, False) for row in zip_longest(*by_place) for edit in row if edit is not None)
+
+
+def _word(text: _Text, span: Span) -> Word | None:
+    """The word that a place is that of, without a script; None for any other place."""
+    return next((w for w in text.at(span) if (w.start, w.end) == (span.start, span.end)), None)
 
 
 def _brackets(text: _Text, here: tuple[Word, ...]) -> Iterator[Edit]:

@@ -36,6 +36,9 @@ from einc.ir.witnesses import infinite_over_nothing
 Place = Literal["asked", "on", "off", "unread"]
 
 
+_KEEP = ("add", "sub", "neg", "max", "min", "logaddexp", "exact", "nonpositive", "floor", "ceil")  # −∞ of −∞
+
+
 def surely_finite(term: Term, equations: Mapping[str, Equation], at: Place = "asked") -> bool:
     """Whether a term is a finite number at every point, also where no one asks for it. Overflow is thought of where a
     value is read that exists on a domain alone: what bounds an exponential there does not bound it elsewhere. It is
@@ -54,13 +57,18 @@ def surely_above(term: Term, equations: Mapping[str, Equation]) -> bool:
 
 
 def _adds_input(term: Term, equations: Mapping[str, Equation]) -> bool:
-    """Whether an input, or an input times what reads none, is one of the terms that are added up."""
+    """Whether an input, or an input times what reads none, is one of the terms that are added up, or of which the
+    largest is taken; it may be rounded."""
     match term:
         case Read(tensor):
             return tensor not in equations or _adds_input(equations[tensor].body, equations)
         case Where(_, then):
             return _adds_input(then, equations)
-        case Apply("add" | "sub" | "neg" | "max" | "min", args):
+        case Fold(_, _, _, body):
+            return _adds_input(body, equations)
+        case Join(_, parts):
+            return any(_adds_input(part, equations) for _, part in parts)
+        case Apply(op, args) if op in _KEEP:
             return any(_adds_input(a, equations) for a in args)
         case Apply("mul" | "div", args):
             # As where the base of the exponential is changed; a product of inputs is no bias.

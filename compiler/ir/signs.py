@@ -10,6 +10,7 @@ from typing import assert_never
 from einc.ir.indices import Index
 from einc.ir.primitives import NONNEGATIVE, POSITIVE, PRIMITIVES, UNKNOWN, sign_of
 from einc.ir.programs import Definitions, Equation, definitions
+from einc.ir.sums import asks_reached
 from einc.ir.terms import (
     TRUE,
     Apply,
@@ -71,6 +72,8 @@ class _Signs:
                 return max(NONNEGATIVE, self.of(one, given, rows))
             case Apply("pow", (base, Const(Fraction() as power))) if power.denominator == 1 and power % 2 == 0:
                 return max(NONNEGATIVE, self.of(base, given, rows))
+            case Apply("exp", (power,)) if asks_reached(power):
+                return NONNEGATIVE
             case Apply(op) if PRIMITIVES[op].sign == "positive":
                 return POSITIVE
             case Apply(op, args) if PRIMITIVES[op].kind == "value" and op != "pick":

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from einc.ir.terms import ONE, ZERO, Apply, Const, Term, const
+from einc.ir.terms import ONE, ZERO, Apply, Const, Term, const, reads, walk
 
 
 def factors(term: Term) -> tuple[Term, ...]:
@@ -62,8 +62,54 @@ def fraction(term: Term) -> tuple[list[Term], list[Term]]:
     return ([term] if term != ONE else []), []
 
 
+def inverse(term: Term) -> Term:
+    """The reciprocal of a factor."""
+    return Apply("div", (ONE, term))
+
+
+def inverse_of(factor: Term) -> Term | None:
+    """What a factor is the reciprocal of."""
+    match factor:
+        case Apply("div", (above, below)) if above == ONE:
+            return below
+    return None
+
+
+def parted(term: Term, parts: Callable[[Term], bool] = lambda quotient: True) -> tuple[Term, ...]:
+    """The factors of a product or of a quotient; of what stands below a stroke the reciprocals. `parts` says which
+    quotients are taken apart, and the others are one factor.
+
+    0 / 0 is 0, and 0 · (1 / 0) is no number: what is made of these factors is `joined`, unless no divisor is 0.
+    """
+    match term:
+        case Apply("mul", args):
+            return tuple(f for x in args for f in parted(x, parts))
+        case Apply("neg", (x,)):
+            return (const(-1), *parted(x, parts))
+        case Apply("div", (above, below)) if parts(term):
+            return (*parted(above, parts), *map(inverse, factors(below)))
+    return (term,)
+
+
+def joined(parts: Iterable[Term]) -> Term:
+    """The product of factors, some of them reciprocals: divisors that are made of data stand below one stroke, and all
+    else above it but exponentials, which are factors of their own wherever they are sought."""
+    parts = tuple(parts)
+    below = {f: y for f in parts if (y := inverse_of(f)) is not None and any(reads(y))}
+    if not below:
+        return product(parts)
+    powers = [f for f in parts if isinstance(f, Apply) and f.op == "exp"]
+    above = product(f for f in parts if f not in below and f not in powers)
+    return product((*powers, Apply("div", (above, product(below[f] for f in parts if f in below)))))
+
+
 def reached(maximum: Term) -> Term:
     """Whether a maximum is over any point, as a condition. The maximum of no points is −∞; one that is NaN is of
     points, so it must differ from −∞ and need not be above it.
     """
     return Apply("ne", (Const(-math.inf), maximum))
+
+
+def asks_reached(term: Term) -> bool:
+    """Whether a part of a term asks that of a maximum, and so may be made of exponentials that are all 0."""
+    return any(isinstance(x, Apply) and x.op == "ne" and x.args[0] == Const(-math.inf) for x in walk(term))

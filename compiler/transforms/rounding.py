@@ -16,8 +16,8 @@ from einc.ir.elements import DECLARED, REAL, WIDE
 from einc.ir.indices import Index, IndexSet, distinct, number
 from einc.ir.narrow import Narrow
 from einc.ir.programs import IndexLoop, TypedProgram
-from einc.ir.sums import fraction
-from einc.ir.sums import product as times
+from einc.ir.sums import fraction, inverse
+from einc.ir.sums import joined as times
 from einc.ir.terms import (
     ONE,
     ZERO,
@@ -239,7 +239,7 @@ def _parts(term: Term) -> tuple[list[Term], list[Term]]:
         inner, beside = ([x], []) if not isinstance(x, Where) else _parts(x.then)
         factors += inner
         conditions += [*beside, x.condition] if isinstance(x, Where) else []
-    return [*factors, *(Apply("div", (ONE, x)) for x in below)], conditions
+    return [*factors, *map(inverse, below)], conditions
 
 
 def _in_order(term: Term) -> tuple[Index, ...]:

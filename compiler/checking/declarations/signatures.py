@@ -172,8 +172,11 @@ def _slot(scope: Scope, item: Item) -> Slot:
     sets = tuple(p.index.set for p in item.parts if p.index is not None)
     into = _composite(scope, sets) if len(sets) == len(item.parts) else None
     if into is None:
+        apart = " ".join(f"({part})" for part in item.text.strip("()").replace(",", " ").split())
+        many = {2: "two", 3: "three"}.get(len(item.parts), "several")
         raise BadDeclaration(f"`{item.text}` is no composite that is declared", item.span,
-                             helps=(Help(f"declare one: `index d : feature(D) = {item.text}`"),))
+                             helps=(Help(f"for {many} indices write `{apart}`", item.span, apart, False),
+                                    Help(f"declare one: `index d : feature(D) = {item.text}`")))
     return Slot(into, item.level, f"({' '.join(p.index.name for p in item.parts if p.index is not None)})")
 
 

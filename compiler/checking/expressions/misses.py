@@ -24,6 +24,7 @@ from einc.errors.report import Help, Label, Problem, Silent, Span, listed
 from einc.syntax import tree as s
 from einc.syntax.spelling import nearest
 
+_KNOWN = {"pi": "3.141592653589793", "e": "2.718281828459045"}  # letters that a paper may mean a number by
 _NUMBERED = re.compile(r"([A-Za-z]+)([0-9]+)")
 _SHOWN = 3  # declarations of one name that a message points at
 _MANY = 300  # names among which a similar one is looked for
@@ -155,8 +156,12 @@ def _undeclared(context: Context, stem: Name, scripts: tuple[s.Script, ...], nod
             helps += (Help(f"for a power write `{power}`", node.span, power, False),)
         else:
             end = len(node.span.source.text)
-            declared = f"\ninput {text}\n"
-            helps += (Help(f"declare it: `input {text}`", Span(node.span.source, end, end), declared, False),)
+            known = _KNOWN.get(stem.python, "") if not scripts else ""
+            lines = (f"{text} = {known}", f"input {text}") if known else (f"input {text}",)
+            if node.span.source.text[node.span.end :].lstrip().startswith("("):
+                helps += (Help(f"for a function write `def {text}(x) = …`"),)
+            helps += tuple(Help(f"{'declare' if line.startswith('input') else 'define'} it: `{line}`",
+                                Span(node.span.source, end, end), f"\n{line}\n", False) for line in lines)
     notes = () if helps else ("a definition sees its parameters and other definitions, nothing else",)
     return Undeclared(f"nothing declares or defines `{text}`", node.span, notes=notes, helps=helps,
                       once=(stem, "tensor") if scripts else stem.base)

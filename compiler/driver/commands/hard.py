@@ -10,7 +10,8 @@ that is compiled, by its laws. Where the range alone takes the value away from b
 or vanishes and no law helps, that is said and passes. What a law alone loses fails.
 In products of matrices and in tiles of rounds an ∞ or NaN at one position reaches others, as 0 · ∞ (grammar/README.md,
 §5.2 and §9.2): where the range takes away one element of an output, it may take the others of that draw. Where data are
-infinite the formula may be NaN by itself: relative to what is infinite a number is none. That is said, too.
+infinite the formula may be NaN by itself: relative to what is infinite a number is none. That is said, too. Where some
+data are NaN, every number that is given has to be the right one, and none may stand where float64 has none.
 """
 
 from __future__ import annotations
@@ -78,20 +79,24 @@ def tried(program: Program, base: Mapping[str, data.Array], sizes: Mapping[str, 
         except WrongData:
             continue  # what has no place to be read at is no value of these inputs
         infinite = any(magnitude == np.inf for _, magnitude in kinds.values())
-        if infinite and not all(np.isfinite(x).all() for x in truth.values()):
+        unknown = any(np.isnan(magnitude) for _, magnitude in kinds.values())
+        if infinite and not unknown and not all(np.isfinite(x).all() for x in truth.values()):
             continue  # ∞ is no value of these inputs, as it is of a logit that is masked
         eager = rounded(program, inputs, sizes, dtype, (seed, number, 1))
         where = ", ".join(f"{key} {sign}{magnitude:g}" for key, (sign, magnitude) in kinds.items())
         bounded: list[Mapping[str, Numbers]] = []
         for name, tensor in module(inputs).items():
             held = _Held(truth[name], [e[name] for e in eager], dtype, usual[name])
-            ratio, what = held.ratio(data.exact(tensor))
+            result = data.exact(tensor)
+            if unknown:  # 0 · NaN in a product of matrices is NaN in other rows, too, which is not silent
+                result = np.where(np.isnan(result), truth[name], result)
+            ratio, what = held.ratio(result)
             if ratio > FUDGE:
                 bounded = bounded or [interpret(form, exact, sizes, rounded=_Rounded(BITS[dtype], rng, largest))
                                       for form in (program, formula) for largest in (_largest(dtype), np.inf)]
                 beyond = (held.beyond(bounded[0][name], bounded[1][name], infinite)
                           & held.beyond(bounded[2][name], bounded[3][name], infinite))
-                left, rest = held.ratio(np.where(beyond, truth[name], data.exact(tensor)))
+                left, rest = held.ratio(np.where(beyond, truth[name], result))
                 if left < ratio:
                     found[name] = replace(found[name], beyond=found[name].beyond or f"{what} ({where}; draw {number})")
                 ratio, what = left, rest
@@ -130,7 +135,7 @@ def _bounded(program: Program, key: str) -> bool:
 
 
 def _kinds(keys: list[str], rng: np.random.Generator) -> Iterator[Kinds]:
-    """Every magnitude for all inputs, for one among others near 1, and some of each at random."""
+    """Every magnitude for all inputs, for one among others near 1, and some of each at random; NaN in one of them."""
     every = [(sign, m) for sign, m in product(SIGNS, MAGNITUDES) if m or not sign]
     yield from ({key: kind for key in keys} for kind in every if kind[1] < np.inf)
     alone = [(key, kind) for key in keys for kind in every if kind[1] not in (0.0, 1.0)]
@@ -138,13 +143,14 @@ def _kinds(keys: list[str], rng: np.random.Generator) -> Iterator[Kinds]:
         yield {key: alone[n][1] if key == alone[n][0] else ("±", 1.0) for key in keys}
     for _ in range(TOGETHER):
         yield {key: every[rng.integers(len(every))] for key in keys}
+    yield from ({key: ("", np.nan) if key == one else ("±", 1.0) for key in keys} for one in keys)
 
 
 def _of(like: data.Array, sign: str, magnitude: float, rng: np.random.Generator) -> data.Array:
-    """A tensor of a magnitude; of infinite ones some elements are, and the others near 1."""
+    """A tensor of a magnitude; of one that is infinite, or NaN, some elements are, and the others near 1."""
     shape = tuple(like.shape)
     signs = SIGNS[sign] or rng.choice([-1.0, 1.0], shape)
-    size = np.where(rng.random(shape) < 1 / 8, magnitude, 1.0) if magnitude == np.inf else magnitude
+    size = np.where(rng.random(shape) < 1 / 8, magnitude, 1.0) if not np.isfinite(magnitude) else magnitude
     return data.framework().from_numpy(np.asarray(signs * size * rng.uniform(0.5, 1, shape))).to(like.dtype)
 
 

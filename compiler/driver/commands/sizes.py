@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from einc.errors.report import failure
 from einc.ir.extents import told
-from einc.ir.indices import INDEX_CLASSES, Extent, IndexSet
+from einc.ir.indices import INDEX_CLASSES, Extent, IndexSet, size
 from einc.ir.programs import Program, sets_of
 from einc.ir.terms import Size
 
@@ -38,8 +38,10 @@ def asked(program: Program) -> list[str]:
 
 
 def default(program: Program, given: Mapping[str, int]) -> dict[str, int]:
-    """A number for every size: what is given, else by the class of the first set that has the size for its extent."""
-    out = {**program.sizes, **given}
+    """A number for every size: what is given, else by the class of the first set that has the size for its extent.
+    Positions in blocks, time(N P), are about as many as others: what runs over N and P has a root of that number.
+    """
+    out = {**_roots(program), **program.sizes, **given}
     heads = 0
     for one in sets(program):
         match one.extent.terms:
@@ -47,6 +49,16 @@ def default(program: Program, given: Mapping[str, int]) -> dict[str, int]:
                 heads += one.cls == "head"
                 out.setdefault(name, SECOND_HEAD if one.cls == "head" and heads > 1 else DEFAULTS.get(one.cls, OTHER))
     return {**dict.fromkeys(names(program), OTHER), **out}
+
+
+def _roots(program: Program) -> dict[str, int]:
+    """For sizes of positions whose product is a number of positions, that number's root, which is a whole number."""
+    positions = [one for one in sets(program) if INDEX_CLASSES[one.cls].before]
+    alone = {name for one in positions for name in one.extent.sizes if one.extent == size(name)}
+    products = [one for one in positions if len(one.extent.sizes) > 1 and len(one.extent.terms) == 1
+                and one.extent.sizes <= alone]
+    return {name: round(DEFAULTS[one.cls] ** (1 / len(one.extent.sizes))) for one in products
+            for name in one.extent.sizes}
 
 
 def shorter(program: Program, given: Mapping[str, int]) -> dict[str, int] | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from einc.ir.indices import Index, distinct
 from einc.ir.programs import Equation, NormalProgram
 from einc.ir.sums import factors
-from einc.ir.terms import ONE, TRUE, Apply, Fold, Position, Read, Term, both, conjuncts, free_indices, reads, substitute
+from einc.ir.terms import ONE, TRUE, Apply, Fold, Position, Read, Term, both, conjuncts, free_indices, substitute
 from einc.planning.contractions.materialise import plain_subs
 
 Scale = tuple[str, Term]  # `mul` or `div`, and by what
@@ -19,23 +19,22 @@ Scale = tuple[str, Term]  # `mul` or `div`, and by what
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """root = Σ_{bound, domain} Π factors, times or over each of the scales."""
+    """root = Σ_{bound, domain} Π factors, times or over each of the scales.
+
+    `opened`: whether it takes in what its equation reads by name.
+    """
 
     root: Equation
     factors: tuple[Read, ...]
     bound: tuple[Index, ...]
     domain: Term = TRUE
     scales: tuple[Scale, ...] = ()
+    opened: bool = False
 
     @property
     def written(self) -> bool:
         """Whether it is the equation as it stands."""
         return set(factors(self.root.body.body if isinstance(self.root.body, Fold) else ONE)) == set(self.factors)
-
-    @property
-    def opened(self) -> bool:
-        """Whether it takes in what its equation reads by name."""
-        return not set(self.factors) <= set(reads(self.root.body))
 
 
 def networks(program: NormalProgram, virtual: frozenset[str]) -> dict[str, Network]:
@@ -127,5 +126,6 @@ def opened(net: Network, inlined: Iterable[str], found: Mapping[str, Network]) -
             bound=(*net.bound, *fresh),
             domain=both(*conjuncts(net.domain), *conjuncts(substitute(inner.domain, by))),
             scales=(*net.scales, *((op, substitute(t, by)) for op, t in inner.scales)),
+            opened=True,
         )
     return net

@@ -13,7 +13,7 @@ from einc.ir.indices import Index
 from einc.ir.primitives import POSITIVE
 from einc.ir.programs import Equation
 from einc.ir.signs import sign
-from einc.ir.sums import factors, product
+from einc.ir.sums import factors, inverse, parted, product
 from einc.ir.terms import (
     ONE,
     TRUE,
@@ -23,6 +23,7 @@ from einc.ir.terms import (
     Read,
     Term,
     Where,
+    children,
     const,
     free_indices,
     reads,
@@ -89,7 +90,7 @@ class Products:
                     out = [p.times(q) for p in out for q in self.of(arg)]
                 return out
             case Apply("div", (above, below)) if not self.holds(below) and self._positive(below):
-                under = Product(tuple(Apply("div", (ONE, f)) for f in self._factors(below)))
+                under = Product(tuple(map(inverse, self._factors(below))))
                 return [p.times(under) for p in self.of(above)]
             case Where(condition, then) if not self.holds(condition):
                 return [Product((Where(condition, ONE),)).times(p) for p in self.of(then)]
@@ -113,22 +114,14 @@ class Products:
         """Whether a divisor is never 0, as far as the equations say so; a number made of sizes is not."""
         return not (free_indices(divisor) or any(reads(divisor))) or sign(divisor, self.known) == POSITIVE
 
-    def _factors(self, term: Term) -> Iterator[Term]:
+    def _factors(self, term: Term) -> tuple[Term, ...]:
         """The factors of a term, also within products, and below a stroke where nothing there is 0."""
-        match term:
-            case Apply("mul", args):
-                for arg in args:
-                    yield from self._factors(arg)
-            case Apply("neg", (x,)):
-                yield const(-1)
-                yield from self._factors(x)
-            case Apply("div", (above, below)) if (len(factors(above)) > 1 or len(factors(below)) > 1) and (
-                    self._positive(below)):
-                yield from self._factors(above)
-                for f in self._factors(below):
-                    yield Apply("div", (ONE, f))
-            case _ if term != ONE:
-                yield term
+        return tuple(f for f in parted(term, self._parts) if f != ONE)
+
+    def _parts(self, quotient: Term) -> bool:
+        """Whether a quotient has more than two factors, and a divisor that is not 0."""
+        above, below = children(quotient)
+        return (len(factors(above)) > 1 or len(factors(below)) > 1) and self._positive(below)
 
     def _opened(self, equation: Equation, subs: tuple[Term, ...]) -> list[Product]:
         domain = Equation(equation.target, equation.axes, TRUE, equation.domain).at(subs)

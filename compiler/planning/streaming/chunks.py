@@ -24,7 +24,7 @@ from einc.ir.letters import letter, words
 from einc.ir.primitives import POSITIVE
 from einc.ir.programs import Definitions, Equation
 from einc.ir.signs import sign
-from einc.ir.sums import added, factors, product, reached
+from einc.ir.sums import added, factors, inverse, joined, product, reached
 from einc.ir.terms import (
     ONE,
     TRUE,
@@ -136,7 +136,7 @@ class _Chunks:
         parts: list[tuple[tuple[Index, ...], Pair]] = []
         others = tuple(b for b in fold.bound if b != self.found.over)
         for bound, parted in self._products(fold.body):
-            body = simplify(spelled(product(parted)), ALL)
+            body = simplify(spelled(joined(parted)), ALL)
             parts += [((*others, *bound), pair) for pair in separate(body, self._held, self._moves)]
         powers = any(exponent(product(inside))[0] is not None for _, (_, inside) in parts)
         less = len(parts) > 1 and any(_negative(f) for _, (outside, inside) in parts for f in (*outside, *inside))
@@ -177,7 +177,7 @@ class _Chunks:
             inner = (Apply("exp", (down,)), *inner)
         if reference is None and infinite and up is not None:
             exists = both(exists, Apply("lt", (up, Const(math.inf))))
-        state = self._carry(f"{equation.target}_state", Fold("sum", own, rest, product(inner)), reference)
+        state = self._carry(f"{equation.target}_state", Fold("sum", own, rest, joined(inner)), reference)
         self.far += _volume({*free, *self.carried[state].indices} - {self.found.along})
         factors = (*outer, *((Apply("exp", (up,)),) if up is not None else ()))
         inside = tuple(f for f in factors if free_indices(f) & set(shared))
@@ -185,8 +185,8 @@ class _Chunks:
         # A result over nothing less one over nothing is no number, nor is the exponential of one times a sum of
         # nothing.
         within = free_indices(exists) & set(shared)
-        term = product((*outside, self._folded(equation, "sum", shared, product((*inside, self._before(state))),
-                                               exists if within else TRUE)))
+        term = joined((*outside, self._folded(equation, "sum", shared, joined((*inside, self._before(state))),
+                                              exists if within else TRUE)))
         return term if within or exists == TRUE else Where(exists, term)
 
     def _infinite(self, term: Term) -> bool:
@@ -285,7 +285,7 @@ class _Chunks:
                     raise Entangled(term)  # a product of sums: multiplied out it might cancel itself away
                 out: list[Product] = [((), ())]
                 for options in parts:
-                    out = [_joined(p, q, {i.name for i in free_indices(term)}) for p in out for q in options]
+                    out = [_beside(p, q, {i.name for i in free_indices(term)}) for p in out for q in options]
                 return out
             case Apply("add", args):
                 return [p for x in args for p in self._products(x)]
@@ -294,7 +294,7 @@ class _Chunks:
             case Apply("neg", (x,)):
                 return [(b, (const(-1), *f)) for b, f in self._products(x)]
             case Apply("div", (x, y)) if not (self._held(y) and self._moves(y)):
-                return [_joined(((), (Apply("div", (ONE, y)),)), p, set()) for p in self._products(x)]
+                return [_beside(((), (inverse(y),)), p, set()) for p in self._products(x)]
             case Apply("pow", (x, Const(Fraction() as power))) if (
                 self._held(x) and self._moves(x) and power.denominator == 1 and 1 < power <= _COPIES
             ):
@@ -368,7 +368,7 @@ class _Chunks:
         return Streamed(order, None, tuple(self.carries), before=dict(self.before), chunks=chunks)
 
 
-def _joined(p: Product, q: Product, taken: set[str]) -> Product:
+def _beside(p: Product, q: Product, taken: set[str]) -> Product:
     """The product of two products; what both are summed over gets another letter, which is none of those taken."""
     bound = distinct(q[0], {i.name for i in p[0]} | {i.name for f in p[1] for i in free_indices(f)} | taken)
     by: dict[Index, Term] = dict(zip(q[0], map(Position, bound), strict=True))

@@ -17,7 +17,7 @@ from math import comb
 from einc.ir.primitives import UNKNOWN
 from einc.ir.programs import Equation
 from einc.ir.signs import sign
-from einc.ir.sums import added, addends, factors, product, reached, signed
+from einc.ir.sums import added, addends, factors, joined, parted, product, reached, signed
 from einc.ir.terms import (
     ONE,
     TRUE,
@@ -66,7 +66,7 @@ def moment(body: Term, held: Holds, moving: Holds) -> Moment | None:
     weight: list[Term] = []
     found: set[tuple[Term, Term]] = set()
     power = 0
-    for factor in _factors(body):
+    for factor in parted(body):
         if held(factor) and moving(factor):
             base, times = _power(factor)
             parts = _difference(base, held, moving)
@@ -101,7 +101,7 @@ def offset(body: Term, held: Holds, moving: Holds) -> Offset | None:
     outer: list[Term] = []
     inner: list[Term] = []
     found: list[Term] = []
-    for factor in _factors(body):
+    for factor in parted(body):
         if held(factor) and moving(factor) and _difference(factor, held, moving) is not None:
             found.append(factor)
             continue
@@ -139,17 +139,6 @@ def exponent(body: Term) -> tuple[Term | None, tuple[Term, ...]]:
     return powers[0] if len(powers) == 1 else simplify(Apply("add", tuple(powers))), rest
 
 
-def _factors(term: Term) -> list[Term]:
-    match term:
-        case Apply("mul", args):
-            return [f for x in args for f in _factors(x)]
-        case Apply("neg", (x,)):
-            return [const(-1), *_factors(x)]
-        case Apply("div", (above, below)):
-            return [*_factors(above), *(Apply("div", (ONE, f)) for f in _factors(below))]
-    return [term]
-
-
 def _power(term: Term) -> tuple[Term, int]:
     match term:
         case Apply("pow", (base, Const(Fraction() as times))) if times.denominator == 1:
@@ -177,7 +166,7 @@ def _alike(one: Term, other: Fold) -> bool:
     """The same fold, but for the order of its factors."""
     if not isinstance(one, Fold) or replace(one, body=ONE) != replace(other, body=ONE):
         return False
-    return sorted(map(repr, _factors(one.body))) == sorted(map(repr, _factors(other.body)))
+    return sorted(map(repr, parted(one.body))) == sorted(map(repr, parted(other.body)))
 
 
 def raised(term: Term, power: int) -> Term:
@@ -217,7 +206,7 @@ class RunningMoments(Basis):
         real = any(True for _ in reads(found.value))
         if fold.op != "sum" or fold.bound != (self.index,) or not real:
             raise Entangled(fold.body)
-        weight = product(found.weight)
+        weight = joined(found.weight)
         own = weight if sign(weight, self.out) != UNKNOWN else ONE
         mean = self._mean(equation, fold, own, found.value)
         moments = self._moments(equation, fold, (weight, found.value, found.power), mean, own == weight)
@@ -228,12 +217,12 @@ class RunningMoments(Basis):
             if not witnessed(fold.domain, fold.bound, equation.indices):  # over nothing the centre may be no number
                 some = Apply("ne", (self._sum(equation, fold, own), ZERO))
                 terms = [Where(some, t) for t in terms]
-        self._finish(equation, product((*found.outer, added(terms))))
+        self._finish(equation, joined((*found.outer, added(terms))))
 
     def _mean(self, equation: Equation, fold: Fold, weight: Term, value: Term) -> Read:
         """r ← r + (Σ w (x − r)) / Σ w over what has been seen; where that is nothing, r stays. Changes `self.out` and
         `self.moved.means`."""
-        sums = Fold("sum", fold.bound, fold.domain, product(tuple(f for f in (weight, value) if f != ONE)))
+        sums = Fold("sum", fold.bound, fold.domain, joined((weight, value)))
         count = self._sum(equation, fold, weight)
         known = self.moved.means.get(key_of(sums))
         if known is not None:
@@ -244,7 +233,7 @@ class RunningMoments(Basis):
         self._carried(mean, ONE)
         away = Apply("sub", (value, self._before(mean)))
         moved = self._share(mean, Fold("sum", fold.bound, fold.domain,
-                                       product(tuple(f for f in (weight, away) if f != ONE))))
+                                       joined((weight, away))))
         step = Where(Apply("ne", (moved, ZERO)), Apply("div", (moved, count)))
         self.out[mean.tensor] = Equation(mean.tensor, axes, TRUE, step)
         self.moved.means[key_of(sums)] = mean
@@ -267,7 +256,7 @@ class RunningMoments(Basis):
         moved = Apply("sub", (self._before(mean), mean))
         for j in range(2 if central else 1, power + 1):
             away = raised(Apply("sub", (value, mean)), j)
-            own = Fold("sum", fold.bound, fold.domain, product(tuple(f for f in (weight, away) if f != ONE)))
+            own = Fold("sum", fold.bound, fold.domain, joined((weight, away)))
             key = (key_of(own), mean, j)
             if key not in self.moved.about:
                 made = Read(self._fresh(equation.target, "moment"), equation.axes)
@@ -290,18 +279,18 @@ class RunningMoments(Basis):
             raise Entangled(fold.body)
         left = [(side, part) for side, part in results if (side, part) not in near]
         weights = (Apply("exp", (found.power,)), *found.weight)
-        total = self._result(self._named(equation, replace(fold, body=product(weights))))
+        total = self._result(self._named(equation, replace(fold, body=joined(weights))))
         made = Read(self._fresh(equation.target, "moment"), equation.axes)
         self.held.add(made.tensor)
         self.out[made.tensor] = Equation(made.tensor, equation.axes, TRUE, ONE)
         away = _without(found.difference, [part for _, part in left])
-        self.moved.offsets[made.tensor] = total.tensor, replace(fold, body=product((*weights, away))), near
-        rest = [product((*found.outer, signed(left), total))] if left else []
-        self._finish(equation, added([product((*found.outer, made)), *rest]))
+        self.moved.offsets[made.tensor] = total.tensor, replace(fold, body=joined((*weights, away))), near
+        rest = [joined((*found.outer, signed(left), total))] if left else []
+        self._finish(equation, added([joined((*found.outer, made)), *rest]))
 
     def _maximum(self, term: Term, fold: Fold) -> bool:
         """Whether a term is a multiple of a maximum or minimum that the pass carries over the domain of a fold."""
-        results = [f for f in _factors(term) if self._holds(f)]
+        results = [f for f in parted(term) if self._holds(f)]
         if len(results) != 1 or not isinstance(results[0], Read) or results[0].tensor not in self.carries:
             return False
         body = self.out[results[0].tensor].body
@@ -319,7 +308,7 @@ class RunningMoments(Basis):
             before = self._before(reference)
             power, rest = exponent(body)
             assert power is not None
-            body = product((Apply("exp", (Apply("sub", (power, reference)),)), *rest))
+            body = joined((Apply("exp", (Apply("sub", (power, reference)),)), *rest))
             moved = Where(reached(before),
                           product((Apply("exp", (Apply("sub", (before, reference)),)), moved)))
             self.finishes.append(made)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from einc.ir.sums import added, factors, product
-from einc.ir.terms import ONE, Apply, Term, const
+from einc.ir.sums import added, factors, inverse, product
+from einc.ir.terms import Apply, Term, const
 
 Holds = Callable[[Term], bool]
 
@@ -78,9 +78,8 @@ def _inverted(below: Term, held: Holds, moving: Holds) -> list[Pair]:
     out: list[Pair] = [((), ())]
     for factor in factors(below):
         if held(factor) and moving(factor):
-            raise Entangled(Apply("div", (ONE, factor)))
-        inverse = Apply("div", (ONE, factor))
-        out = _multiplied([out, [((inverse,), ())] if held(factor) else [((), (inverse,))]])
+            raise Entangled(inverse(factor))
+        out = _multiplied([out, [((inverse(factor),), ())] if held(factor) else [((), (inverse(factor),))]])
     return out
 
 

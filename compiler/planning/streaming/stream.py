@@ -18,7 +18,7 @@ from einc.ir.letters import MADE, letters_for, strokes, what_it_is, words
 from einc.ir.primitives import UNKNOWN
 from einc.ir.programs import Equation
 from einc.ir.signs import sign
-from einc.ir.sums import added, product, reached
+from einc.ir.sums import added, asks_reached, joined, product, reached
 from einc.ir.terms import ZERO, Apply, Const, Fold, Read, Term, const, free_indices, reads, substitute, transform
 from einc.ir.witnesses import witnessed
 from einc.planning.streaming.moments import RunningMoments, exponent, moment, offset
@@ -134,8 +134,8 @@ class _Pass(RunningMoments):
             self.moved.pulled.extend(filter(self._holds, outside))
             moving = tuple(f for f in inside if self._moves(f))
             still = tuple(f for f in inside if not self._moves(f))
-            name = self._named(equation, replace(fold, body=product(moving)))
-            terms.append(product((*outside, *still, self._result(name))))
+            name = self._named(equation, replace(fold, body=joined(moving)))
+            terms.append(joined((*outside, *still, self._result(name))))
         self._finish(equation, added(terms))
 
     def _shifted(self, body: Term) -> tuple[tuple[Term, ...], Term]:
@@ -165,7 +165,7 @@ class _Pass(RunningMoments):
                 continue
             reference = self._reference(equation, power)
             shifted = Apply("sub", (power, self._result(reference)))
-            body = replace(equation.body, body=product((Apply("exp", (shifted,)), *rest)))
+            body = replace(equation.body, body=joined((Apply("exp", (shifted,)), *rest)))
             mantissa = self._fresh(target, "scaled")
             axes = equation.axes
             self.out[mantissa] = Equation(mantissa, axes, equation.domain, body)
@@ -240,12 +240,13 @@ class _Pass(RunningMoments):
         return _lettered(made, self.source, others)
 
     def _guard(self, kept: frozenset[str], carries: tuple[CarriedFold, ...]) -> None:
-        """Guards rows without a point: what is stored is what the source gives for folds over nothing. Raises
-        Entangled."""
+        """Guards rows without a point, and those of which the source asks whether all in them is −∞: what is stored is
+        what the source gives for folds over nothing. Raises Entangled."""
         folds = [self.out[c.target] for c in carries]
         domains = {e.body.domain for e in folds if isinstance(e.body, Fold)}
         references = [c.reference for c in carries if c.reference]
-        if all(witnessed(e.body.domain, e.body.bound, e.indices) for e in folds if isinstance(e.body, Fold)):
+        if not any(asks_reached(e.body) for e in self.source) and all(
+                witnessed(e.body.domain, e.body.bound, e.indices) for e in folds if isinstance(e.body, Fold)):
             return
         if not references:
             # An infinite result over nothing, out of the fold that it stood in, would meet the 0 or ∞ of another.

@@ -25,7 +25,7 @@ from einc.ir.letters import with_letters
 from einc.ir.primitives import POSITIVE
 from einc.ir.programs import Equation, IndexLoop, NormalProgram, Program, Tensor, local
 from einc.ir.signs import sign
-from einc.ir.sums import factors, product
+from einc.ir.sums import factors, inverse_of, parted, product
 from einc.ir.terms import (
     ONE,
     TRUE,
@@ -56,12 +56,10 @@ from einc.transforms.normal.delta_elimination import appearance, axis_order, inl
 from einc.transforms.normal.operands import (
     cost,
     divided,
-    inverse_of,
     is_product,
     label,
     packed,
     plain,
-    quotient_factors,
     worth,
 )
 from einc.transforms.normal.topk_pushdown import at_chosen
@@ -283,7 +281,7 @@ class _Flat:
 
     def _factors(self, body: Term, given: Term) -> tuple[Term, ...]:
         """The factors of a sum's body. 0 / 0 is 0: what may be 0 below a stroke stays with what is then 0 above it."""
-        parts = [f for f in quotient_factors(body) if f != ONE]
+        parts = [f for f in parted(body) if f != ONE]
         for inverse in tuple(p for p in parts if inverse_of(p) is not None):
             below = inverse_of(inverse)
             if below is None or sign(below, self.equations, given) == POSITIVE:
@@ -315,10 +313,10 @@ class _Flat:
                     isinstance(equation.body, Apply) and equation.body.op in ("mul", "div", "neg")):
                 return term
             opened = equation.at(term.subs)
-            return opened if worth(quotient_factors(opened), fold, free_indices(term)) else term
+            return opened if worth(parted(opened), fold, free_indices(term)) else term
 
         body = fold.body
-        parts = tuple(change(p) for p in quotient_factors(body)) if is_product(body) else (change(body),)
+        parts = tuple(change(p) for p in parted(body)) if is_product(body) else (change(body),)
         return Fold(fold.op, fold.bound, fold.domain, parts[0] if len(parts) == 1 else Apply("mul", parts))
 
     def named(self, term: Term, given: Term, stem: str, force: bool = False, last: tuple[Index, ...] = ()) -> Term:

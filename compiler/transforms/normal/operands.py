@@ -8,9 +8,7 @@ from einc.ir.domains import proves
 from einc.ir.indices import OPEN, Index
 from einc.ir.primitives import COSTLY, PRIMITIVES
 from einc.ir.programs import Equation, Tensor
-from einc.ir.sums import factors
 from einc.ir.terms import (
-    ONE,
     Apply,
     Fold,
     Pack,
@@ -18,7 +16,6 @@ from einc.ir.terms import (
     Position,
     Read,
     Term,
-    const,
     free_indices,
     reads,
     substitute,
@@ -50,27 +47,6 @@ def worth(inner: tuple[Term, ...], fold: Fold, letters: frozenset[Index]) -> boo
 def is_product(term: Term) -> bool:
     """Whether a term is a product, a quotient or a negation."""
     return isinstance(term, Apply) and term.op in ("mul", "div", "neg")
-
-
-def quotient_factors(term: Term) -> tuple[Term, ...]:
-    """Factors of a product or quotient; what is below the stroke is a reciprocal."""
-    match term:
-        case Apply("mul", args):
-            return tuple(f for x in args for f in quotient_factors(x))
-        case Apply("div", (above, below)):
-            over = (Apply("div", (ONE, f)) for f in factors(below))
-            return (*quotient_factors(above), *over)
-        case Apply("neg", (inner,)):
-            return (const(-1), *quotient_factors(inner))
-    return (term,)
-
-
-def inverse_of(factor: Term) -> Term | None:
-    """What a factor is the reciprocal of."""
-    match factor:
-        case Apply("div", (above, below)) if above == ONE:
-            return below
-    return None
 
 
 def divided(parts: tuple[Term, ...], below: Term, equations: Mapping[str, Equation],

@@ -37,7 +37,6 @@ from einc.ir.terms import (
     rebuild,
     walk,
 )
-from einc.ir.witnesses import infinite_over_nothing
 
 LARGE, SMALL = "large", "small"
 Reach = frozenset[str]
@@ -47,15 +46,12 @@ _FAR = 40.0  # exponentials of less are neither, in any type: the square of e^40
 
 @dataclass
 class Reaches:
-    """The analysis of the values of one program, by its equations; what was found is kept. `infinite` are the inputs
-    that may hold −∞."""
+    """The analysis of the values of one program, by its equations; what was found is kept."""
 
     equations: dict[str, Equation]
-    infinite: frozenset[str] = frozenset()
     found: dict[str, Reach] = field(default_factory=dict)
     intervals: dict[str, Interval] = field(default_factory=dict)
     signs: dict[str, int] = field(default_factory=dict)
-    empties: dict[str, bool] = field(default_factory=dict)
 
     def opened(self, read: Read) -> Term | None:
         """The body of what is read, at the point where it is read; None where it has no
@@ -214,25 +210,6 @@ class Reaches:
         powers = [x.args[0] for part in parts for x in walk(part) if isinstance(x, Apply) and x.op == "exp"]
         maxima = [m for power in powers for m, _ in self.arms(power)]
         return any({canonical(self._spelled(arm)) for arm in self._values(m)} <= covered for m in maxima)
-
-    def empty(self, term: Term, given: Term) -> bool:
-        """Whether a value may be infinite because a fold in it has no point, where `given` holds."""
-        for part in walk(term):
-            match part:
-                case Fold() if infinite_over_nothing(part, free_indices(part), given):
-                    return True
-                case Const(value) if value == -math.inf:
-                    return True
-                case Read(tensor) if tensor in self.infinite or self._empty(tensor):
-                    return True
-        return False
-
-    def _empty(self, tensor: str) -> bool:
-        if tensor in self.equations and tensor not in self.empties:
-            self.empties[tensor] = False
-            equation = self.equations[tensor]
-            self.empties[tensor] = self.empty(equation.body, equation.domain)
-        return self.empties.get(tensor, False)
 
     # intervals and signs
 

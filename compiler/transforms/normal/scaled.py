@@ -70,8 +70,7 @@ def scaled(program: _Program, named: bool = False) -> _Program:
     if not any(x.op == "exp" or (x.op == "pow" and isinstance(x.args[0], Const)) for e in program.equations
                for x in _applied(e)):
         return program
-    infinite = frozenset(key for key, tensor in program.tensors.items() if tensor.infinite)
-    work = _Scaling(Reaches(dict(known), infinite), dict(program.tensors), named)
+    work = _Scaling(Reaches(dict(known)), dict(program.tensors), named)
     equations = [work.equation(e) for e in program.equations]
     return program.but(equations=(*work.made.values(), *equations), tensors=work.tensors)
 
@@ -227,7 +226,11 @@ class _Scaling:
             else:
                 under.append((ZERO, self._relative(factor, common, given)))
                 powers.remove(common)
-        power = signed([*((1, p) for p in powers), *((-1, self._finite(p, given)) for p, _ in under if p != ZERO)])
+        down = [p for p, _ in under if p != ZERO]
+        for power in [p for p in down if p in powers]:  # 0 / 0 is 0 where a scale of both is −∞
+            powers.remove(power)
+            down.remove(power)
+        power = signed([*((1, p) for p in powers), *((-1, self._finite(p)) for p in down)])
         value, divisor = short(tuple(v for _, v in over)), short(tuple(v for _, v in under))
         return _cancelled(power), value if divisor == ONE else Apply("div", (value, divisor))
 
@@ -251,15 +254,13 @@ class _Scaling:
         """A sum relative to the largest of its scales."""
         powers = list(dict.fromkeys(p for _, p, _ in parts))
         largest = powers[0] if len(powers) == 1 else self._named(Apply("max", tuple(powers)), given)
-        reference = largest if len(powers) == 1 else self._finite(largest, given)
+        reference = largest if len(powers) == 1 else self._finite(largest)
         return largest, _total([(sign, v, _minus(p, reference)) for sign, p, v in parts])
 
-    def _finite(self, power: Term, given: Term) -> Term:
-        """A scale that something is divided by: 0 in place of the −∞ that it is where there is nothing to sum."""
-        arms = power.args if isinstance(power, Apply) and power.op == "max" else (power,)
-        if not all(self.known.empty(arm, given) for arm in arms):
-            return power
-        return Where(reached(power), power)
+    def _finite(self, power: Term) -> Term:
+        """A scale that something is divided by: 0 in place of the −∞ that it is where there is nothing to sum, and
+        where all that is summed is 0."""
+        return power if self.known.interval(power)[0] > -math.inf else Where(reached(power), power)
 
     def _named(self, largest: Apply | Fold, given: Term) -> Term:
         """A maximum of the scales of a sum, with an equation of its own where there are others inside it. Changes
@@ -290,7 +291,7 @@ class _Scaling:
                      or witnessed(fold.domain, fold.bound, free_indices(power), given)):
             return power, Fold("sum", fold.bound, fold.domain, value)
         largest = self._named(Fold("max", fold.bound, fold.domain, power), given)
-        relative = short((Apply("exp", (Apply("sub", (power, self._finite(largest, given))),)), *factors(value)))
+        relative = short((Apply("exp", (Apply("sub", (power, self._finite(largest))),)), *factors(value)))
         return largest, Fold("sum", fold.bound, fold.domain, relative)
 
     # logarithms
