@@ -20,7 +20,7 @@ from einc.documents.becoming import becoming
 from einc.documents.begins import starting
 from einc.documents.blocks import updates
 from einc.documents.braces import braces
-from einc.documents.conditions import cases, limited
+from einc.documents.conditions import in_cases, limited
 from einc.documents.document import Document, Formula
 from einc.documents.domains import within
 from einc.documents.doubtful import doubtful, exponential
@@ -30,6 +30,7 @@ from einc.documents.families import members, named
 from einc.documents.numeric import numeric, valued
 from einc.documents.parted import in_words, parted
 from einc.documents.pieces import merged
+from einc.documents.redefined import redefined
 from einc.documents.rows import FACT, rows, whole_rows
 from einc.documents.said import Known, Said, left_text, neighbours, ranged
 from einc.documents.spoken import conditioned
@@ -37,6 +38,7 @@ from einc.documents.synonyms import other_names
 from einc.documents.twice import single
 from einc.documents.unnamed import again, ahead, defines, identity, is_function, nothing, numbered, of_function, value
 from einc.documents.worded import signs, sized, worded
+from einc.documents.worded_cases import choices, chosen
 from einc.documents.wrapped import unopened, wrapped
 from einc.errors.problems import UnknownMacro
 from einc.errors.report import Report, Span
@@ -63,14 +65,15 @@ def said(document: Document, functions: frozenset[str], indices: Iterable[str],
     beside = beside or {}
     found = list(becoming(document, found, {*beside}, lambda text, x: _formula(text, x, functions, known)))
     called = functions | PRIMITIVES.keys() | set(filter(None, map(defines, found)))
-    in_cases = [x for x in found if cases(document, x, known)]
-    found = [x if x.formula.code else _settled(document, x, known, called) for x in found]
+    told = choices(document, lambda x: _alone(document, x, functions))
+    apart = [x for x in in_cases(document, found, known) if x.formula.span not in told]
+    found = [*chosen([x if x.formula.code else _settled(document, x, known, called) for x in found], told)]
     found = [*starting([*within(document, found, known, lambda x: _alone(document, x, functions))], beside)]
     found = [*each(document, [*found, *_words(document, found, functions, known)], known)]
     states = {(x.formula.section, left_text(x)) for x in found if x.statement is not None and updates(x.statement)}
     states |= {(x.formula.section, left_text(x)) for x in found for y in found
                if x.fact == "a value" and x.formula.section == y.formula.section and not y.fact and _begins(x, y)}
-    found = list(spelled_out(document, numbered(found), functions, known, in_cases))
+    found = list(spelled_out(document, numbered(found), functions, known, apart))
     return tuple(single([replace(x, statement=None) if x.fact and (x.formula.section, left_text(x)) not in states
                           and _no_definition(x, known) else x for x in found], declared))
 
@@ -79,7 +82,7 @@ def _settled(document: Document, found: Said, known: Known, functions: Container
     """An equation, with the question that its writing or the words beside it leave open where they leave one."""
     lines = found.sides or (() if found.statement is None else (found.statement,))
     problem = (doubtful(lines, known.sizes, functions) or limited(document, found, known)
-               or exponential(document, found, known.indices))
+               or exponential(document, found, known.indices) or redefined(document, found))
     return found if problem is None else replace(found, statement=None, sides=(), fact="", problem=problem)
 
 

@@ -21,6 +21,8 @@ from einc.syntax import tree as s
 _APPLIED = re.compile(r"(?:\\[,;:! ]|\\(?:left|[bB]igg?l?)\b|\s|\{\})*\(")
 
 
+# Letters that stand for a number to many, and are a name to others.
+_NUMBERS = {"e": "the base of the natural logarithm", "i": "the imaginary unit", "π": "the number 3.14…"}
 _BOLD = re.compile(r"\\(?:mathbf|boldsymbol|textbf|bm)\b")
 
 
@@ -29,15 +31,13 @@ def inferred(context: Context, stem: Name, scripts: tuple[s.Script, ...],
     """The input that a name stands for, and the items of this use; the problem of the name where it can be none.
     Changes `context.scope`."""
     problem = unmatched(context, stem, scripts, node)
-    source, at = node.span.source, node.span.end
-    applied = not scripts and _APPLIED.match(source.text, at, at + 40)
     infers = context.scope.foreign.infers and context.inside.letters is None
-    unread = _head_of(node.span.text) in {_head_of(x) for x in context.scope.foreign.unknown}
+    unread = left_unread(context, node)
     if infers and not unread and stem.base not in context.scope.lost and _whole(node, scripts, context):
         raise Undeclared(f"`{node.span.text}` has no indices, and nothing says what it is", node.span,
                          notes=("words and whole matrices are no tensors of an equation with indices",),
                          helps=(Help("write the tensor with its indices, or declare the number in a side file"),))
-    if not infers or applied or stem.base in context.scope.lost:
+    if not infers or (not scripts and applied(node)) or stem.base in context.scope.lost:
         raise problem
     if stem.python in context.scope.applied and not stem.labels:
         raise problem
@@ -71,6 +71,17 @@ def inferred(context: Context, stem: Name, scripts: tuple[s.Script, ...],
     return signature, items
 
 
+def applied(node: s.Expression) -> bool:
+    """Whether parentheses follow a name, so that it may be a function."""
+    source, at = node.span.source, node.span.end
+    return _APPLIED.match(source.text, at, at + 40) is not None
+
+
+def left_unread(context: Context, node: s.Expression) -> bool:
+    """Whether what the paper says of a name is not read."""
+    return _head_of(node.span.text) in {_head_of(x) for x in context.scope.foreign.unknown}
+
+
 def _one_reading(context: Context, stem: Name, scripts: tuple[s.Script, ...], node: s.Expression) -> None:
     """What is inferred decides between no two readings: raises Undeclared for what the text says is a vector or a
     matrix and for letters side by side, which may be a product, and UnknownIndex for a number that hangs as a letter on
@@ -93,6 +104,9 @@ def _one_reading(context: Context, stem: Name, scripts: tuple[s.Script, ...], no
         message = f"`{text}` is a number here and a script of `{hung.span.text}`, and nothing says over what it runs"
         raise UnknownIndex(message, node.span, "", Label(hung.span, "a script here"), helps=(
             undeclared(text), Help(f"if the script is a label, write `\\text{{{text}}}`")))
+    if not scripts and text in _NUMBERS:
+        raise Undeclared(f"is `{text}` {_NUMBERS[text]}, or a name that nothing declares?", node.span, helps=(
+            Help(f"declare it in a side file, `input {text}`, or write the number another way"),))
 
 
 def _in_run(letter: str, label: str) -> bool:

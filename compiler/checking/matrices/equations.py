@@ -17,6 +17,7 @@ from einc.checking.matrices.reading import EITHER, Reader
 from einc.checking.matrices.shapes import Dimension, Key, Symbol, Waiting, lettered, parts, words
 from einc.checking.matrices.slots import Letters, places
 from einc.checking.matrices.supply import Supply
+from einc.checking.matrices.told import turned_over
 from einc.checking.matrices.uses import declared, keyed, reads, split
 from einc.checking.matrices.work import Result, Table
 from einc.checking.matrices.writing import Writing, stands_alone
@@ -288,13 +289,21 @@ class Work:
         if found.side is not None:
             for key in replace(reader, symbols=self.table.symbols).vectors(body):
                 self.table.lies[key] = found.side if self.table.lies.get(key, found.side) == found.side else None
+                first = self.table.first.setdefault(key, (line, found.side))
+                if first[1] != found.side:
+                    self._guess(first[0], turned_over(key, first[1]))
+                    self._guess(line, turned_over(key, found.side))
         if found.mask is not None:
             self.table.masks[found.symbol.key] = found.mask
         self.table.entries |= found.read
-        if found.guessed:
-            said = (self.result.guessed.get(line.clauses[0].span, ""), *found.guessed)
-            self.result.guessed[line.clauses[0].span] = "; ".join(dict.fromkeys(x for x in said if x))
+        self._guess(line, *found.guessed)
         return found.lines
+
+    def _guess(self, line: s.Statement, *said: str) -> None:
+        """Notes what an equation is read as and does not say."""
+        if said:
+            every = (*self.result.guessed.get(line.clauses[0].span, "").split("; "), *said)
+            self.result.guessed[line.clauses[0].span] = "; ".join(dict.fromkeys(x for x in every if x))
 
     def lines(self, line: s.Statement) -> Iterator[s.Statement]:
         """What stands in place of a line: inputs for symbols that nothing defines, an equation, or the line itself."""

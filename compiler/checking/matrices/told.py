@@ -50,3 +50,9 @@ def turned_entry(name: str, span: Span) -> OpenReading:
     """The question of `A^⊤_{ij}`: some mean the entry of the transpose, others write the sign of it in vain."""
     return OpenReading(f"is `{span.text}` an entry of `{name}` or of its transpose?", span, helps=(
         Help(f"write `{name}_{{i j}}` or `{name}_{{j i}}`, without the transpose"),))
+
+
+def turned_over(key: Key, side: str) -> str:
+    """What is told of a vector that lies in two ways."""
+    one, other = ("column", "row") if side == "columns" else ("row", "column")
+    return f"`{key.name.python}` is a {one} here and a {other} in another equation"
