@@ -156,6 +156,13 @@ def test_cases_in_a_line_of_text_are_an_equation(words: str, other: float) -> No
     check(rf"{M}{words} $$ Y = M X $$", "Y", given, mask @ given["X"])
 
 
+def test_cases_of_values_in_a_line_of_text_are_an_equation() -> None:
+    given = {"x": np.asarray([1.0, -2.0, 0.0, 3.0])}
+    text = (r"For $t \in \{1..T\}$ (time) we use $y_t = x_t$ when $x_t > 0$ and $y_t = 0.5 x_t$ otherwise. "
+            r"$$ z_t = y_t + 1 $$")
+    check(text, "z", given, np.where(given["x"] > 0, given["x"], 0.5 * given["x"]) + 1)
+
+
 def test_a_mask_in_a_line_of_text_limits_a_softmax() -> None:
     given = drawn(5, X="nd")
     text = M + (r"Softmax is row-wise. $$ Y = \text{softmax}(X X^\top + M) X $$ Here $M_{ij} = 0$ if $i \ge j$ and "

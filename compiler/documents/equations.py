@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from einc.checking.declarations.names import head, index_name, left_of
 from einc.checking.matrices.progressions import listing
-from einc.checking.matrices.shapes import mapped
 from einc.documents import algorithms, code, listings, multiplied, shapes
 from einc.documents.abbreviations import spelled_out
 from einc.documents.apart import before, begun, closed, columns, left
@@ -33,6 +32,7 @@ from einc.documents.pieces import merged
 from einc.documents.redefined import redefined
 from einc.documents.rows import FACT, rows, whole_rows
 from einc.documents.said import Known, Said, left_text, neighbours, ranged
+from einc.documents.spelled import spelled
 from einc.documents.spoken import conditioned
 from einc.documents.synonyms import other_names
 from einc.documents.twice import single
@@ -215,28 +215,13 @@ def _read(document: Document, formula: Formula, functions: frozenset[str]) -> tu
     report, within = Report(), (formula.span.start, formula.span.end)
     holes = tuple(x for x in formula.holes if within[0] <= x[0] < within[1])
     found = parse_formula(document.source, report, functions, within, holes, document.macros)
-    return [other_names(_spelled(line, functions | PRIMITIVES.keys()), document) for line in found], report
+    return [other_names(spelled(line, functions | PRIMITIVES.keys()), document) for line in found], report
 
 
 def _alone(document: Document, formula: Formula, functions: frozenset[str]) -> s.Expression | None:
     """The one expression that a formula in a line of text is; None for another."""
     found, report = _read(document, formula, functions)
     return found[0].clauses[0].body if not report.errors and len(found) == 1 == len(found[0].clauses) else None
-
-
-def _spelled(line: s.Statement, functions: frozenset[str]) -> s.Statement:
-    """The line with upright names of functions as the language spells them, `relu` of `\\text{ReLU}`."""
-    def name(node: s.Expression) -> s.Expression:
-        """The expression with each such name in its place."""
-        if not isinstance(node, s.Product):
-            return mapped(node, name)
-        after = zip(node.factors, (*node.factors[1:], None), (*node.operators[1:], ""), strict=True)
-        return replace(node, factors=tuple(
-            replace(x, text=x.text.lower()) if isinstance(x, s.Word) and x.quoted and not mark and isinstance(
-                given, s.Group) and x.text not in functions and x.text.lower() in functions else name(x)
-            for x, given, mark in after))
-
-    return replace(line, clauses=tuple(replace(c, body=name(c.body)) for c in line.clauses))
 
 
 def _trimmed(span: Span) -> Span:

@@ -50,7 +50,7 @@ def inferred(context: Context, stem: Name, scripts: tuple[s.Script, ...],
         found = [r for r in found if all(len(i.text.rstrip("'")) == 1 for i in r if i.kind in ("label", "index"))]
     if len(found) != 1:
         raise problem
-    loose = next((i for i in found[0] if i.kind == "label" and _lower(i)), None)
+    loose = next((i for i in found[0] if i.kind == "label" and (_lower(i) or _runs(context, i))), None)
     if loose is not None:
         raise UnknownIndex(f"`{loose.text}` is no declared index", loose.span,
                            notes=("a label is a capital, a word or a number",),
@@ -177,6 +177,12 @@ def _whole(node: s.Expression, scripts: tuple[s.Script, ...], context: Context) 
 def _lower(item: Item) -> bool:
     """Whether a label is a bare small letter, which a paper means as an index."""
     return len(item.text) == 1 and item.text.islower() and "text" not in item.span.text and "math" not in item.span.text
+
+
+def _runs(context: Context, item: Item) -> bool:
+    """Whether a label is small letters side by side of which one is an index here: `M_{lj}` where a sum binds l."""
+    bare = item.text.isalpha() and item.text.islower() and "text" not in item.span.text and "math" not in item.span.text
+    return bare and 1 < len(item.text) < 4 and any(context.indices.get(x) is not None for x in item.text)
 
 
 def _head_of(text: str) -> str:

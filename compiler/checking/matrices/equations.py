@@ -136,6 +136,8 @@ class Work:
             unknown = frozenset(key for line in pending if (key := self._left(line)) is not None and (
                 key not in self.table.symbols or self._part(line)))
             left = [line for line in pending if not self._try(line, unknown)]
+            if len(left) == len(pending) and self._assumed(left, unknown):
+                continue
             if len(left) == len(pending):
                 for line in left:
                     body = line.clauses[0].body
@@ -148,6 +150,20 @@ class Work:
             pending = left
         self._lonely(equations)
         self._tell(equations)
+
+    def _assumed(self, lines: list[s.Statement], unknown: frozenset[Key]) -> bool:
+        """Gives what equations define that wait for each other the shape that their other terms tell; whether one has
+        it now. Each equation is then read against it.
+        """
+        found = [x for line in lines if line.rank is not None and (x := self._reader(unknown).told(line)) is not None]
+        more = {x.key: x for x in found if x.key not in self.table.symbols}
+        self.table.symbols |= more
+        return bool(more)
+
+    def _reader(self, unknown: frozenset[Key]) -> Reader:
+        """What reads one equation."""
+        return Reader(self.known, self.table.symbols, self.supply, unknown, self.multiplied, self.table.masks,
+                      self.table.lies, self.prefer)
 
     def _lonely(self, equations: list[s.Statement]) -> None:
         """Finds what is never made: diagonal matrices that nothing reads, and masks that are domains and no more."""
@@ -278,8 +294,7 @@ class Work:
         """The equation in index notation, with what it defines among the symbols."""
         body = line.clauses[0].body
         assert isinstance(body, s.Relation)
-        reader = Reader(self.known, self.table.symbols, self.supply, unknown, self.multiplied, self.table.masks,
-                        self.table.lies, self.prefer)
+        reader = self._reader(unknown)
         found = reader.read(line)
         before = self.table.defined.get(found.symbol.key)
         if before is not None and line.rank is None:
