@@ -14,7 +14,7 @@ from einc.ir.primitives import PRIMITIVES
 from einc.syntax import tree as s
 
 _KIND = r"(?:(?:usual|standard|logistic|element-?wise|entry-?wise|pointwise)\s+)?"
-_WORD = r"(?P<word>[A-Za-z]+)"
+_WORD = r"(?P<word>(?!functions?\b)[A-Za-z]+)"
 _NOUN = r"(?:function|activation|non-?linearity|activation\s+function)"
 _END = r"(?=\s*(?:[,.;:)]|\Z|\n\s*\n|\$\$)|\s+(?:and|applied|which|that)\b)"
 # "$\sigma$ is the logistic sigmoid function", "$\sigma(\cdot)$ denotes the ReLU"

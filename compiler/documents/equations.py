@@ -27,6 +27,7 @@ from einc.documents.each import each
 from einc.documents.facts import bare, fact, shaped, sizes
 from einc.documents.families import members, named
 from einc.documents.numeric import numeric, valued
+from einc.documents.parametrised import parametrised
 from einc.documents.parted import in_words, parted
 from einc.documents.pieces import merged
 from einc.documents.redefined import redefined
@@ -63,6 +64,7 @@ def said(document: Document, functions: frozenset[str], indices: Iterable[str],
     document = replace(document, macros=standard(document.macros, signs(document.source.text)))
     found = [x for formula in document.formulas for x in _formula(document, formula, functions, known)]
     beside = beside or {}
+    found = [*parametrised(found)]
     found = list(becoming(document, found, {*beside}, lambda text, x: _formula(text, x, functions, known)))
     called = functions | PRIMITIVES.keys() | set(filter(None, map(defines, found)))
     told = choices(document, lambda x: _alone(document, x, functions))

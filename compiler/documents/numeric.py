@@ -38,7 +38,8 @@ def numeric(document: Document, parse: Parse) -> Iterator[tuple[Formula, s.State
     text = document.source.text
     for found in (x for pattern in (_BEFORE, _BEHIND, _ARE) for x in pattern.finditer(text) if not doubted(text, x)):
         names = list(INNER.finditer(text, *found.span("names")))
-        said = [n for n, x in enumerate(names) if _RELATED.search(_ABOVE.sub("", x[0]))]  # `X \\in \\mathbb{R}^{n}` says another thing
+        # `X \\in \\mathbb{R}^{n}` says another thing
+        said = [n for n, x in enumerate(names) if _RELATED.search(_ABOVE.sub("", x[0]))]
         for name in names[said[-1] + 1 if said else 0 :]:
             formula = next((x for x in document.formulas if x.span.start <= name.end() - 1 <= x.span.end + 1), None)
             span = inside(document, *name.span())

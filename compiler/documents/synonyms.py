@@ -13,7 +13,8 @@ from einc.checking.matrices.shapes import mapped
 from einc.documents.document import Document
 from einc.syntax import tree as s
 
-SYNONYMS = {"layernorm": "LN", "layernormalization": "LN", "swish": "silu"}
+SYNONYMS = {"layernorm": "LN", "layernormalization": "LN", "swish": "silu",
+            "logistic": "sigmoid"}
 # What sentences call functions of the language.
 SPOKEN = {"layernorm": "LN", "layer normalization": "LN", "layer normalisation": "LN", "layer-norm": "LN",
           "rms normalization": "RMSNorm", "root mean square normalization": "RMSNorm"}

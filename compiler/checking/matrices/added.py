@@ -48,7 +48,8 @@ def _entries(left: s.Expression) -> Name | None:
     found = [w.text for x in lower for w in parts(x) if isinstance(w, s.Word)]
     letters = [*found[0]] if len(found) == 1 else found
     plain = all(isinstance(x, s.Word | s.Group | s.Product) for content in lower for x in parts(content))
-    if len(lower) != 1 or not plain or len({*letters}) != len(letters) or len(letters) not in (1, 2) or any(len(x) != 1 or not x.islower() for x in letters):
+    apart = len({*letters}) == len(letters) in (1, 2) and all(len(x) == 1 and x.islower() for x in letters)
+    if len(lower) != 1 or not plain or not apart:
         return None
     named = head(replace(left, scripts=others) if others or left.accents else left.base)
     return named[0] if named is not None and not named[1] else None
