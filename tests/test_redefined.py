@@ -70,7 +70,9 @@ def test_pi_is_its_number_where_the_text_says_nothing_else() -> None:
     check(X + r"$$ Y = \sin(2 \pi X) / \pi^2 $$", "Y", given, np.sin(2 * np.pi * given["X"]) / np.pi**2)
 
 
-@pytest.mark.parametrize("words", [r"A policy $\pi$ is given.", r"Let $\pi$ be a weight."])
+@pytest.mark.parametrize("words", [
+    r"A policy $\pi$ is given.", r"Let $\pi$ be a weight.", r"The weights $\pi_1, \dots, \pi_K$ are learned.",
+    r"It is $\pi(a | s)$.", r"The best is $\pi^*$."])
 def test_pi_is_no_number_where_the_words_speak_of_it(words: str) -> None:
     found = entries(rf"{words} For $t \in \{{1..T\}}$ (time) $$ y_t = \pi x_t $$")[-1]
     assert found.status == "skipped"
@@ -130,7 +132,11 @@ M = X + r"Let $M \in \mathbb{R}^{n \times n}$. "
 
 @pytest.mark.parametrize("words", [
     r"$M_{ij} = 1$ if $i \ge j$.", r"where $M_{ij} = 1$ when $i \ge j$ and $M_{ij} = 2$ if $i > 2 j$.",
-    r"with $M_{ij} = 0$.", r"where $M_{ij} = 1$ when $i \ge j$ and something else otherwise."])
+    r"with $M_{ij} = 0$.", r"where $M_{ij} = 1$ when $i \ge j$ and something else otherwise.",
+    r"In the baseline $M_{ij} = 1$ if $i = j$ and $0$ otherwise; ours differs.",
+    r"Earlier work has $M_{ij} = 1$ if $i \ge j$ and $0$ otherwise.",
+    r"$M_{ij} = 1$ if $i > j$ and $0$ otherwise. $M_{ij} = 2$ if $i > j$ and $0$ otherwise.",
+    r"$M_{ij} = 1$ if $i \ge j$ and $0$ otherwise, except for the first row."])
 @pytest.mark.parametrize("right", ["M X", r"M^\top X", r"(M \odot M) X"])
 def test_what_a_line_of_text_says_of_entries_leaves_no_input(words: str, right: str) -> None:
     assert entries(rf"{M}{words} $$ Y = {right} $$")[-1].status == "skipped"

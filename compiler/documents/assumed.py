@@ -29,6 +29,9 @@ _UNIT = re.compile(r"\b(?:identity|unit\s+matrix)\b", re.I)
 # Letters with a meaning here: how a line of text names them, and the words of that meaning.
 _MEANINGS = {"I": (_LETTER, _UNIT), r"\pi": (re.compile(r"\s*\\pi\s*(?:\Z|[=∈,]|\\in(?![A-Za-z]))"),
                                             re.compile(r"3\.14|\b(?:number|constant|circle)\b", re.I))}
+# A π with something below it, an argument or a name above it is no number anywhere in the text.
+_NAMED_PI = re.compile(r"\\pi\s*(?:_|'|(?:\\left\s*)?\(\s*[A-Za-z\\]+\s*[|,)]"
+                       r"|\^\s*\{?\s*(?:\*|\\(?:star|prime|text|mathrm)))")
 
 
 def orthogonal(node: s.Expression) -> bool:
@@ -125,5 +128,6 @@ def other_meaning(document: Document) -> frozenset[str]:
     text = document.source.text
     lone = [(x.span.text, max(x.span.start - 60, 0), min(x.span.end + 60, len(text))) for x in document.formulas
             if not x.display and not x.code]
-    return frozenset(letter for letter, (named, usual) in _MEANINGS.items() for name, start, end in lone
+    named_ = frozenset({r"\pi"} if _NAMED_PI.search(text) else ())
+    return named_ | frozenset(letter for letter, (named, usual) in _MEANINGS.items() for name, start, end in lone
                      if named.match(name) and not usual.search(text, start, end))

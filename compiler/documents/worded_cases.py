@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from einc.checking.declarations.names import head
 from einc.checking.matrices.shapes import plain
 from einc.documents.document import Document, Formula
+from einc.documents.named import NAME
 from einc.documents.said import Said
 from einc.errors.report import Span
 from einc.syntax import tree as s
@@ -26,8 +27,13 @@ _NUMBER = re.compile(r"\s*(?:\$|\\\))[\s,;]*(?:and|but|or|while)?\s*(?:(?:it\s+)
                      r"(?:otherwise|elsewhere|else)\b", re.I)
 _OPPOSITE = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "=": "!=", "!=": "="}
 _STOP = re.compile(r"[.!?;:](?=\s)|\n[ \t>]*\n|\$\$|\\\]|\\end\{[A-Za-z]+\*?\}")
-_DENIED = re.compile(r"\b(?:not|never|instead|unlike|suppose|assume|example|rather|wrong|mistake|if|unless)\b"
-                     r"|e\.g|n't\b", re.I)
+# What may stand before the two cases in their sentence, and behind them: other words may limit or deny them.
+_LEAD = re.compile(rf"(?:[\s,]|{NAME}|\(\w*\)?|\b(?:and|here|where|with|we|set|let|define|use|have|take|put|that|is|are"
+                   r"|the|an?|mask|matrix|entry|entries|whose|of|its|it|has|by|in|which|so|then|for|thus|hence|all|each)"
+                   r"\b)*", re.I)
+_ENDS = re.compile(r"\s*(?:\$|\\\))?\)?\s*(?:[.;]|\Z|\n[ \t>]*\n|\$\$|\\\[|\\begin"
+                   r"|,\s+(?:and|so|where|then|we)\b)")
+_OPEN = re.compile(r"\s*(?:\$|\\\()\s*\Z")
 
 
 @dataclass(frozen=True)
@@ -54,9 +60,12 @@ class Choice:
 
 def choices(document: Document, read: Read) -> Mapping[Span, Choice | None]:
     """The formulas in lines of text that say what a name is in two cases, each with its choice, None behind the first.
+    None of a name of which several say it.
     """
     found = [x for n in range(len(document.formulas)) for x in [_choice(document, n, read)] if x is not None]
-    return {x.span: choice if n == 0 else None for choice in found for n, x in enumerate(choice.formulas)}
+    names = [plain(x.left) for x in found]
+    return {x.span: choice if n == 0 else None for choice, name in zip(found, names, strict=True)
+            if names.count(name) == 1 for n, x in enumerate(choice.formulas)}
 
 
 def chosen(found: Iterable[Said], told: Mapping[Span, Choice | None]) -> Iterator[Said]:
@@ -78,26 +87,29 @@ def _choice(document: Document, n: int, read: Read) -> Choice | None:
     gaps = [Span(document.source, a.span.end, b.span.start) for a, b in zip((first, *rest), rest, strict=False)]
     if first.display or not rest or any(x.display for x in rest[:1]) or not _IF.fullmatch(gaps[0].text):
         return None
-    start = max(first.span.start - 200, 0)
+    before = _OPEN.sub(" ", text[max(first.span.start - 200, 0) : first.span.start])
     body, condition = read(first), read(rest[0])
-    if _DENIED.search(_STOP.split(text[start : first.span.start])[-1]) or not isinstance(
-            body, s.Relation) or body.operators != ("=",) or head(body.operands[0]) is None or not isinstance(
-            condition, s.Relation | s.Logic):
+    if not _LEAD.fullmatch(_STOP.split(before)[-1]) or not isinstance(body, s.Relation) or body.operators != (
+            "=",) or head(body.operands[0]) is None or not isinstance(condition, s.Relation | s.Logic):
         return None
     left, then = body.operands
     number = _NUMBER.match(text, rest[0].span.end)
     if number is not None:
         value = s.Number("1" if number["value"].lower() in ("one", "1") else "0", left.span)
-        return Choice(left, condition, then, value, (first, rest[0]))
+        return Choice(left, condition, then, value, (first, rest[0])) if _ENDS.match(text, number.end()) else None
     other = _other(left, read(rest[1])) if len(rest) > 1 and not rest[1].display else None
     if other is None:
         return None
-    behind = _AND.fullmatch(gaps[1].text) and (_ELSE.match(text, rest[1].span.end) or (
-        len(gaps) > 2 and _IF.fullmatch(gaps[2].text) and _opposite(condition, read(rest[2]))))
-    if not behind and not _ELSE_IS.fullmatch(gaps[1].text):
+    end, many = rest[1].span.end, 3
+    if _AND.fullmatch(gaps[1].text) is not None:
+        last = _ELSE.match(text, end)
+        more = len(gaps) > 2 and _IF.fullmatch(gaps[2].text) and _opposite(condition, read(rest[2]))
+        if last is None and not more:
+            return None
+        end, many = (last.end(), 3) if last is not None else (rest[2].span.end, 4)
+    elif not _ELSE_IS.fullmatch(gaps[1].text):
         return None
-    return Choice(left, condition, then, other, tuple((first, *rest)[: 4 if behind and len(gaps) > 2 and _IF.fullmatch(
-        gaps[2].text) and not _ELSE.match(text, rest[1].span.end) else 3]))
+    return Choice(left, condition, then, other, (first, *rest)[:many]) if _ENDS.match(text, end) else None
 
 
 def _other(left: s.Expression, node: s.Expression | None) -> s.Expression | None:
