@@ -62,8 +62,8 @@ def told_shapes(wanted: Mapping[Name, s.Statement], statements: Iterable[s.State
     for name, line in wanted.items():
         counted = _counted(line, name, lines, known)
         found = {*counted}
-        if (of := symbols.get(Key(name, 1))) is not None and of.sides:
-            continue  # `v_i` is a vector for each i
+        if len(_letters(line, known)) == 1 and not _vector(line, name, symbols, known):
+            continue
         bodies = (c.body for x in lines if x.keyword in ("", "output") and x is not line for c in x.clauses)
         for body in bodies if len(_letters(line, known)) != 1 else ():
             for node in parts(body):
@@ -71,6 +71,19 @@ def told_shapes(wanted: Mapping[Name, s.Statement], statements: Iterable[s.State
                     found |= {shape for x in others for shape in _shapes(x, symbols, known)}
         if len(found) == 1 and ((shape := found.pop()).columns == ONE) == (len(_letters(line, known)) == 1):
             yield line, _line(line, shape), COUNTED if counted else GUESSED
+
+
+def _vector(line: s.Statement, name: Name, symbols: Mapping[Key, Symbol], known: Known) -> bool:
+    """Whether what an equation says of `v_i` may be the entries of a vector: `v_i` is a number and not computed of its
+    own neighbours, and no size is called so, as d of `d_h` is.
+    """
+    own = symbols.get(Key(name, 1))
+    sides = (x for symbol in symbols.values() for side in symbol.sides for x in side)
+    sizes = {x.partition("_")[0] for x in (*known.classes, *sides)}
+    body = line.clauses[0].body
+    rights = body.operands[1:] if isinstance(body, s.Relation) else ()
+    itself = any(found[0] == name for right in rights for x in names(right) if (found := head(x)) is not None)
+    return not (own is not None and own.sides) and name.base not in sizes and not itself
 
 
 def _line(line: s.Statement, shape: Shape) -> s.Statement:
