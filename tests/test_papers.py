@@ -56,10 +56,7 @@ def said(name: str, wanted: references.Reference) -> dict[str, Tensor]:
         row, small = references.draw(name)["x_class"], torch.tensor(1e-6, dtype=torch.float64)
         return {"u": row, "epsilon": small, "ownLN": torch.nn.functional.layer_norm(row, row.shape, eps=1e-6)}
     if name == "longformer":
-        n, w = references.SIZES[name]["n"], references.SIZES[name]["w"]
-        apart = torch.tensor([[abs(i - j) for j in range(n)] for i in range(n)])
-        kept = apart >= w / 2 if wanted is altered.outside_the_window else apart <= w / 2
-        return {"M": torch.where(kept, 0.0, -torch.inf).to(torch.float64)}
+        return {"w": torch.tensor(references.SIZES[name]["w"], dtype=torch.float64)}
     return {}
 
 

@@ -1,4 +1,4 @@
-"""Thirty-nine more excerpts in the styles of papers: what is read agrees with functions that nobody here wrote, and no
+"""Sixty more excerpts in the styles of papers: what is read agrees with functions that nobody here wrote, and no
 slip is read as if it were not there.
 """
 
@@ -25,11 +25,14 @@ from papers import second
 FOLDER = Path(__file__).parent / "papers" / "second"
 # What is not read, and which class of reason it has.
 UNREAD = {
-    "glu_variants": "a function with a parameter below its name", "cosformer": "a function of rows of two matrices",
+    "glu_variants": "a function that nothing says", "cosformer": "a function of rows of two matrices",
     "set_transformer": "a parameter behind a semicolon that is a function",
     "relative_positions": "letters of pairs that nothing counts",
     "sigmoid_attention": "an arrow that defines a function", "lora": "a difference sign that belongs to a name",
     "rwkv": "a name of three letters in italics", "windowed_bias": "a size that is a power",
+    "sign_of_the_outer_product": "a sign with another meaning", "bits": "logarithms to another base",
+    "norm_along_the_first_axis": "an axis in other words", "sigma_is_the_softmax": "a function of lines under a letter",
+    "bars_are_the_first_norm": "a sign with another meaning", "weight_norm": "vectors that may lie either way",
 }
 
 
@@ -78,6 +81,12 @@ def test_what_is_read_is_what_the_function_computes(name: str) -> None:
     assert (read == wanted.keys()) is (name not in UNREAD)
 
 
+def averaged(y: Tensor, W_i: Tensor, W_f: Tensor) -> Tensor:
+    """Means over all tokens by numbers that grow, mixed by gates."""
+    g = y.sum(0) / torch.arange(1, len(y) + 1, dtype=y.dtype)[:, None]
+    return torch.sigmoid(y @ W_i.T) * y + torch.sigmoid(g @ W_f.T) * g
+
+
 # Slips: what stands in an excerpt, what is put in its place, and the output that may not be read then.
 SLIPS = [
     ("judged_multi_head", "QK^T", "QK", "MultiHead"),
@@ -115,6 +124,21 @@ SLIPS = [
     ("causal_linear", r"\phi(K)^\top", r"\phi(K)", "O"),
     ("nystrom_iteration", r"A_S \in \mathbb{R}^{m \times m}", r"A_S \in \mathbb{R}^{m \times d}", "Z_1"),
 ]
+SLIPS += [
+    ("judged_gated_layers", r"W_2 \in \mathbb{R}^{d_{ff} \times d_{\text{model}}}",
+     r"W_2 \in \mathbb{R}^{d_{\text{model}} \times d_{ff}}", "FFN_SwiGLU"),
+    ("gated_values", r"\odot A V", r"\odot V A", "Y"), ("gated_values", "Q K^\\top", "Q K", "Y"),
+    ("tokens_are_columns", r"W_2\, \mathrm{ReLU}\bigl(W_1", r"W_1\, \mathrm{ReLU}\bigl(W_2", "Y"),
+    ("slots_compete", "A_{il}}. $$", "A_{li}}. $$", "U"),
+    ("batch_norm", r"(X_{ij} - \mu_j)^2", r"(X_{ij} - \mu_i)^2", "Y"),
+    ("info_nce", "U V^\\top", "U V", "L_cal"), ("mask_of_the_past", r"K^\top}{\sqrt{d}} + M", r"K}{\sqrt{d}} + M", "O"),
+    ("keys_are_stored_transposed", r"\frac{Q K}", r"\frac{Q K^\top}", "O"),
+    ("highway", "c + (1 - t)", "c + (1 - s)", "y"),
+    ("gru", "W_z x_t", "x_t W_z", "h"), ("gru", r"U_z, U_r, U_h \in \mathbb{R}^{h \times h}",
+     r"U_z, U_r, U_h \in \mathbb{R}^{h \times d}", "h"),
+    ("e_is_an_embedding", "\\exp(u^\\top e_i)", "\\exp(u e_i)", "y"),
+    ("squeeze_excite", "W_2\\,", "W_2^\\top", "Y"), ("columns_sum_to_one", "A^\\top V", "A V", "Y"),
+]
 # What means another thing, with what it means.
 OTHERS = [
     ("gated_retention", r"D) V", r"D^\top) V", lambda x: {"O": (x["Q"] @ x["K"].T * torch.triu(x["gamma"] ** (
@@ -126,6 +150,11 @@ OTHERS = [
             "gh,gnm->hnm", x["P_ell"], x["Q"] @ x["K"].transpose(1, 2)), 1)) @ x["V"]}),
     ("causal_linear", r"\mathrm{tril}(", r"\mathrm{triu}(", lambda x: {"O": torch.triu(
         x["Q"].relu() @ x["K"].relu().T) @ x["V"] / torch.tril(x["Q"].relu() @ x["K"].relu().T).sum(1, keepdim=True)}),
+    ("average_attention", r"\sum_{k=1}^{t} y_k", r"\sum_{k=1}^{T} y_k", lambda x: {"h": averaged(**x)}),
+    ("focal_loss", r"(1 - p_i)^\gamma", r"(1 + p_i)^\gamma", lambda x: {"L_cal": -(
+        (1 + torch.sigmoid(x["z"])) ** x["gamma"] * torch.log(torch.sigmoid(x["z"]))).mean()}),
+    ("mask_of_the_past", r"i \le j \\ -\infty & i > j", r"i \ge j \\ -\infty & i < j", lambda x: {
+        "O": torch.nn.functional.scaled_dot_product_attention(x["Q"], x["K"], x["V"], is_causal=True)}),
     ("hopfield", r"\beta X^T \xi", r"2 \beta X^T \xi", lambda x: {"xi_new": x["X"] @ torch.softmax(
         2 * x["beta"] * x["X"].T @ x["xi"], 0)}),
 ]

@@ -125,7 +125,7 @@ def test_both_cases_of_a_condition_are_questions() -> None:
 
 @pytest.mark.parametrize("text", [
     "If $x_t > 0$, then $y_t = x_t$, otherwise $y_t = 0$.",
-    "We use $y_t = x_t$ when $x_t > 0$ and $y_t = 0$ otherwise."])
+    "We use $y_t = x_t$ when $x_t > 0$ and $y_t = 0$ when $x_t < 0$."])
 def test_what_a_line_of_text_defines_by_cases_is_a_question(text: str) -> None:
     assert statuses(f"{PLACES}{text}\n\n$$z_t = y_t + 1$$\n\n$$v_t = x_t + 1$$") == ["skipped", "compiled"]
 

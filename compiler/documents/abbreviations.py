@@ -78,6 +78,7 @@ class Unread:
     short: s.Expression
     section: int
     start: int
+    entries: bool = False  # the sentence speaks of its entries, so that nobody knows what it is with other scripts
 
     def problem(self, span: Span) -> Problem:
         """The problem of an equation at `span` in which the name stands."""
@@ -101,7 +102,8 @@ def spelled_out(document: Document, found: Iterable[Said], functions: frozenset[
     declared = list(_declared(document, functions, _letters(found, known), known))
     told = [a for a in declared if isinstance(a, Abbreviation)]
     unread = [a for a in declared if isinstance(a, Unread)]
-    unread += [Unread(left_of(x.statement.clauses[0].body), x.formula.section, 0) for x in cases if x.statement]
+    unread += [Unread(left, x.formula.section, 0, any(k.kind == "lower" for k in scripts(left))) for x in cases
+               if x.statement and (left := left_of(x.statement.clauses[0].body))]
     for x in found:
         around = document.around(x.formula.section)
         own = [a for a in told if a.start <= x.span.start and a.section in around]
@@ -145,7 +147,7 @@ def _standing(lines: Iterable[s.Statement], known: Mapping[Name, Iterable[Unread
     if known:
         for node in (x for line in lines for c in line.clauses for x in parts(c.body)):
             if (name := head(node)) is not None:
-                yield from (a for a in known.get(name[0], ()) if _same(a.short, node))
+                yield from (a for a in known.get(name[0], ()) if a.entries or _same(a.short, node))
 
 
 def _changed(line: s.Statement, known: Iterable[Abbreviation]) -> s.Statement:

@@ -6,14 +6,15 @@ import re
 from collections.abc import Container, Iterator
 
 from einc.documents.document import Document, Formula
-from einc.documents.named import NAME, Parse
+from einc.documents.named import NAME, NAMES, Parse, each
+from einc.documents.synonyms import SYNONYMS
 from einc.documents.worded import doubted
 from einc.errors.report import Span
 from einc.ir.primitives import PRIMITIVES
 from einc.syntax import tree as s
 
 _KIND = r"(?:(?:usual|standard|logistic|element-?wise|entry-?wise|pointwise)\s+)?"
-_WORD = r"(?P<word>[A-Za-z]+)"
+_WORD = r"(?P<word>(?!functions?\b)[A-Za-z]+)"
 _NOUN = r"(?:function|activation|non-?linearity|activation\s+function)"
 _END = r"(?=\s*(?:[,.;:)]|\Z|\n\s*\n|\$\$)|\s+(?:and|applied|which|that)\b)"
 # "$\sigma$ is the logistic sigmoid function", "$\sigma(\cdot)$ denotes the ReLU"
@@ -21,7 +22,10 @@ _IS = re.compile(rf"(?P<name>{NAME}),?\s+(?:is\s+|denotes\s+|stands\s+for\s+|(?=
                  rf"{_KIND}{_WORD}(?P<noun>\s+{_NOUN})?{_END}",
                  re.S)
 # "the sigmoid function $\sigma$"
-_THE = re.compile(rf"\bthe\s+{_KIND}{_WORD}\s+{_NOUN}\s+(?P<name>{NAME})", re.S)
+_THE = re.compile(rf"\bthe\s+{_KIND}{_WORD}(?P<noun>\s+{_NOUN})?\s+(?P<name>{NAME})", re.S)
+# "all of $\\phi_u, \\phi_v$ are Swish"
+_ARE = re.compile(rf"(?P<name>{NAMES})\s+(?:are|denote)\s+(?:all\s+|both\s+)?(?:the\s+)?{_KIND}{_WORD}"
+                  rf"(?P<noun>\s+{_NOUN}s?)?{_END}", re.S)
 _NUMBERS = ("mean", "sum", "prod")  # what a name may be without being a function
 _DOT = re.compile(r"\s*\(\s*(?:\\cdot|·|\.)\s*\)\s*\Z")
 
@@ -32,19 +36,24 @@ def called_functions(document: Document, parse: Parse,
     function.
     """
     text, done = document.source.text, set[tuple[str, str]]()
-    for found in (x for pattern in (_IS, _THE) for x in pattern.finditer(text) if not doubted(text, x)):
-        word = found["word"].lower()
+    for found in (x for pattern in (_IS, _THE, _ARE) for x in pattern.finditer(text) if not doubted(text, x)):
+        word = SYNONYMS.get(found["word"].lower(), found["word"].lower())
         formula = next((x for x in document.formulas if x.span.start <= found.end("name") - 1 <= x.span.end + 1), None)
         if word not in functions or formula is None or formula.display or formula.code:
             continue
         dotted = _DOT.search(formula.span.text) is not None
-        if found.re is _IS and not (found["noun"] or dotted) and word in {*PRIMITIVES, *_NUMBERS}:
+        if not (found["noun"] or dotted) and word in {*PRIMITIVES, *_NUMBERS}:
             continue  # "$m$ is the max" is a number
-        end = formula.span.start + len(_DOT.sub("", formula.span.text))
-        name = list(parse(Span(document.source, formula.span.start, end)))
-        if len(name) == 1 and _named(name[0]) and (name[0].span.text, word) not in done:
-            done.add((name[0].span.text, word))
-            yield formula, _definition(name[0], word)
+        for name in _names(document, found, parse):
+            if _named(name) and (name.span.text, word) not in done:
+                done.add((name.span.text, word))
+                yield formula, _definition(name, word)
+
+
+def _names(document: Document, found: re.Match[str], parse: Parse) -> Iterator[s.Expression]:
+    """The names of functions in a sentence, without the dots in parentheses that stand for their arguments."""
+    for span in each(document, *found.span("name")):
+        yield from parse(Span(document.source, span.start, span.start + len(_DOT.sub("", span.text))))
 
 
 def _named(node: s.Expression) -> bool:

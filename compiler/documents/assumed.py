@@ -26,6 +26,12 @@ _DENIED = re.compile(r"\b(?:not|no|never|neither|nor|unless|without|fails?|viola
 _LETTER = re.compile(r"\s*(?:\\[A-Za-z]+\s*\{?\s*)?I\s*\}?\s*"
                      r"(?:\Z|[=∈⊆⊂,]|\\(?:in|subset|subseteq|equiv|coloneqq)(?![A-Za-z]))")
 _UNIT = re.compile(r"\b(?:identity|unit\s+matrix)\b", re.I)
+# Letters with a meaning here: how a line of text names them, and the words of that meaning.
+_MEANINGS = {"I": (_LETTER, _UNIT), r"\pi": (re.compile(r"\s*\\pi\s*(?:\Z|[=∈,]|\\in(?![A-Za-z]))"),
+                                            re.compile(r"3\.14|\b(?:number|constant|circle)\b", re.I))}
+# A π with something below it, an argument or a name above it is no number anywhere in the text.
+_NAMED_PI = re.compile(r"\\pi\s*(?:_|'|(?:\\left\s*)?\(\s*[A-Za-z\\]+\s*[|,)]"
+                       r"|\^\s*\{?\s*(?:\*|\\(?:star|prime|text|mathrm)))")
 
 
 def orthogonal(node: s.Expression) -> bool:
@@ -115,11 +121,13 @@ def _turned(node: s.Expression) -> s.Expression | None:
     return replace(node, scripts=rest) if rest or node.accents else node.base
 
 
-def other_meaning(document: Document) -> bool:
-    """Whether a line of text speaks of a letter I that it does not call the identity: "let $I$ be the set"."""
+def other_meaning(document: Document) -> frozenset[str]:
+    """The letters of which a line of text speaks and does not call them what they mean here, the identity and the
+    number π: "let $I$ be the set", "a policy $\\pi$".
+    """
     text = document.source.text
-    for formula in (x for x in document.formulas if not x.display and not x.code):
-        start, end = formula.span.start, formula.span.end
-        if _LETTER.match(formula.span.text) and not _UNIT.search(text, max(start - 60, 0), min(end + 60, len(text))):
-            return True
-    return False
+    lone = [(x.span.text, max(x.span.start - 60, 0), min(x.span.end + 60, len(text))) for x in document.formulas
+            if not x.display and not x.code]
+    named_ = frozenset({r"\pi"} if _NAMED_PI.search(text) else ())
+    return named_ | frozenset(letter for letter, (named, usual) in _MEANINGS.items() for name, start, end in lone
+                     if named.match(name) and not usual.search(text, start, end))

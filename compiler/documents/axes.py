@@ -6,10 +6,11 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
-from einc.checking.matrices.known import PAST
+from einc.checking.matrices.known import COLUMNS, COUNTED, PAST, TOKENS
 from einc.documents.document import Document
 from einc.documents.facts import bare
 from einc.documents.shapes import named
+from einc.documents.synonyms import SPOKEN
 
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n\s*\n")
 _WISE = re.compile(r"\b(row|column)-?\s?wise\b", re.I)
@@ -26,6 +27,26 @@ _LINE = re.compile(r"\b(?:row|column)s?\b", re.I)
 _NORMAL = re.compile(r"\bnormali[sz]|\bsums?\s+to\s+(?:one\b|\$?1(?!\d))", re.I)
 _AXIS = re.compile(r"\b(?:(?:first|second|other)\s+(?:axis|dimension)|axis\s*=?\s*\d"
                    r"|(?:over|across)\s+(?:the\s+)?quer\w+|of\s+each\s+\w+\s+sums?)\b", re.I)
+# Words of a set of tokens, of which each has entries of its own, and of a function that runs over it.
+_TOKEN = (r"(?:tokens?|words?|positions?|samples?|examples?|patch(?:es)?|nodes?|embeddings?|(?:data\s+)?points?"
+          r"|vectors?\s+of\s+(?:the\s+)?tokens)")
+_OVER = re.compile(rf"\b(?:over|along|across)\s+(?:the\s+|all\s+)?(?:(?:mini-?)?batch|{_TOKEN}|sequence|time)\b", re.I)
+_MATRIX = r"(?:\s+of\s+(?:\$|\\\()(?P<name>[^$]{1,60}?)(?:\$|\\\)))?"
+_ARE = (r"(?:\s+(?:is|are|be|holds?|contains?|represents?|corresponds?\s+to|stores?))+(?:\s+(?:the|a|an|one|our|all"
+        r"|its|input|single|different|embeddings?\s+of|\$[^$]{1,20}\$))*")
+_TOKENS_IN_COLUMNS = tuple(re.compile(x, re.I) for x in (
+    rf"\bcolumns?{_MATRIX}{_ARE}\s+{_TOKEN}\b",
+    rf"\b{_TOKEN}{_ARE}(?:\s+(?:in|as|along))?(?:\s+the)?\s+columns?\b{_MATRIX}",
+    rf"\b{_TOKEN}\s+(?:as|in|per|along)\s+(?:the\s+|its\s+)?columns?\b{_MATRIX}"))
+# `X = [x_1, …, x_n] ∈ ℝ^{d × n}`
+_SIDE_BY_SIDE = re.compile(r"(?P<name>[^$=\n]{1,30})=\s*(?:\\left)?[\[(]\s*(?P<one>[^,$\[\]]{1,30}?)_\{?1\}?\s*,"
+                           r"[^;$\n]{1,80}?(?P=one)_\{?(?P<last>\w+)\}?\s*(?:\\right)?[\])]\s*\\in\s*\\mathbb\s*\{?R\}?\s*\^\s*\{"
+                           r"[^$]{1,40}?\\times\s*(?P<many>\w+)\s*\}")
+_SIZE_OF = r"(?:\$|\\\()(?P<size>[^$=]{1,24}?)(?:\$|\\\))"
+_MANY = r"number\s+of\s+(?:\w+\s+)?(?:tokens|words|positions|samples)|(?:sequence|context)\s+length|batch\s+size"
+_COUNTS = tuple(re.compile(x, re.I) for x in (
+    rf"{_SIZE_OF}\s+(?:input\s+)?(?:tokens|words|positions|patches|samples|examples)\b",
+    rf"{_SIZE_OF}\s+(?:is|denotes)\s+the\s+(?:length|{_MANY})", rf"(?:{_MANY}|sequences?\s+of\s+length)\s+{_SIZE_OF}"))
 _PAST = re.compile(r"(?<!non-)(?<!non)(?<!un)\b(?:caus(?:al|ally|ality)|auto-?regressive(?:ly)?|masked|masking|masks?"
                      r"|look-?ahead|left-to-right|(?:future|previous|preceding|past)\s+(?:positions?|tokens?|keys)"
                      r"|(?:tokens?|positions?|keys)\s+before|to\s+the\s+left|padding\s+(?:tokens?|positions?|keys)"
@@ -54,24 +75,37 @@ def axes(document: Document, functions: Iterable[str], section: int) -> dict[str
     Where the section says nothing, it is what the whole document says. A sentence that leaves it open says `?`.
     """
     starts = [x.span.start for x in document.headings]
-    names = sorted(functions, key=len, reverse=True)
+    other = {word: name for word, name in SPOKEN.items() if name in functions}
+    names = sorted({*functions, *other}, key=len, reverse=True)
     called = re.compile(rf"(?<![A-Za-z])({'|'.join(map(re.escape, names))})(?![A-Za-z])", re.I) if names else None
     own: dict[str, set[str]] = {}
-    other: dict[str, set[str]] = {}
+    apart: dict[str, set[str]] = {}
     for at, sentence in _sentences(_prose(document)) if called is not None else ():
         found = list(called.finditer(sentence)) if called is not None else []
         said = _said(sentence, [x.end() for x in found])
         if not found and said and _NORMAL.search(sentence):
             found = [x for x in map(called.match, names) if x is not None] if called is not None else []
         if found and said:
-            for into in ((own,) if bisect_right(starts, at) - 1 == section else (other,)):
+            for into in ((own,) if bisect_right(starts, at) - 1 == section else (apart,)):
                 for name in found:
-                    into.setdefault(name[0].lower(), set()).update(said)
-    found_ = {name: frozenset(own.get(name) or other[name]) for name in {*own, *other}}
+                    into.setdefault(other.get(name[0].lower(), name[0]).lower(), set()).update(said)
+    found_ = {name: frozenset(own.get(name) or apart[name]) for name in {*own, *apart}}
     here = (sentence for at, sentence in _sentences(_prose(document)) if bisect_right(starts, at) - 1 in (section, -1))
     if any(_PAST.search(x) and not (_DENIED.search(x) or _WITHOUT.search(x)) for x in here):
         found_ |= {x.lower(): found_.get(x.lower(), frozenset()) | {PAST} for x in names}
-    return found_
+    return found_ | {COLUMNS: _upright(document.source.text), COUNTED: _counted(document.source.text)}
+
+
+def _upright(text: str) -> frozenset[str]:
+    """The matrices whose columns the words of a text call tokens, "" where they do not say of which."""
+    found = [x for pattern in _TOKENS_IN_COLUMNS for x in pattern.finditer(text)]
+    found += [x for x in _SIDE_BY_SIDE.finditer(text) if x["last"] == x["many"]]
+    return frozenset(named(re.split(r"\\in(?![A-Za-z])|=", x["name"] or "")[0]) for x in found)
+
+
+def _counted(text: str) -> frozenset[str]:
+    """The sizes that count tokens, by the words of a text."""
+    return frozenset(bare(x["size"]) for pattern in _COUNTS for x in pattern.finditer(text))
 
 
 def _said(sentence: str, ends: Iterable[int]) -> set[str]:
@@ -82,7 +116,7 @@ def _said(sentence: str, ends: Iterable[int]) -> set[str]:
     said |= {bare(x[1]) for end in ends for x in [_SIZE.match(sentence, end)] if x is not None}
     rest = _EACH.sub("", _WISE.sub("", sentence))
     open_ = _AXIS.search(sentence) or _LINE.search(rest) or (said and _DENIED.search(sentence))
-    return said | ({"?"} if open_ else set())
+    return said | ({"?"} if open_ else set()) | ({TOKENS} if _OVER.search(sentence) else set())
 
 
 def _prose(document: Document) -> str:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Set
-from dataclasses import dataclass
+from collections.abc import Iterable, Set
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
+from einc.checking.declarations.names import left_of
+from einc.checking.matrices.shapes import parts, words
 from einc.documents.document import Document, Formula
-from einc.documents.said import Known, Said
+from einc.documents.facts import written
+from einc.documents.said import Known, Said, left_symbol, scripts
 from einc.documents.shapes import FACT
 from einc.documents.unnamed import is_function
 from einc.errors.problems import BadDeclaration
 from einc.errors.report import Help, Problem
+from einc.syntax import tree as s
 
 REACH = 400  # characters of prose on either side of a formula that are looked at
 
@@ -37,6 +42,8 @@ _PAST = (r"(?:past|previous|earlier|future|later|preceding|following|visible|val
 _BAD = (r"(?:bad|wrong|incorrect|false|not (?:true|correct|right|valid|possible|used)|never (?:true|used)|mistaken"
         r"|unstable|impossible|invalid|inadequate|untrue)\b")
 _SUCH = r"for (?:example|instance)|e\.g|such as|say|like"
+_SCALES = r"(?:scales?|multipl(?:y|ies)|weighs?|weights?|gates?)\b"
+_LINES = r"(?:rows?|columns?|channels?|tokens?|positions?|entry|entries|elements?|components?|features?)\b"
 _NOT = r"\b(?:does|do|did|can|could|would|will) ?(?:not|n't|never) (?:hold|work|apply|exist|converge|suffice)\b"
 
 
@@ -65,9 +72,10 @@ TABLE = (
     Words(rf"\bfor (?:all |any |every |each )?(?:the )?{_PAST}",
           rf"^\W*for (?:all |any |every |each )?(?:the )?{_PAST}"),
     Words(r"\b(?:unless|except (?:for|when|where|if)) (?:all |any )?<places>[,:]?(?: \w+){0,2}[,:]? ?$",
-          r"^\W*(?:unless|except (?:for|when|where|if)|not (?:for|when|where|if)) (?:all |any )?<places>"),
+          r"^\W*(?:unless|except (?:for|when|where|if)|not (?:for|when|where|if)) (?:all |any )?<places>", cases=True),
     Words("", r"^\W*(?:(?:for|if|when|whenever|where) (?:all |any |every )?<places>)?[\s,;]*(?:and|or|but)?"
-          r"(?: is| it is| set to)?[\s,]*(?:<other>|<numbers>|zero|one|nothing|\w+) (?:otherwise|elsewhere|else)\b"),
+          r"(?: is| it is| set to)?[\s,]*(?:<other>|<numbers>|zero|one|nothing|\w+) (?:otherwise|elsewhere|else)\b",
+          cases=True),
     Words(r"\b(?:otherwise|or else|in (?:all )?other cases|in the other case)\b[,:]?(?: we \w+)?[:,]? ?$",
           r"^\W*(?:otherwise|or else|in (?:all )?other cases)\b"),
     Words(rf"{_PHASE},?(?: we \w+| the [\w-]+(?: \w+)? (?:is|are))?[:,]? ?$",
@@ -96,6 +104,11 @@ TABLE = (
                 r"|\bup to an? (?:\w+ )?(?:constant|factor|sign|order|term|scale|shift)\b",), "function"),
     Words(*2 * (r"\b(?:first|second|leading|lowest)[ -]order\b|\bapproximat\w*|\broots?\b",), "function"),
     Words(*2 * (rf"\b(?:near|around|close to) (?:zero|0|the origin|{_ANY})",), "function"),
+    # a product of a vector and a matrix that is said to scale lines
+    Words(*2 * (rf"\b(?:entry|entries|elements?|components?|coordinates?) of {_ANY} (?:\w+ )?(?:re)?{_SCALES} "
+                rf"|\b(?:re)?{_SCALES} (?:each|every|all|an?|the|its|one) (?:\w+ )?{_LINES}"
+                rf"|\b{_LINES} (?:{_ANY} )?(?:of {_ANY} )?(?:is|are) (?:\w+ )?(?:re)?"
+                r"(?:scaled|gated|weighted|weighed) by\b",), "vector", 2),
     # one function of many
     Words(rf"\b(?:{_SUCH}|unlike|compared (?:to|with)|any|some|every|often|usually|typically|commonly|popular"
           r"|common)\b",
@@ -123,19 +136,38 @@ def limited(document: Document, said: Said, known: Known) -> Problem | None:
             Help("a definition stands without such words in its sentence"),))
 
 
-def cases(document: Document, said: Said, known: Known) -> bool:
-    """Whether an equation in a line of text says what its name is in one of several cases."""
+def in_cases(document: Document, found: Iterable[Said], known: Known) -> list[Said]:
+    """The equations in lines of text that say what a name is in one of several cases, or some entries of it, where no
+    display says what it is.
+    """
+    found = tuple(found)
+    shown = {replace(name, scripts=0) for x in found if x.formula.display and not x.fact
+             and (name := left_symbol(x)) is not None}
+    return [x for x in found if _cases(document, x, known)
+            and ((name := left_symbol(x)) is None or replace(name, scripts=0) not in shown)]
+
+
+def _cases(document: Document, said: Said, known: Known) -> bool:
+    """Whether an equation in a line of text says what its name is in one of several cases, or of some entries."""
     if said.formula.display or said.statement is None or said.indices or said.fact == FACT or said.formula.code:
         return False
     found = _found(document, said, known)
-    return found is not None and found[0].cases
+    return found[0].cases if found is not None else said.fact == "a value" and _of_entries(said.statement)
+
+
+def _of_entries(line: s.Statement) -> bool:
+    """Whether the left side of an equation has letters side by side below its name, `M_{ij}`."""
+    inner = (x for k in scripts(left_of(line.clauses[0].body)) if k.kind == "lower" and k.content is not None
+             for x in words((k.content,)))
+    return any(not x.quoted and len(x.text) == 2 and x.text.isalpha() and x.text.islower() for x in inner)
 
 
 def _found(document: Document, said: Said, known: Known) -> tuple[Words, str] | None:
     """What limits an equation and its words in the text; None without such."""
     span, text = said.formula.span, document.source.text
     function, line = said.statement is not None and is_function(said.statement), not said.formula.display
-    kinds = {"", *["function"] * function, *["line"] * line, *["named"] * (function and line)}
+    kinds = {"", *["function"] * function, *["line"] * line, *["named"] * (function and line),
+             *["vector"] * _multiplies(said, known)}
     letters = known.indices | known.sizes | {x for m in _SCRIPT.finditer(span.text) for x in re.findall(
         r"\\[A-Za-z]+|[A-Za-z]", m[1] or m[2] or "")}
     before = _before(_masked(document, max(span.start - REACH, 0), span.start, letters))
@@ -147,6 +179,16 @@ def _found(document: Document, said: Said, known: Known) -> tuple[Words, str] | 
             if found is not None:
                 return row, " ".join(re.sub(_ANY, "…", found[0]).split()).strip(" ,:$")
     return None
+
+
+def _multiplies(said: Said, known: Known) -> bool:
+    """Whether a small letter that has a shape in the text stands beside another factor."""
+    lines = said.sides or (() if said.statement is None else (said.statement,))
+    products = (x for line in lines for c in line.clauses for x in parts(c.body) if isinstance(x, s.Product))
+    beside = (y for x in products for (a, b), o in zip(pairwise(x.factors), x.operators[1:], strict=True) if o == ""
+              for y in (a, b))
+    names = (x.base if isinstance(x, s.Scripted) else x for x in beside)
+    return any(isinstance(x, s.Word) and x.text.islower() and written(x.span.text) in known.shaped for x in names)
 
 
 def _masked(document: Document, start: int, end: int, letters: Set[str]) -> str:

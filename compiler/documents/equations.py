@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from einc.checking.declarations.names import head, index_name, left_of
 from einc.checking.matrices.progressions import listing
-from einc.checking.matrices.shapes import mapped
 from einc.documents import algorithms, code, listings, multiplied, shapes
 from einc.documents.abbreviations import spelled_out
 from einc.documents.apart import before, begun, closed, columns, left
@@ -20,7 +19,7 @@ from einc.documents.becoming import becoming
 from einc.documents.begins import starting
 from einc.documents.blocks import updates
 from einc.documents.braces import braces
-from einc.documents.conditions import cases, limited
+from einc.documents.conditions import in_cases, limited
 from einc.documents.document import Document, Formula
 from einc.documents.domains import within
 from einc.documents.doubtful import doubtful, exponential
@@ -28,15 +27,19 @@ from einc.documents.each import each
 from einc.documents.facts import bare, fact, shaped, sizes
 from einc.documents.families import members, named
 from einc.documents.numeric import numeric, valued
+from einc.documents.parametrised import parametrised
 from einc.documents.parted import in_words, parted
 from einc.documents.pieces import merged
+from einc.documents.redefined import redefined
 from einc.documents.rows import FACT, rows, whole_rows
 from einc.documents.said import Known, Said, left_text, neighbours, ranged
+from einc.documents.spelled import spelled
 from einc.documents.spoken import conditioned
 from einc.documents.synonyms import other_names
 from einc.documents.twice import single
 from einc.documents.unnamed import again, ahead, defines, identity, is_function, nothing, numbered, of_function, value
 from einc.documents.worded import signs, sized, worded
+from einc.documents.worded_cases import choices, chosen
 from einc.documents.wrapped import unopened, wrapped
 from einc.errors.problems import UnknownMacro
 from einc.errors.report import Report, Span
@@ -61,16 +64,18 @@ def said(document: Document, functions: frozenset[str], indices: Iterable[str],
     document = replace(document, macros=standard(document.macros, signs(document.source.text)))
     found = [x for formula in document.formulas for x in _formula(document, formula, functions, known)]
     beside = beside or {}
+    found = [*parametrised(found)]
     found = list(becoming(document, found, {*beside}, lambda text, x: _formula(text, x, functions, known)))
     called = functions | PRIMITIVES.keys() | set(filter(None, map(defines, found)))
-    in_cases = [x for x in found if cases(document, x, known)]
-    found = [x if x.formula.code else _settled(document, x, known, called) for x in found]
+    told = choices(document, lambda x: _alone(document, x, functions))
+    apart = [x for x in in_cases(document, found, known) if x.formula.span not in told]
+    found = [*chosen([x if x.formula.code else _settled(document, x, known, called) for x in found], told)]
     found = [*starting([*within(document, found, known, lambda x: _alone(document, x, functions))], beside)]
     found = [*each(document, [*found, *_words(document, found, functions, known)], known)]
     states = {(x.formula.section, left_text(x)) for x in found if x.statement is not None and updates(x.statement)}
     states |= {(x.formula.section, left_text(x)) for x in found for y in found
                if x.fact == "a value" and x.formula.section == y.formula.section and not y.fact and _begins(x, y)}
-    found = list(spelled_out(document, numbered(found), functions, known, in_cases))
+    found = list(spelled_out(document, numbered(found), functions, known, apart))
     return tuple(single([replace(x, statement=None) if x.fact and (x.formula.section, left_text(x)) not in states
                           and _no_definition(x, known) else x for x in found], declared))
 
@@ -79,7 +84,7 @@ def _settled(document: Document, found: Said, known: Known, functions: Container
     """An equation, with the question that its writing or the words beside it leave open where they leave one."""
     lines = found.sides or (() if found.statement is None else (found.statement,))
     problem = (doubtful(lines, known.sizes, functions) or limited(document, found, known)
-               or exponential(document, found, known.indices))
+               or exponential(document, found, known.indices) or redefined(document, found))
     return found if problem is None else replace(found, statement=None, sides=(), fact="", problem=problem)
 
 
@@ -212,28 +217,13 @@ def _read(document: Document, formula: Formula, functions: frozenset[str]) -> tu
     report, within = Report(), (formula.span.start, formula.span.end)
     holes = tuple(x for x in formula.holes if within[0] <= x[0] < within[1])
     found = parse_formula(document.source, report, functions, within, holes, document.macros)
-    return [other_names(_spelled(line, functions | PRIMITIVES.keys()), document) for line in found], report
+    return [other_names(spelled(line, functions | PRIMITIVES.keys()), document) for line in found], report
 
 
 def _alone(document: Document, formula: Formula, functions: frozenset[str]) -> s.Expression | None:
     """The one expression that a formula in a line of text is; None for another."""
     found, report = _read(document, formula, functions)
     return found[0].clauses[0].body if not report.errors and len(found) == 1 == len(found[0].clauses) else None
-
-
-def _spelled(line: s.Statement, functions: frozenset[str]) -> s.Statement:
-    """The line with upright names of functions as the language spells them, `relu` of `\\text{ReLU}`."""
-    def name(node: s.Expression) -> s.Expression:
-        """The expression with each such name in its place."""
-        if not isinstance(node, s.Product):
-            return mapped(node, name)
-        after = zip(node.factors, (*node.factors[1:], None), (*node.operators[1:], ""), strict=True)
-        return replace(node, factors=tuple(
-            replace(x, text=x.text.lower()) if isinstance(x, s.Word) and x.quoted and not mark and isinstance(
-                given, s.Group) and x.text not in functions and x.text.lower() in functions else name(x)
-            for x, given, mark in after))
-
-    return replace(line, clauses=tuple(replace(c, body=name(c.body)) for c in line.clauses))
 
 
 def _trimmed(span: Span) -> Span:

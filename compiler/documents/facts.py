@@ -35,8 +35,12 @@ def shaped(document: Document) -> frozenset[str]:
     `W_Q, W_K \\in \\mathbb{R}^{d \\times d_k}`; not those of numbers, `m \\in \\mathbb{R}`.
     """
     *found, _ = (re.split(r"[$=\n&]", x)[-1] for x in _LIES.split(document.source.text))
-    heads = (re.split(r"[_^']", "".join(x.split()), maxsplit=1)[0] for names in found for x in names.split(","))
-    return frozenset(x.replace("{", "").replace("}", "") for x in heads) - {""}
+    return frozenset(written(x) for names in found for x in names.split(",")) - {""}
+
+
+def written(text: str) -> str:
+    """The head of a name as it is written, without spaces and braces."""
+    return re.split(r"[_^']", "".join(text.split()), maxsplit=1)[0].replace("{", "").replace("}", "")
 
 
 def bare(text: str) -> str:

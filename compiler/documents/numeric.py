@@ -14,6 +14,7 @@ from einc.documents.document import Document, Formula
 from einc.documents.named import INNER, NAME, NAMES, Parse, inside
 from einc.documents.said import Said, left_text, scripts
 from einc.documents.worded import doubted
+from einc.errors.report import Span
 from einc.syntax import tree as s
 
 _KIND = r"(?:small|positive|negative|real|fixed|given|global|learned|learnable|trainable|single)"
@@ -29,6 +30,7 @@ _BEHIND = re.compile(rf"(?P<names>{NAME})(?:\s*[,(]|\s+(?:is|be|denotes)\b)?\s*(
                      rf"(?:{_KIND}\s+)*{_NOUN}{_END}", re.S)
 _ARE = re.compile(rf"(?P<names>{NAMES})\s+(?:are|be|denote)\s+(?:both\s+)?(?:{_KIND}\s+)*{_NOUN}{_END}", re.S)
 _RELATED = re.compile(r"[=<>∈≤≥]|\\(?:in|le|ge|leq|geq|lt|gt|sim|to)(?![A-Za-z])")
+_ABOVE = re.compile(r"\s*(?:>|≥|\\(?:gt|ge|geq)(?![A-Za-z]))\s*0\s*(?:\$|\\\))\Z")  # `\epsilon > 0`
 
 
 def numeric(document: Document, parse: Parse) -> Iterator[tuple[Formula, s.Statement]]:
@@ -36,10 +38,14 @@ def numeric(document: Document, parse: Parse) -> Iterator[tuple[Formula, s.State
     text = document.source.text
     for found in (x for pattern in (_BEFORE, _BEHIND, _ARE) for x in pattern.finditer(text) if not doubted(text, x)):
         names = list(INNER.finditer(text, *found.span("names")))
-        said = [n for n, x in enumerate(names) if _RELATED.search(x[0])]  # `X \\in \\mathbb{R}^{n}` says another thing
+        # `X \\in \\mathbb{R}^{n}` says another thing
+        said = [n for n, x in enumerate(names) if _RELATED.search(_ABOVE.sub("", x[0]))]
         for name in names[said[-1] + 1 if said else 0 :]:
             formula = next((x for x in document.formulas if x.span.start <= name.end() - 1 <= x.span.end + 1), None)
-            read = list(parse(inside(document, *name.span())))
+            span = inside(document, *name.span())
+            above = _ABOVE.search(name[0])
+            end = span.end if above is None else name.start() + above.start()
+            read = list(parse(Span(span.source, span.start, end)))
             if formula is None or formula.display or formula.code or len(read) != 1 or shapes.number(
                     text, formula.span.start):
                 continue

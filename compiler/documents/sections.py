@@ -94,8 +94,9 @@ class Paper:
 
     @cached_property
     def _spoken(self) -> frozenset[str]:
-        """The names of which the words say something that is not read: an I that is no identity."""
-        return frozenset({"I"} if other_meaning(self.document) else ())
+        """The names of which the words say something that is not read: an I that is no identity, a π that is a policy.
+        """
+        return other_meaning(self.document)
 
     @cached_property
     def homes(self) -> dict[int, tuple[s.Statement, ...]]:

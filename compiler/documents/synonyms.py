@@ -13,7 +13,11 @@ from einc.checking.matrices.shapes import mapped
 from einc.documents.document import Document
 from einc.syntax import tree as s
 
-SYNONYMS = {"layernorm": "LN", "layernormalization": "LN", "swish": "silu"}
+SYNONYMS = {"layernorm": "LN", "layernormalization": "LN", "swish": "silu",
+            "logistic": "sigmoid"}
+# What sentences call functions of the language.
+SPOKEN = {"layernorm": "LN", "layer normalization": "LN", "layer normalisation": "LN", "layer-norm": "LN",
+          "rms normalization": "RMSNorm", "root mean square normalization": "RMSNorm"}
 _DEFINED = r"{}\}}?\s*(?:\\left)?\s*\([^()]*\)\s*&?\s*(?:=|:=|\\triangleq)"
 _ONES = re.compile(r"\\math(?:bf|bb)\s*\{?1\}?\s*\\in\s*\\mathbb\s*\{?R\}?\s*\^\s*(?:\{\s*)?(?:1\s*\\times\s*)?"
                    r"(?P<size>[A-Za-z])(?:_\{?(?:\\(?:text|mathrm)\{)?(?P<label>\w+))?")

@@ -264,4 +264,5 @@ _ROWS = (
 )
 
 PRIMITIVES: dict[str, Primitive] = {row.name: row for row in _ROWS}
+CONSTANTS: dict[str, Const] = {"π": _real(math.pi)}  # what a name is where a text gives it no other meaning
 HASHES = frozenset(row.name for row in _ROWS if row.whole)

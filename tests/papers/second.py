@@ -289,6 +289,128 @@ def mixed_heads(X: Tensor, M: Tensor, P_l: Tensor, P_w: Tensor, W_q: Tensor, W_k
     return {"Y": (mixed @ (M @ W_v) @ W_o).sum(0)}
 
 
+def gated_values(X: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor, W_G: Tensor, W_O: Tensor) -> Tensors:
+    """Attention whose result a sigmoid gates."""
+    a = torch.softmax((X @ W_Q) @ (X @ W_K).T / math.sqrt(W_Q.shape[1]), -1)
+    return {"Y": (torch.sigmoid(X @ W_G) * (a @ (X @ W_V))) @ W_O}
+
+
+def tokens_are_columns(X: Tensor, W_1: Tensor, W_2: Tensor) -> Tensors:
+    """A feed-forward block of tokens that are columns."""
+    return {"Y": X + W_2 @ torch.relu(W_1 @ functional.layer_norm(X.T, (X.shape[0],)).T)}
+
+
+def slots_compete(Q: Tensor, K: Tensor, V: Tensor) -> Tensors:
+    """Weights normalised over queries, then over keys."""
+    a = torch.softmax(Q @ K.T / math.sqrt(Q.shape[1]), 0)
+    return {"U": (a / a.sum(1, keepdim=True)) @ V}
+
+
+def sign_of_the_outer_product(u: Tensor, v: Tensor, x: Tensor) -> Tensors:
+    """A matrix from two vectors by a sign that mostly means another product."""
+    return {"y": torch.outer(u, v) @ x}
+
+
+def bits(z: Tensor) -> Tensors:
+    """Entropy with logarithms to base 2."""
+    p = torch.softmax(z, 0)
+    return {"H": -(p * torch.log2(p)).sum()}
+
+
+def batch_norm(X: Tensor, gamma: Tensor, beta: Tensor, epsilon: Tensor) -> Tensors:
+    """Each feature normalised over a batch."""
+    mu, var = X.mean(0), X.var(0, unbiased=False)
+    return {"Y": gamma * (X - mu) / torch.sqrt(var + epsilon) + beta}
+
+
+def focal_loss(z: Tensor, gamma: Tensor) -> Tensors:
+    """Cross-entropy with less weight where it is small."""
+    p = torch.sigmoid(z)
+    return {"L_cal": -((1 - p) ** gamma * torch.log(p)).mean()}
+
+
+def info_nce(U: Tensor, V: Tensor, tau: Tensor) -> Tensors:
+    """Cross-entropy of each pair among all."""
+    return {"L_cal": functional.cross_entropy(U @ V.T / tau, torch.arange(len(U)))}
+
+
+def mask_of_the_past(Q: Tensor, K: Tensor, V: Tensor) -> Tensors:
+    """Attention to what comes later."""
+    s = Q @ K.T / math.sqrt(Q.shape[1])
+    s = s.masked_fill(torch.ones_like(s).tril(-1).bool(), -math.inf)
+    return {"O": torch.softmax(s, -1) @ V}
+
+
+def norm_along_the_first_axis(X: Tensor, W: Tensor) -> Tensors:
+    """A norm over the batch."""
+    return {"Y": (X / torch.sqrt((X * X).mean(0, keepdim=True) + 1e-6)) @ W}
+
+
+def keys_are_stored_transposed(Q: Tensor, K: Tensor, V: Tensor) -> Tensors:
+    """Attention with one key a column."""
+    return {"O": torch.softmax(Q @ K / math.sqrt(Q.shape[1]), -1) @ V}
+
+
+def highway(x: Tensor, W_T: Tensor, b_T: Tensor, W_H: Tensor, b_H: Tensor) -> Tensors:
+    """A layer beside its input, mixed by a gate."""
+    t = torch.sigmoid(W_T @ x + b_T)
+    return {"y": t * torch.tanh(W_H @ x + b_H) + (1 - t) * x}
+
+
+def gru(x: Tensor, W_z: Tensor, U_z: Tensor, b_z: Tensor, W_r: Tensor, U_r: Tensor, b_r: Tensor, W_h: Tensor,
+        U_h: Tensor, b_h: Tensor) -> Tensors:
+    """A recurrence with two gates."""
+    h, out = torch.zeros(len(b_z), dtype=x.dtype), []
+    for x_t in x:
+        z = torch.sigmoid(W_z @ x_t + U_z @ h + b_z)
+        r = torch.sigmoid(W_r @ x_t + U_r @ h + b_r)
+        h = (1 - z) * h + z * torch.tanh(W_h @ x_t + U_h @ (r * h) + b_h)
+        out.append(h)
+    return {"h": torch.stack(out)}
+
+
+def sigma_is_the_softmax(Q: Tensor, K: Tensor, V: Tensor) -> Tensors:
+    """Attention whose softmax has another name."""
+    return {"O": torch.softmax(Q @ K.T, -1) @ V}
+
+
+def e_is_an_embedding(e: Tensor, u: Tensor) -> Tensors:
+    """A weighted mean of vectors that are called e."""
+    return {"y": torch.softmax(e @ u, 0) @ e}
+
+
+def squeeze_excite(X: Tensor, W_1: Tensor, W_2: Tensor) -> Tensors:
+    """Channels scaled by what their means say."""
+    return {"Y": torch.sigmoid(W_2 @ torch.relu(W_1 @ X.mean(0))) * X}
+
+
+def bars_are_the_first_norm(x: Tensor) -> Tensors:
+    """A vector by the sum of its sizes."""
+    return {"y": x / x.abs().sum()}
+
+
+def weight_norm(v: Tensor, g: Tensor, x: Tensor, b: Tensor) -> Tensors:
+    """A weight of a given length."""
+    return {"y": g * v @ x / v.norm() + b}
+
+
+def columns_sum_to_one(K: Tensor, Q: Tensor, V: Tensor) -> Tensors:
+    """Attention with one query a column."""
+    return {"Y": torch.softmax(K @ Q.T, 0).T @ V}
+
+
+def average_attention(y: Tensor, W_i: Tensor, W_f: Tensor) -> Tensors:
+    """Means of what came before, mixed by gates."""
+    g = torch.cumsum(y, 0) / torch.arange(1, len(y) + 1, dtype=y.dtype)[:, None]
+    return {"h": torch.sigmoid(y @ W_i.T) * y + torch.sigmoid(g @ W_f.T) * g}
+
+
+def judged_gated_layers(x: Tensor, W: Tensor, V: Tensor, W_2: Tensor) -> Tensors:
+    """Two feed-forward layers with gates, of one vector."""
+    u, v = x @ W, x @ V
+    return {"FFN_GEGLU": (functional.gelu(u) * v) @ W_2, "FFN_SwiGLU": (u * torch.sigmoid(u) * v) @ W_2}
+
+
 TAKES: dict[str, tuple[Callable[..., Tensors], str]] = {
     "judged_multi_head": (multi_head, "Q:n,d_model K:m,d_model V:m,d_model W_Q:h,d_model,d_k W_K:h,d_model,d_k "
                           "W_V:h,d_model,d_v W_O:h*d_v,d_model"),
@@ -297,6 +419,7 @@ TAKES: dict[str, tuple[Callable[..., Tensors], str]] = {
     "judged_mixing": (mixing, "X:S,C W_1:D_S,S W_2:S,D_S W_3:D_C,C W_4:C,D_C"),
     "judged_mixed_heads": (mixed_heads, "X:n,d_X M:m,d_M P_l:h_k,h P_w:h,h_v W_q:h_k,d_X,d_k W_k:h_k,d_M,d_k "
                            "W_v:h_v,d_M,d_v W_o:h_v,d_v,d_Y"),
+    "judged_gated_layers": (judged_gated_layers, "x:d_model W:d_model,d_ff V:d_model,d_ff W_2:d_ff,d_model"),
     "linear_attention": (linear_attention, "x:N,F W_Q:F,D W_K:F,D W_V:F,M"),
     "gated_linear_attention": (gated_linear_attention, "q:L,d_k k:L,d_k v:L,d_v alpha:L,d_k"),
     "delta_rule": (delta_rule, "q:L,d_k k:L,d_k v:L,d_v beta:L"),
@@ -332,4 +455,24 @@ TAKES: dict[str, tuple[Callable[..., Tensors], str]] = {
     "soft_cap": (soft_cap, "Q:n,d K:n,d V:n,d_v c:"),
     "gated_retention": (gated_retention, "Q:n,d K:n,d V:n,d_v gamma:"),
     "causal_linear": (causal_linear, "Q:n,d K:n,d V:n,d_v"),
+    "gated_values": (gated_values, "X:n,d W_Q:d,d_k W_K:d,d_k W_V:d,d_v W_G:d,d_v W_O:d_v,d"),
+    "tokens_are_columns": (tokens_are_columns, "X:d,n W_1:d_ff,d W_2:d,d_ff"),
+    "slots_compete": (slots_compete, "Q:m,d K:n,d V:n,d_v"),
+    "sign_of_the_outer_product": (sign_of_the_outer_product, "u:m v:n x:n"),
+    "bits": (bits, "z:n"),
+    "batch_norm": (batch_norm, "X:n,d gamma:d beta:d epsilon:"),
+    "focal_loss": (focal_loss, "z:n gamma:"),
+    "info_nce": (info_nce, "U:n,d V:n,d tau:"),
+    "mask_of_the_past": (mask_of_the_past, "Q:n,d K:n,d V:n,d"),
+    "norm_along_the_first_axis": (norm_along_the_first_axis, "X:n,d W:d,m"),
+    "keys_are_stored_transposed": (keys_are_stored_transposed, "Q:n,d K:d,m V:m,d_v"),
+    "highway": (highway, "x:d W_T:d,d b_T:d W_H:d,d b_H:d"),
+    "gru": (gru, "x:T,d W_z:h,d U_z:h,h b_z:h W_r:h,d U_r:h,h b_r:h W_h:h,d U_h:h,h b_h:h"),
+    "sigma_is_the_softmax": (sigma_is_the_softmax, "Q:n,d K:n,d V:n,d"),
+    "e_is_an_embedding": (e_is_an_embedding, "e:n,d u:d"),
+    "squeeze_excite": (squeeze_excite, "X:n,d W_1:r,d W_2:d,r"),
+    "bars_are_the_first_norm": (bars_are_the_first_norm, "x:d"),
+    "weight_norm": (weight_norm, "v:d g: x:d b:"),
+    "columns_sum_to_one": (columns_sum_to_one, "K:n,d Q:m,d V:n,d_v"),
+    "average_attention": (average_attention, "y:T,d W_i:d,d W_f:d,d"),
 }

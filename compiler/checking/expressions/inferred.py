@@ -21,6 +21,8 @@ from einc.syntax import tree as s
 _APPLIED = re.compile(r"(?:\\[,;:! ]|\\(?:left|[bB]igg?l?)\b|\s|\{\})*\(")
 
 
+# Letters that stand for a number to many, and are a name to others.
+_NUMBERS = {"e": "the base of the natural logarithm", "i": "the imaginary unit", "π": "the number 3.14…"}
 _BOLD = re.compile(r"\\(?:mathbf|boldsymbol|textbf|bm)\b")
 
 
@@ -29,15 +31,13 @@ def inferred(context: Context, stem: Name, scripts: tuple[s.Script, ...],
     """The input that a name stands for, and the items of this use; the problem of the name where it can be none.
     Changes `context.scope`."""
     problem = unmatched(context, stem, scripts, node)
-    source, at = node.span.source, node.span.end
-    applied = not scripts and _APPLIED.match(source.text, at, at + 40)
     infers = context.scope.foreign.infers and context.inside.letters is None
-    unread = _head_of(node.span.text) in {_head_of(x) for x in context.scope.foreign.unknown}
+    unread = left_unread(context, node)
     if infers and not unread and stem.base not in context.scope.lost and _whole(node, scripts, context):
         raise Undeclared(f"`{node.span.text}` has no indices, and nothing says what it is", node.span,
                          notes=("words and whole matrices are no tensors of an equation with indices",),
                          helps=(Help("write the tensor with its indices, or declare the number in a side file"),))
-    if not infers or applied or stem.base in context.scope.lost:
+    if not infers or (not scripts and applied(node)) or stem.base in context.scope.lost:
         raise problem
     if stem.python in context.scope.applied and not stem.labels:
         raise problem
@@ -50,7 +50,7 @@ def inferred(context: Context, stem: Name, scripts: tuple[s.Script, ...],
         found = [r for r in found if all(len(i.text.rstrip("'")) == 1 for i in r if i.kind in ("label", "index"))]
     if len(found) != 1:
         raise problem
-    loose = next((i for i in found[0] if i.kind == "label" and _lower(i)), None)
+    loose = next((i for i in found[0] if i.kind == "label" and (_lower(i) or _runs(context, i))), None)
     if loose is not None:
         raise UnknownIndex(f"`{loose.text}` is no declared index", loose.span,
                            notes=("a label is a capital, a word or a number",),
@@ -69,6 +69,17 @@ def inferred(context: Context, stem: Name, scripts: tuple[s.Script, ...],
     signature.named(context.made.reserved(name.python))
     context.scope.add(signature)
     return signature, items
+
+
+def applied(node: s.Expression) -> bool:
+    """Whether parentheses follow a name, so that it may be a function."""
+    source, at = node.span.source, node.span.end
+    return _APPLIED.match(source.text, at, at + 40) is not None
+
+
+def left_unread(context: Context, node: s.Expression) -> bool:
+    """Whether what the paper says of a name is not read."""
+    return _head_of(node.span.text) in {_head_of(x) for x in context.scope.foreign.unknown}
 
 
 def _one_reading(context: Context, stem: Name, scripts: tuple[s.Script, ...], node: s.Expression) -> None:
@@ -93,6 +104,9 @@ def _one_reading(context: Context, stem: Name, scripts: tuple[s.Script, ...], no
         message = f"`{text}` is a number here and a script of `{hung.span.text}`, and nothing says over what it runs"
         raise UnknownIndex(message, node.span, "", Label(hung.span, "a script here"), helps=(
             undeclared(text), Help(f"if the script is a label, write `\\text{{{text}}}`")))
+    if not scripts and text in _NUMBERS:
+        raise Undeclared(f"is `{text}` {_NUMBERS[text]}, or a name that nothing declares?", node.span, helps=(
+            Help(f"declare it in a side file, `input {text}`, or write the number another way"),))
 
 
 def _in_run(letter: str, label: str) -> bool:
@@ -163,6 +177,12 @@ def _whole(node: s.Expression, scripts: tuple[s.Script, ...], context: Context) 
 def _lower(item: Item) -> bool:
     """Whether a label is a bare small letter, which a paper means as an index."""
     return len(item.text) == 1 and item.text.islower() and "text" not in item.span.text and "math" not in item.span.text
+
+
+def _runs(context: Context, item: Item) -> bool:
+    """Whether a label is small letters side by side of which one is an index here: `M_{lj}` where a sum binds l."""
+    bare = item.text.isalpha() and item.text.islower() and "text" not in item.span.text and "math" not in item.span.text
+    return bare and 1 < len(item.text) < 4 and any(context.indices.get(x) is not None for x in item.text)
 
 
 def _head_of(text: str) -> str:

@@ -9,7 +9,7 @@ from einc.checking.declarations.raised import computed, exponent
 from einc.checking.declarations.scope import Signature
 from einc.checking.declarations.scripts import Item, Level, carrying, labelled, readings, spaced
 from einc.checking.declarations.slots import match_slots, packed_set, standing
-from einc.checking.expressions.inferred import inferred
+from einc.checking.expressions.inferred import applied, inferred, left_unread
 from einc.checking.expressions.misses import unmatched
 from einc.checking.expressions.values import Context, Occurrence, Parameter, Value, merged, once
 from einc.errors.problems import (
@@ -23,6 +23,7 @@ from einc.errors.problems import (
 )
 from einc.errors.report import Help, Problem, Silent, Span
 from einc.ir.indices import Index, IndexSet, number
+from einc.ir.primitives import CONSTANTS
 from einc.ir.programs import Slot, slot_of
 from einc.ir.terms import (
     ONE,
@@ -62,6 +63,8 @@ def read(context: Context, node: s.Expression, ask: bool = False) -> tuple[Value
     if not matches and not powered:
         if ask:
             return None
+        if (number_ := _constant(context, stem, scripts, node)) is not None:
+            return number_
         matches = [inferred(context, stem, scripts, node)]
     ((target, items),) = matches or powered
     value = (_parameter(context, target, items) if isinstance(target, Parameter)
@@ -70,6 +73,18 @@ def read(context: Context, node: s.Expression, ask: bool = False) -> tuple[Value
     value = replace(value, free={i: tuple(replace(o, factor=node.span, masked=masked) for o in found)
                                  for i, found in value.free.items()})
     return value, scripts[-1] if powered else None
+
+
+def _constant(context: Context, stem: Name, scripts: tuple[s.Script, ...],
+               node: s.Expression) -> tuple[Value, s.Script | None] | None:
+    """The number that a name has where nothing declares it, and the script that raises it to a power. In a paper none
+    that its words speak of, and none in front of parentheses, which may be a function.
+    """
+    free = not (context.scope.named(stem) or stem.base in context.scope.lost or stem.labels)
+    spoken = context.scope.foreign.infers and (applied(node) or left_unread(context, node))
+    if stem.base not in CONSTANTS or not free or spoken or len(scripts) > 1 or not all(map(_raises, scripts)):
+        return None
+    return Value(CONSTANTS[stem.base]), scripts[0] if scripts else None
 
 
 def _masked(signature: Signature) -> str:

@@ -21,6 +21,7 @@ from einc.errors.report import Problem, Span
 from einc.syntax import tree as s
 
 _SIDES: tuple[Literal["columns", "rows"], ...] = ("columns", "rows")
+COUNTED = "it is what its entries say, and its letters count its sides"
 GUESSED = "it has the shape of what it is added to or multiplied with, entry by entry"
 
 
@@ -32,14 +33,14 @@ def open_entries(statements: Iterable[s.Statement], known: Known) -> dict[Name, 
     out: dict[Name, s.Statement] = {}
     for line in statements:
         left = left_of(line.clauses[0].body) if line.rank is not None and line.keyword in ("", "output") else None
-        name = _matrix(left, known) if left is not None else None
+        name = _entries(left) if left is not None else None
         if name is not None and name not in shaped:
             out[name] = line
     return out
 
 
-def _matrix(left: s.Expression, known: Known) -> Name | None:
-    """M of `M_{ij}` and `M_{i,j}`, where i and j are letters; None for what is no such entry."""
+def _entries(left: s.Expression) -> Name | None:
+    """M of `M_{ij}` and `M_{i,j}`, v of `v_i`, where i and j are letters; None for what is no such entry."""
     if not isinstance(left, s.Scripted) or not isinstance(left.base, s.Word):
         return None
     lower = [x.content for x in left.scripts if x.kind == "lower" and x.content is not None]
@@ -47,42 +48,71 @@ def _matrix(left: s.Expression, known: Known) -> Name | None:
     found = [w.text for x in lower for w in parts(x) if isinstance(w, s.Word)]
     letters = [*found[0]] if len(found) == 1 else found
     plain = all(isinstance(x, s.Word | s.Group | s.Product) for content in lower for x in parts(content))
-    if len(lower) != 1 or not plain or len({*letters}) != 2 or any(len(x) != 1 or not x.islower() for x in letters):
+    apart = len({*letters}) == len(letters) in (1, 2) and all(len(x) == 1 and x.islower() for x in letters)
+    if len(lower) != 1 or not plain or not apart:
         return None
     named = head(replace(left, scripts=others) if others or left.accents else left.base)
     return named[0] if named is not None and not named[1] else None
 
 
 def told_shapes(wanted: Mapping[Name, s.Statement], statements: Iterable[s.Statement],
-                symbols: Mapping[Key, Symbol], known: Known) -> Iterator[tuple[s.Statement, s.Statement]]:
-    """The equation and the `matrix` line of each of them whose uses tell one shape, and no other."""
+                symbols: Mapping[Key, Symbol], known: Known) -> Iterator[tuple[s.Statement, s.Statement, str]]:
+    """The equation and the line of each of them whose uses tell one shape, and no other, with what is told of it."""
     lines = tuple(statements)
     for name, line in wanted.items():
-        found = _counted(line, name, lines, known)
-        for body in (c.body for x in lines if x.keyword in ("", "output") and x is not line for c in x.clauses):
+        counted = _counted(line, name, lines, known)
+        found = {*counted}
+        if len(_letters(line, known)) == 1 and not _vector(line, name, symbols, known):
+            continue
+        bodies = (c.body for x in lines if x.keyword in ("", "output") and x is not line for c in x.clauses)
+        for body in bodies if len(_letters(line, known)) != 1 else ():
             for node in parts(body):
                 for others in _beside(node, name, known):
                     found |= {shape for x in others for shape in _shapes(x, symbols, known)}
-        if len(found) == 1 and ONE not in ((shape := found.pop()).rows, shape.columns):
-            left = left_of(line.clauses[0].body)
-            assert isinstance(left, s.Scripted)
-            kept = tuple(x for x in left.scripts if x.kind != "lower")
-            symbol = replace(left, scripts=kept) if kept or left.accents else left.base
-            sides = s.Product((_size(shape.rows, left.span), _size(shape.columns, left.span)), ("", "*"), left.span)
-            yield line, s.Statement("matrix", False, (s.Clause(symbol, None, left.span),),
-                                    (s.Clause(sides, None, left.span),), left.span, rank=line.rank)
+        if len(found) == 1 and ((shape := found.pop()).columns == ONE) == (len(_letters(line, known)) == 1):
+            yield line, _line(line, shape), COUNTED if counted else GUESSED
+
+
+def _vector(line: s.Statement, name: Name, symbols: Mapping[Key, Symbol], known: Known) -> bool:
+    """Whether what an equation says of `v_i` may be the entries of a vector: `v_i` is a number and not computed of its
+    own neighbours, and no size is called so, as d of `d_h` is.
+    """
+    own = symbols.get(Key(name, 1))
+    sides = (x for symbol in symbols.values() for side in symbol.sides for x in side)
+    sizes = {x.partition("_")[0] for x in (*known.classes, *sides)}
+    body = line.clauses[0].body
+    rights = body.operands[1:] if isinstance(body, s.Relation) else ()
+    itself = any(found[0] == name for right in rights for x in names(right) if (found := head(x)) is not None)
+    return not (own is not None and own.sides) and name.base not in sizes and not itself
+
+
+def _line(line: s.Statement, shape: Shape) -> s.Statement:
+    """The line that declares what an equation says the entries of."""
+    left = left_of(line.clauses[0].body)
+    assert isinstance(left, s.Scripted)
+    kept = tuple(x for x in left.scripts if x.kind != "lower")
+    symbol = replace(left, scripts=kept) if kept or left.accents else left.base
+    sizes = [_size(x, left.span) for x in (shape.rows, shape.columns) if x != ONE]
+    sides = s.Product(tuple(sizes), ("", "*"), left.span) if len(sizes) == 2 else sizes[0]
+    return s.Statement("matrix" if len(sizes) == 2 else "vector", False, (s.Clause(symbol, None, left.span),),
+                       (s.Clause(sides, None, left.span),), left.span, rank=line.rank)
+
+
+def _letters(line: s.Statement, known: Known) -> list[str]:
+    """The letters below the name that an equation defines, those side by side apart."""
+    left = left_of(line.clauses[0].body)
+    hung = (k.content for k in left.scripts if k.content is not None) if isinstance(left, s.Scripted) else ()
+    return [x for w in words(hung) for x in ([w.text] if w.text in known.letters else [*w.text])]
 
 
 def _counted(line: s.Statement, name: Name, lines: tuple[s.Statement, ...], known: Known) -> set[Shape]:
     """The shape that the letters of the entries count, where lines declare both and the name stands alone elsewhere."""
-    left = left_of(line.clauses[0].body)
-    hung = (k.content for k in left.scripts if k.content is not None) if isinstance(left, s.Scripted) else ()
-    apart = (x for w in words(hung) for x in ([w.text] if w.text in known.letters else [*w.text]))
-    letters = [x for x in apart if x in known.letters]
+    letters = [x for x in _letters(line, known) if x in known.letters]
     others = (x for x in lines if x is not line and x.keyword in ("", "output"))
     bare = any(use is not None and use.key == Key(name, 0) for x in others for c in x.clauses for y in names(c.body)
                for use in [split(y, known.letters)])
-    return {Shape(*((known.letters[x],) for x in letters))} if bare and len(letters) == 2 else set()
+    whole = bool(letters) and len(letters) == len(_letters(line, known))
+    return {Shape(*((known.letters[x],) for x in letters))} if bare and whole else set()
 
 
 def _beside(node: s.Expression, name: Name, known: Known) -> Iterator[tuple[s.Expression, ...]]:

@@ -8,7 +8,7 @@ from einc.checking.declarations.names import head
 from einc.checking.matrices import typed as y
 from einc.checking.matrices.barred import holds_barred
 from einc.checking.matrices.factors import first_words, script
-from einc.checking.matrices.known import PAST, Known
+from einc.checking.matrices.known import COLUMNS, COUNTED, PAST, TOKENS, Known
 from einc.checking.matrices.masks import Mask
 from einc.checking.matrices.shapes import ONE, Key, Shape
 from einc.errors.problems import NoShape, OpenReading
@@ -38,7 +38,7 @@ def along(known: Known, node: s.Expression, inner: y.Typed, own: bool) -> tuple[
         raise NoShape(f"`{letter}` counts no side of {shown(inner)}", node.span)
     if len(sides) == 1:
         return ("rows" if sides[0] == "rows" else "columns"), domain
-    return ("columns" if own else _worded(known, node, shape)), domain
+    return (_normal(known, node, inner) if own else _worded(known, node, shape, frozenset({TOKENS}))), domain
 
 
 def at_letter(node: s.Expression, inner: y.Typed) -> s.Expression | None:
@@ -50,11 +50,36 @@ def at_letter(node: s.Expression, inner: y.Typed) -> s.Expression | None:
     return node.scripts[0].content
 
 
-def _worded(known: Known, node: s.Expression, shape: Shape) -> y.Side | None:
-    """The side along which the words say that a function runs, None where they say nothing or not which. Raises
-    OpenReading."""
+def _normal(known: Known, node: s.Expression, inner: y.Typed) -> y.Side:
+    """The side along which a function of what belongs to one token runs, where its words say none: along rows, but
+    where the words call the columns tokens. Raises OpenReading where these are of another matrix than the argument.
+    """
+    shape = inner.shape
+    side = _worded(known, node, shape)
+    if side is not None:
+        return side
+    upright = known.axes.get(COLUMNS, frozenset())
+    if isinstance(inner, y.Leaf) and not inner.at and inner.symbol.key.name.python in upright:
+        return "rows"
+    counted = [any(x in known.axes.get(COUNTED, ()) for x in of) for of in (shape.rows, shape.columns)]
+    if upright or counted == [False, True] or _said(known, node):
+        raise OpenReading(f"does `{node.span.text}` run along rows or columns of {shown(inner)}, of which the words "
+                          "speak as tokens?", node.span, helps=(
+            Help(f"say it in the text: `{node.span.text}` is of each row, or of each column"),))
+    return "columns"
+
+
+def _said(known: Known, node: s.Expression) -> frozenset[str]:
+    """What the words say that a function runs along."""
     found = head(node)
-    said = known.axes.get(found[0].base.lower(), frozenset()) - {PAST} if found is not None else frozenset()
+    return known.axes.get(found[0].base.lower(), frozenset()) - {PAST} if found is not None else frozenset()
+
+
+def _worded(known: Known, node: s.Expression, shape: Shape, without: frozenset[str] = frozenset()) -> y.Side | None:
+    """The side along which the words say that a function runs, but for what they say of other things; None where they
+    say nothing or not which. Raises OpenReading.
+    """
+    said = _said(known, node) - without
     sides: dict[y.Side, set[str]] = {"columns": {"row"}, "rows": {"column"}}
     for side, words in sides.items():
         words |= {size for size in said if known.whole((size,)) == getattr(shape, side)}

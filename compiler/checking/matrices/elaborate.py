@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from einc.checking.arrays.elaborate import positional
-from einc.checking.matrices.added import GUESSED, open_entries, told_shapes
+from einc.checking.declarations.names import Name
+from einc.checking.matrices.added import open_entries, told_shapes
 from einc.checking.matrices.equations import Work
 from einc.checking.matrices.factors import apart
 from einc.checking.matrices.foreign import in_indices
@@ -50,12 +51,11 @@ def elaborated(tree: s.SyntaxTree, prelude: Iterable[s.Statement], report: Repor
     guessed: dict[Span, str] = {}
     text = _Text(tree, lines, applied, guessed)
     while wanted := open_entries(tree.statements, given):
-        work = text.first
-        found = list(told_shapes(wanted, work.statements, work.table.symbols, work.known))
+        found = text.entries(wanted) or text.entries(wanted, settled=True)
         if not found:
             break
-        tree = replace(tree, statements=(*(shape for _, shape in found), *tree.statements))
-        guessed = guessed | {line.clauses[0].span: GUESSED for line, _ in found}
+        tree = replace(tree, statements=(*(shape for _, shape, _ in found), *tree.statements))
+        guessed = guessed | {line.clauses[0].span: why for line, _, why in found}
         text = _Text(tree, lines, applied, guessed)
     work = _refined(text)
     for problem in work.report.problems:
@@ -90,6 +90,18 @@ class _Text:
     def worked(self, told: Told, lie: str) -> Work:
         """The equations read with what is `told` of letters, where `lie` says how vectors lie that nothing lays."""
         return self.first if lie == "" and told is self._plain else self._read(told, lie)
+
+    def entries(self, wanted: Mapping[Name, s.Statement], settled: bool = False) -> list[
+            tuple[s.Statement, s.Statement, str]]:
+        """What uses tell of the shapes of names whose entries equations say, also with what equations define."""
+        work = self.first
+        if settled:
+            made = {key: work.table.symbols[key] for key in work.table.defined if key in work.table.symbols}
+            told = self.told(made, self.lying)
+            if told == self._plain:
+                return []
+            work = self.worked(told, self.lying)
+        return list(told_shapes(wanted, work.statements, work.table.symbols, work.known))
 
     def told(self, made: Mapping[Key, Symbol], lie: str) -> Told:
         """The lines of the text with the letters that they tell, where equations have `made` some symbols."""

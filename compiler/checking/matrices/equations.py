@@ -17,6 +17,7 @@ from einc.checking.matrices.reading import EITHER, Reader
 from einc.checking.matrices.shapes import Dimension, Key, Symbol, Waiting, lettered, parts, words
 from einc.checking.matrices.slots import Letters, places
 from einc.checking.matrices.supply import Supply
+from einc.checking.matrices.told import turned_over
 from einc.checking.matrices.uses import declared, keyed, reads, split
 from einc.checking.matrices.work import Result, Table
 from einc.checking.matrices.writing import Writing, stands_alone
@@ -135,6 +136,8 @@ class Work:
             unknown = frozenset(key for line in pending if (key := self._left(line)) is not None and (
                 key not in self.table.symbols or self._part(line)))
             left = [line for line in pending if not self._try(line, unknown)]
+            if len(left) == len(pending) and self._assumed(left, unknown):
+                continue
             if len(left) == len(pending):
                 for line in left:
                     body = line.clauses[0].body
@@ -147,6 +150,20 @@ class Work:
             pending = left
         self._lonely(equations)
         self._tell(equations)
+
+    def _assumed(self, lines: list[s.Statement], unknown: frozenset[Key]) -> bool:
+        """Gives what equations define that wait for each other the shape that their other terms tell; whether one has
+        it now. Each equation is then read against it.
+        """
+        found = [x for line in lines if line.rank is not None and (x := self._reader(unknown).told(line)) is not None]
+        more = {x.key: x for x in found if x.key not in self.table.symbols}
+        self.table.symbols |= more
+        return bool(more)
+
+    def _reader(self, unknown: frozenset[Key]) -> Reader:
+        """What reads one equation."""
+        return Reader(self.known, self.table.symbols, self.supply, unknown, self.multiplied, self.table.masks,
+                      self.table.lies, self.prefer)
 
     def _lonely(self, equations: list[s.Statement]) -> None:
         """Finds what is never made: diagonal matrices that nothing reads, and masks that are domains and no more."""
@@ -277,8 +294,7 @@ class Work:
         """The equation in index notation, with what it defines among the symbols."""
         body = line.clauses[0].body
         assert isinstance(body, s.Relation)
-        reader = Reader(self.known, self.table.symbols, self.supply, unknown, self.multiplied, self.table.masks,
-                        self.table.lies, self.prefer)
+        reader = self._reader(unknown)
         found = reader.read(line)
         before = self.table.defined.get(found.symbol.key)
         if before is not None and line.rank is None:
@@ -288,13 +304,21 @@ class Work:
         if found.side is not None:
             for key in replace(reader, symbols=self.table.symbols).vectors(body):
                 self.table.lies[key] = found.side if self.table.lies.get(key, found.side) == found.side else None
+                first = self.table.first.setdefault(key, (line, found.side))
+                if first[1] != found.side:
+                    self._guess(first[0], turned_over(key, first[1]))
+                    self._guess(line, turned_over(key, found.side))
         if found.mask is not None:
             self.table.masks[found.symbol.key] = found.mask
         self.table.entries |= found.read
-        if found.guessed:
-            said = (self.result.guessed.get(line.clauses[0].span, ""), *found.guessed)
-            self.result.guessed[line.clauses[0].span] = "; ".join(dict.fromkeys(x for x in said if x))
+        self._guess(line, *found.guessed)
         return found.lines
+
+    def _guess(self, line: s.Statement, *said: str) -> None:
+        """Notes what an equation is read as and does not say."""
+        if said:
+            every = (*self.result.guessed.get(line.clauses[0].span, "").split("; "), *said)
+            self.result.guessed[line.clauses[0].span] = "; ".join(dict.fromkeys(x for x in every if x))
 
     def lines(self, line: s.Statement) -> Iterator[s.Statement]:
         """What stands in place of a line: inputs for symbols that nothing defines, an equation, or the line itself."""

@@ -185,7 +185,8 @@ def applied(factors: tuple[s.Expression, ...], operators: tuple[str, ...], funct
 
 def unapplied(node: s.Expression) -> NoShape:
     """What is wrong with a function without parentheses."""
-    return NoShape(f"`{node.span.text}` is a function, and what it is applied to stands in parentheses", node.span)
+    return NoShape(f"`{node.span.text}` is a function, and what it is applied to stands in parentheses", node.span,
+                   helps=(Help(f"write `{node.span.text}(…)` around as much of what follows as is meant"),))
 
 
 def unbarred(called: y.Typed, name: str, node: s.Expression, given: s.Group) -> y.Typed:

@@ -17,6 +17,9 @@ from einc.ir.primitives import PRIMITIVES
 from einc.syntax import tree as s
 
 PAST = "past"  # among the axes of a function: the words speak of what comes before
+# Among the axes, what words say of tokens: that a function runs over them, of which matrices they are the columns, and
+# which sizes count them.
+TOKENS, COLUMNS, COUNTED = "over tokens", "tokens are the columns of", "sizes that count tokens"
 ALL_VECTORS = "all vectors"  # of which words may say as what they lie
 
 

@@ -15,7 +15,7 @@ from einc.checking.matrices.known import Known
 from einc.checking.matrices.laid import unlisted
 from einc.checking.matrices.lines import above, names
 from einc.checking.matrices.masks import Mask, mask
-from einc.checking.matrices.shapes import ONE, Key, Shape, Symbol, plain, shapes_of, words
+from einc.checking.matrices.shapes import ONE, Key, Shape, Symbol, Waiting, plain, shapes_of, words
 from einc.checking.matrices.supply import Supply
 from einc.checking.matrices.typing import Typing
 from einc.checking.matrices.uses import Use, keyed, split
@@ -186,6 +186,34 @@ class Reader:
                     continue
                 yield _symbol(left, shape, body)
             return
+
+    def told(self, line: s.Statement) -> Symbol | None:
+        """What an equation that waits for others may define: a term of its right side, or of the argument of a function
+        of each entry, that waits for none has its shape. None where no term or a number tells it.
+        """
+        body = line.clauses[0].body
+        left = split(left_of(body), self.known.letters)
+        if not isinstance(body, s.Relation) or left is None or left.key not in self.unknown or left.letters is None:
+            return None
+        for term in self._inner(body.operands[-1]):
+            for side in _SIDES:
+                try:
+                    shape = Typing(self.known, self.symbols, self.unknown, side).of(term).shape
+                except (Problem, Waiting):
+                    continue
+                if not shape.number:
+                    return _symbol(left, shape, body)
+        return None
+
+    def _inner(self, right: s.Expression) -> Iterator[s.Expression]:
+        """The terms of a sum, also below functions of each entry and parentheses."""
+        match right:
+            case s.Sum(terms):
+                yield from terms
+            case s.Group(items=(inner,)):
+                yield from self._inner(inner)
+            case _:
+                yield from (x for one in self._terms(right) for x in self._inner(one))
 
     def _terms(self, right: s.Expression) -> tuple[s.Expression, ...]:
         """The parts of a right side that have the shape of the whole."""

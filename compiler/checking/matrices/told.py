@@ -10,6 +10,7 @@ from einc.checking.matrices.shapes import Key, Symbol, told
 from einc.checking.matrices.uses import Use
 from einc.errors.problems import NoShape, OpenReading
 from einc.errors.report import Help, Span
+from einc.syntax import tree as s
 
 
 def letters(n: int) -> str:
@@ -50,3 +51,17 @@ def turned_entry(name: str, span: Span) -> OpenReading:
     """The question of `A^⊤_{ij}`: some mean the entry of the transpose, others write the sign of it in vain."""
     return OpenReading(f"is `{span.text}` an entry of `{name}` or of its transpose?", span, helps=(
         Help(f"write `{name}_{{i j}}` or `{name}_{{j i}}`, without the transpose"),))
+
+
+def turned_over(key: Key, side: str) -> str:
+    """What is told of a vector that lies in two ways."""
+    one, other = ("column", "row") if side == "columns" else ("row", "column")
+    return f"`{key.name.python}` is a {one} here and a {other} in another equation"
+
+
+def run_together(node: s.Expression, content: s.Expression | None) -> tuple[Help, ...]:
+    """The way to write an entry for what has two digits side by side, `(A B)_{12}`."""
+    if not isinstance(content, s.Number) or len(content.text) != 2 or not isinstance(node, s.Scripted):
+        return ()
+    row, column = content.text[0], content.text[1]
+    return (Help(f"the entry in row {row} and column {column} is `{node.base.span.text}_{{{row},{column}}}`"),)

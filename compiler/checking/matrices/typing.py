@@ -31,7 +31,7 @@ from einc.checking.matrices.shapes import (
     told,
     words,
 )
-from einc.checking.matrices.told import misplaced, shown_name, turned_entry, turned_help
+from einc.checking.matrices.told import misplaced, run_together, shown_name, turned_entry, turned_help
 from einc.checking.matrices.units import beside, free, identity
 from einc.checking.matrices.uses import Use, fitting, keyed, split, turned
 from einc.errors.problems import NoShape, OpenReading, ShapesDiffer
@@ -39,7 +39,7 @@ from einc.errors.report import Help, Label, Problem, Span
 from einc.syntax import tree as s
 
 _NUMBER = Shape()
-_ENTRIES = Help("an entry has a letter for its row and one for its column: `(A B)_{i j}`, where both are counted")
+_ENTRIES = Help("an entry has a letter or a number for its row and one for its column: `(A B)_{i j}`, `(A B)_{1,2}`")
 _POWERS = Help("of a matrix there is a transpose, `Aᵀ`; powers are of numbers")
 
 
@@ -216,7 +216,7 @@ class Typing:
                 inner = at
             else:
                 raise NoShape(f"`{one.span.text}` stands after a matrix of shape {inner.shape}", one.span, helps=(
-                    _ENTRIES if one.kind == "lower" else _POWERS,))
+                    *run_together(node, content), _ENTRIES if one.kind == "lower" else _POWERS))
         return inner
 
     # products

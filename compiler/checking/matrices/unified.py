@@ -222,6 +222,13 @@ class Unifier:
 
     def _product(self, node: s.Product, given: Mapping[Name, Lies | None], depth: int) -> Lies | None:
         """The shape of a product of factors, of which some are functions of what follows them."""
+        first = next((n for n, x in enumerate(node.factors) if binds(x)), len(node.factors))
+        if (cut := next((n for n, o in enumerate(node.operators) if o == ENTRYWISE and n <= first), None)) is not None:
+            halves = [replace(node, factors=node.factors[a:b], operators=("", *node.operators[a + 1 : b]))
+                      for a, b in ((0, cut), (cut, len(node.factors)))]
+            self._beside(x.factors[0] for x in halves if len(x.factors) == 1)
+            one, other = (self._product(x, given, depth) for x in halves)
+            return self._times(one, other, ENTRYWISE)
         pieces: list[tuple[str, Lies | None]] = []
         at = 0
         while at < len(node.factors):
@@ -238,8 +245,6 @@ class Unifier:
                 return None
             pieces.append((sign, called[0] if called else self.of(factor, given, depth)))
             at += 2 if called else 1
-        if ENTRYWISE in node.operators:
-            self._beside(node.factors)
         found: Lies | None = pieces[0][1]
         for sign, piece in pieces[1:]:
             found = self._times(found, piece, sign)

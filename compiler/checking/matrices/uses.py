@@ -110,13 +110,15 @@ def entries(content: s.Expression) -> Iterator[s.Expression]:
 
 
 def letters_in(content: s.Expression, letters: Container[str]) -> Iterator[s.Expression | None]:
-    """The places in a script, of which each is a letter or `:`; what else stands in it is None."""
+    """The places in a script, of which each is a letter, a number or `:`; what else stands in it is None."""
     for item in entries(content):
         text = _word(item) or ""
         if text in letters or text == WHOLE:
             yield s.Word(text, item.span)
         elif len(text) > 1 and all(x in letters for x in text):
             yield from (s.Word(x, item.span) for x in text)
+        elif isinstance(item, s.Number):
+            yield item
         else:
             yield from (None, None, None)
 

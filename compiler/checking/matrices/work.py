@@ -22,6 +22,7 @@ class Table:
     rows: dict[Key, Key] = field(default_factory=dict)  # the matrices of vectors that are their rows
     entries: set[Key] = field(default_factory=set)  # the masks whose entries some equation reads
     lies: dict[Key, Side | None] = field(default_factory=dict)  # the sides of vectors in the equations that are read
+    first: dict[Key, tuple[s.Statement, Side]] = field(default_factory=dict)  # where vectors are read first, and how
     masks: dict[Key, Mask] = field(default_factory=dict)
     elsewhere: frozenset[Key] = frozenset()  # what only the words of other sections give a shape
     used: set[Key | None] = field(default_factory=set)  # what stands in equations of matrices

@@ -15,16 +15,7 @@ from einc.checking.matrices.factors import enclosed, product, ranges
 from einc.checking.matrices.following import folds, moved, stretches, within
 from einc.checking.matrices.masks import Mask
 from einc.checking.matrices.shapes import ONE, Dimension, Key, Symbol, words
-from einc.checking.matrices.slots import (
-    Letters,
-    braced,
-    entered,
-    label,
-    places,
-    sized,
-    spelled,
-    substituted,
-)
+from einc.checking.matrices.slots import Letters, braced, entered, label, places, sized, spelled, substituted
 from einc.checking.matrices.supply import Supply
 from einc.errors.problems import NoShape, OpenReading
 from einc.errors.report import Help, Span
@@ -211,7 +202,9 @@ class Writing:
             raise NoShape(f"`{node.function.text}` runs along a side that is a product of sizes", node.span)
         rows, columns = (row, own) if node.side == "columns" else (own, column)
         within, conditions = self._open(node, rows, columns, own[0])
-        inner = self.write(within, rows, columns, used)
+        lying = not node.indexed and node.side == "rows" and node.inner.shape.columns != ONE
+        inner = self.write(within, rows, columns, used) if not lying else self._apart(
+            y.Turned(within, within.shape.turned, node.span), columns, rows, node.function.text)
         function: s.Expression = node.function
         if node.indexed:
             other = row if node.side == "columns" else column

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import keyword
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -34,8 +34,9 @@ def stem(source: Source) -> str:
 
 def outputs(work: Work, recurs: list[BlockLoop], repeats: list[IndexLoop],
             ranks: tuple[int, ...] | None = None) -> list[Signature]:
-    """The declared outputs, else what is defined and never read; what a round makes anew is none. With `ranks`, of
-    documents, only equations of these ranks count. Reports outputs that nothing defines.
+    """The declared outputs, else what is defined and never read, or, where all of it is, never at its own position;
+    what a round makes anew is none. With `ranks`, of documents, only equations of these ranks count. Reports outputs
+    that nothing defines.
     """
     chosen = work.collected.outputs
     if not chosen:
@@ -49,7 +50,7 @@ def outputs(work: Work, recurs: list[BlockLoop], repeats: list[IndexLoop],
                 if key != e.target and key not in own.get(e.target, ())}
         read |= {e.target for recur in recurs for e in recur.inside} | (own.keys() - parts)
         order = work.collected.order if ranks is None else work.collected.asked(ranks)
-        chosen = [x for x in order if x.key not in read]
+        chosen = [x for x in order if x.key not in read] or [x for x in order if x.key not in _at_once(everything)]
     lost = work.scope.lost
     for signature in chosen:
         known = id(signature) in work.collected.entries or signature.role != "local"
@@ -57,6 +58,14 @@ def outputs(work: Work, recurs: list[BlockLoop], repeats: list[IndexLoop],
             work.report.add(Undeclared(f"the output `{signature.text}` is not defined", signature.span,
                                        helps=(Help("give it an equation"),)))
     return chosen
+
+
+def _at_once(equations: Iterable[Equation]) -> frozenset[str]:
+    """What equations read of others at their own positions. Where equations read each other in a circle, what they
+    read at other positions alone is what comes of a round.
+    """
+    return frozenset(x.tensor for e in equations for root in (e.domain, e.body) for x in walk(root)
+                     if isinstance(x, Read) and x.tensor != e.target and all(isinstance(y, Position) for y in x.subs))
 
 
 def assemble(work: Work, source: Source, chosen: list[Signature], recurs: list[BlockLoop], repeats: list[IndexLoop],

@@ -98,6 +98,12 @@ def audit(program: TypedProgram, text: Text, report: Report) -> None:
                                                  "`1[…]`"),)))
 
 
+_LIMITED = (Help("restrict the equation with `, … ≤ …`: what is outside does not exist"),
+            Help("multiply by `1[… ≤ …]`: what is outside is 0"), Help("clamp it: `min(…, …)`, `max(…, …)`"))
+_SIZED = (Help("say how large the side is, as in `matrix A : 4 × n` or `dim n = 4`"),
+          Help("use a letter, which counts all places: `A_{i,:}`"))
+
+
 def ranges(program: TypedProgram, text: Text, report: Report) -> None:
     """Reports every read that may leave the range of a slot."""
     ragged, places, spans = text.ragged, text.places, text.spans
@@ -118,12 +124,11 @@ def ranges(program: TypedProgram, text: Text, report: Report) -> None:
                     bad = "" if isinstance(sub, Position) else _beyond(sub, slot.set, *own, program.sizes)
                 if bad:
                     span = _place_of(at.read, places) or spans.get(equation.target)
-                    report.add(OutOfRange(f"the index expression in slot `{slot.name}` may {bad}", span,
-                                          once=(span, bad), helps=(
-                        *_started(program, equation, at.read, n, span),
-                        Help("restrict the equation with `, … ≤ …`: what is outside does not exist"),
-                        Help("multiply by `1[… ≤ …]`: what is outside is 0"),
-                        Help("clamp it: `min(…, …)`, `max(…, …)`"))))
+                    fixed = isinstance(sub, Const) and span is not None
+                    what = f"place {sub.value} of `{span.text}`" if isinstance(sub, Const) and span is not None else (
+                        f"the index expression in slot `{slot.name}`")
+                    report.add(OutOfRange(f"{what} may {bad}", span, once=(span, bad), helps=(
+                        *_started(program, equation, at.read, n, span), *(_SIZED if fixed else _LIMITED))))
                     break
 
 
