@@ -119,7 +119,8 @@ def tiled(kernel: Kernel, lanes: str = "") -> Schedule:
 
 
 def _longest(kernel: Kernel) -> Axis:
-    """The axis whose positions are the rows of a kernel that has no tiles: the first that is as long as the data."""
+    """The axis whose positions are the rows of a kernel that has no tiles: the first that is as long as the data.
+    Raises Unwritten where there is none, or the kernel has a stream."""
     if kernel.stream is not None or not kernel.stores:
         raise Unwritten("it has a stream, and no tiles of rows")
     held = [{a for part in store.axes for a in part} for store in kernel.stores]
@@ -132,9 +133,8 @@ def _longest(kernel: Kernel) -> Axis:
 
 
 def _pieces(kernel: Kernel, rows: Axis) -> tuple[Axis, ...]:
-    """The units of a kernel without a stream: axes of all results that no fold has,
-    but for those of neighbours in memory.
-    """
+    """The units of a kernel without a stream: axes of all results that no fold has, but for those of neighbours in
+    memory. Raises Unwritten where its values are made in few passes over memory anyway."""
     work = [let for let in kernel.lets if let.kind == "real" and rows.name in let.axes and not isinstance(let.op, Load)]
     if len(work) < WORTH:
         raise Unwritten("its values are made in few passes over memory")
@@ -146,7 +146,8 @@ def _pieces(kernel: Kernel, rows: Axis) -> tuple[Axis, ...]:
 
 
 def _units(kernel: Kernel, rows: Axis, stream: Axis) -> tuple[Axis, ...]:
-    """The axes whose points are pieces of work of their own."""
+    """The axes whose points are pieces of work of their own. Raises Unwritten where results are sums over one of them.
+    """
     tile = {rows.name, stream.name}
     folded = {a for let in kernel.lets for a in let.over}
     names = [a for a in kernel.largest if a not in tile | folded]

@@ -62,7 +62,7 @@ def _tile(
     shared: Shared,
 ) -> Tile:
     """Rows and columns of a program's tile, its warps and the stages of its pipeline. How much data there is counts as
-    the power of two that holds it."""
+    the power of two that holds it. Raises ValueError where none fits the device."""
     tuned = TILES.get((name, _padded(rows), _padded(columns)))
     if tuned or (tuned := next(_fitting(shapes, rows, columns, device, registers, shared), None)):
         return tuned

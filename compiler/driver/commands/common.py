@@ -108,7 +108,8 @@ def tally(report: Report) -> str:
 
 
 def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> dict[str, int]:
-    """`T=2048,H=8` -> {"T": 2048, "H": 8}."""
+    """`T=2048,H=8` -> {"T": 2048, "H": 8}. Raises click.BadParameter for another form, or for two numbers of one name.
+    """
     out: dict[str, int] = {}
     for piece in value.split(",") if value else ():
         match = re.fullmatch(r"\s*([^\s=]+)\s*=\s*(\d{1,15})\s*", piece)
@@ -120,7 +121,7 @@ def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> dict[str, 
 
 
 def _ranks(ctx: click.Context, param: click.Parameter, value: str) -> dict[str, int]:
-    """`dp=2,tp=4` -> {"dp": 2, "tp": 4}."""
+    """`dp=2,tp=4` -> {"dp": 2, "tp": 4}. Raises click.BadParameter for an axis of 0 ranks."""
     found = _sizes(ctx, param, value)
     for name, ranks in found.items():
         if not ranks:

@@ -82,7 +82,8 @@ def _is_text(ids: Any) -> bool:
 
 def _beside(engine: Engine, texts: Sequence[Array], steps: int, taking: Sampler,
             stop: Collection[int]) -> Iterator[Any]:
-    """The tokens of texts that an engine makes, each with the number of its text."""
+    """The tokens of texts that an engine makes, each with the number of its text. Raises the error with which a text
+    ended."""
     how = {field.name: getattr(taking, field.name) for field in fields(taking)}
     handles = [engine.add(ids, steps, **how, stop=stop, row=row) for row, ids in enumerate(texts) if steps]
     while engine.busy:

@@ -181,7 +181,8 @@ def _figure(what: str, wide: int, *otherwise: str) -> Any:
 
 
 def _bitmap(path: str, pictures: Sequence[Any]) -> None:
-    """Writes pictures beside each other into a bitmap."""
+    """Writes pictures beside each other into a bitmap. Raises EincError for a graph, and where matplotlib is missing.
+    """
     if not all(isinstance(one, Picture) for one in pictures):
         raise failure("a graph is drawn with lines, not as a bitmap", "end the name in .svg or .html")
     figure = _figure("bitmaps", 5 * len(pictures), "end the name in .svg or .html, for which nothing is needed")

@@ -144,7 +144,8 @@ class _Atoms:
         return [self.of.program.splits.get(s.set, ()) or (s.set,) for s in self.of.program.tensors[self.key].slots]
 
     def held(self, now: States, every: States) -> tuple[Extent, ...]:
-        """The shape of what a rank holds, with those composites apart of which one of the states has a component."""
+        """The shape of what a rank holds, with those composites apart of which one of the states has a component.
+        Raises Refused where the composite is cut, too."""
         out = list[Extent]()
         for n, parts in enumerate(self.sets):
             cut = {s.component: axis for s, axis in zip(now, self.of.mesh, strict=True)

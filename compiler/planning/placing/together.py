@@ -73,7 +73,8 @@ class _Together:
     # what an equation asks
 
     def name(self, key: str, states: States) -> str:
-        """The name of a tensor in some states: its own where it is whole on every rank."""
+        """The name of a tensor in some states: its own where it is whole on every rank. Makes its tensor where it is
+        not there yet."""
         if (key, states) not in self.names:
             tensor, program = self.of.program.tensors[key], self.of.program
             plain = all(state == WHOLE for state in states)
@@ -176,7 +177,8 @@ class _Together:
         self.moves(arrival.tensor, self.of.states(arrival.tensor), arrival.states)
 
     def move(self, key: str, axes: tuple[int, ...], now: States, then: States, source: str) -> None:
-        """One step of a tensor that has the name `source` before."""
+        """One step of a tensor that has the name `source` before. Adds the equation that makes it in the new states,
+        unless it stands already."""
         if any(e.target == self.names.get((key, then)) for e in self.equations):
             return
         place = _Place(self, key, axes, now, then)

@@ -147,7 +147,8 @@ class _Backward:
         return {e.target: e for e in self._narrowed(named, set(wanted))}
 
     def _narrowed(self, equations: Iterable[Equation], kept: Set[str]) -> Iterator[Equation]:
-        """The equations, each after what it reads, without axes along which a value is the same everywhere."""
+        """The equations, each after what it reads, without axes along which a value is the same everywhere. Changes
+        their tensors in `self.tensors`."""
         places: dict[str, list[int]] = {}
 
         def read(term: Term) -> Term:

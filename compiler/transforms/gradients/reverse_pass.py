@@ -118,7 +118,8 @@ class Sweep:
                      for s, i in zip(tensor.slots, letters_of(tensor), strict=True))
 
     def _settled(self, key: str, equation: Equation | None) -> bool:
-        """Makes the cotangent of a value from all its shares; False where no output depends on it."""
+        """Makes the cotangent of a value from all its shares; False where no output depends on it. Adds its equation.
+        """
         shares = self.shares.pop(key, [])
         if key in self.given and not shares:
             self.of[key], self._asked[key] = self.given[key], _Asked()
@@ -161,7 +162,7 @@ class Sweep:
         return self._apart(key, joined(shares, at, self.tensors[key], name, self.program.sums))
 
     def _apart(self, key: str, equation: Equation) -> tuple[Term, Term]:
-        """A share that is an equation of its own."""
+        """A share that is an equation of its own. Adds it; returns a read of it."""
         name = equation.target
         self.tensors[name] = replace(self.tensors[key], key=name, text=name, slots=self._flipped(key), role="local",
                                      span=None)

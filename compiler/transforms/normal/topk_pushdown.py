@@ -223,7 +223,7 @@ class _Work:
         return self._noted(sub) is not None
 
     def _at(self, read: Read) -> Read:
-        """The read of the equation that holds for the chosen elements alone."""
+        """The read of the equation that holds for the chosen elements alone. Adds that equation where it is new."""
         equation = self._by_rank(read.tensor)
         order = tuple(dict.fromkeys(i for s in read.subs for i in _own(s)))
         key = (read.tensor, tuple(canonical(s, order) for s in read.subs))
