@@ -36,7 +36,7 @@ class Ends:
     needed: set[str] = field(default_factory=set)  # sizes of the plan: every other name in a sum stands in parentheses
 
     def arithmetic(self, op: Arithmetic, args: Sequence[str]) -> str:
-        """In the arithmetic of 64 bits."""
+        """An operation on numbers of 64 bits, as an expression of C++."""
         match op:
             case "min" | "max":
                 function = "smaller" if op == "min" else "larger"

@@ -100,7 +100,7 @@ class Cpp:
         return (*self.torch.runtime, *(Source(f"einc.backends.cpp.runtime.{name}") for name in ("native", "recurrent")))
 
     def types(self, module: Module) -> list[str]:
-        """As torch's statements need them."""
+        """The element types that a call asks for, as those of the torch statements beside the kernels."""
         return self.torch.types(module)
 
     def kernel(self, kernel: Kernel, page: Page) -> None:
@@ -188,7 +188,7 @@ class Cpp:
         return " and ".join([*many, *single, ready])
 
     def streams(self, module: Module, kernel: Kernel, buffer: str, axis: int) -> bool:
-        """As torch's statements do."""
+        """Whether the kernel takes the buffer tile by tile along the axis: as the torch statements do."""
         return self.torch.streams(module, kernel, buffer, axis)
 
     def definitions(self) -> list[str]:

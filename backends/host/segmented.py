@@ -20,7 +20,8 @@ class SegmentWriter:
 
     def __init__(self, chain: SegmentedModule, naming: Named, dialect: Dialect, helpers: set[str],
                  body: Writer, apart: Apart | None = None) -> None:
-        """`apart` is that of a pair."""
+        """Begins with the names of the whole chain; `apart` writes pieces as operators, where the file is a pair of
+        them."""
         self.naming, self.dialect, self.helpers, self.body = naming, dialect, helpers, body
         self.names, self.taken, self.apart = Names(set(naming.taken)), set[str](), apart
         self.module = naming.module

@@ -355,7 +355,7 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, ScatterWriter):
                 or (isinstance(op, Map) and op.op not in HASHES and all(map(self._is_number, args))))
 
     def _opposite(self, name: str, axes: tuple[str, ...]) -> str:
-        """Where the condition fails."""
+        """The negation of a condition, by the opposite comparison where it is one, expanded to these axes."""
         let = self.lets[name]
         if name not in self.variables and isinstance(let.op, Map) and let.op.op in _OPPOSITE:
             a, b = (self.aligned(x, let.axes) for x in let.args)

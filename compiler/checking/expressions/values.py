@@ -268,7 +268,7 @@ def by_class(index: Index) -> tuple[int, str]:
 
 
 def gather(values: Iterable[Value]) -> dict[Index, tuple[Occurrence, ...]]:
-    """All occurrences of the values side by side."""
+    """For each index its occurrences in all of the values, in their order."""
     out: dict[Index, tuple[Occurrence, ...]] = {}
     for value in values:
         for index, found in value.free.items():

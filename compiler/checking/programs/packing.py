@@ -219,7 +219,7 @@ class _Packing:
     # terms
 
     def term(self, term: Term, scope: _Scope) -> Term:
-        """The term over packed axes."""
+        """A term over packed axes: a position in a request is one of the axis less the offset of its request."""
         match term:
             case Position(index) if index in scope.places:
                 place, offset = scope.places[index], scope.offsets[scope.one(self.owners[index]), index.set]

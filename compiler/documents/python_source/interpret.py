@@ -192,7 +192,7 @@ class Interpreter:
     # expressions
 
     def evaluate(self, node: ast.expr, scope: Scope) -> Value:
-        """What an expression is."""
+        """The value of an expression. CannotSayError has the innermost expression of the user's that is not read."""
         try:
             return self.expression(node, scope)
         except CannotSayError as error:
@@ -201,7 +201,7 @@ class Interpreter:
             raise
 
     def expression(self, node: ast.expr, scope: Scope) -> Value:
-        """The cases of it."""
+        """The value of an expression by its kind. Raises CannotSayError for a kind that is not read."""
         match node:
             case ast.Constant(value) if value is None or isinstance(value, bool | int | float | str):
                 return Plain(value)

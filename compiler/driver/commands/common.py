@@ -56,7 +56,7 @@ def read(path: str, report: Report) -> Source:
 
 
 def read_spec(path: str, report: Report) -> Source:
-    """The same of what has to be a spec. EincError where it is a paper."""
+    """The text of a spec; what cannot be read is in the report. EincError where it is a paper."""
     if pipeline.is_document(path):
         raise failure(f"{path} is a paper, and this is for specs",
                       "`einc doc` tells of a paper; check, compile, run, show and derive take one section of it, "

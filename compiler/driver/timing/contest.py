@@ -42,7 +42,7 @@ class Result:
 
     @property
     def data(self) -> dict[str, Any]:
-        """The same for programs."""
+        """The result as a dictionary for JSON."""
         return asdict(self)
 
 

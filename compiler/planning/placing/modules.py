@@ -50,9 +50,8 @@ def per_rank(program: NormalProgram, mesh: tuple[Axis, ...], sizes: Mapping[str,
 
 def per_rank_gradient(program: Program, mesh: tuple[Axis, ...], sizes: Mapping[str, int],
                       choices: Choices) -> tuple[PerRank, Placed, Placed | None]:
-    """The same of a program and of its gradient: what the first saved, and the cotangents of its results, come to the
-    second as they lie, and each gradient is left as its input is given. Raises Refused.
-    """
+    """What each rank runs for a program and for its gradient: what the first saved, and the cotangents of its results,
+    come to the second as they lie, and each gradient is left as its input is given. Raises Refused."""
     body, one, two = derived(program, mesh, sizes, choices,
                              lambda normal, kept: placed(normal, mesh, sizes, kept=kept))
     groups = tuple(dict.fromkeys(group for half in (one, two) if half is not None for group in groups_of(half)))
@@ -273,7 +272,8 @@ class _Ranks:
             now = then
 
     def move(self, key: str, move: Moved, now: States, then: States) -> None:
-        """Adds the steps of one move."""
+        """Adds the steps of one move of a tensor from the states `now` to `then`, and the buffer that they make; none
+        where a merge or a hop has made it."""
         made = self.local.name(key, then)
         kind = move.kind
         if made in self.buffers or kind == "pass":  # merged where it was made, or given to the hops

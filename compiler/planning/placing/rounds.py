@@ -55,7 +55,8 @@ def per_rank_rounds(normal: NormalProgram, mesh: tuple[Axis, ...], sizes: Mappin
 
 def per_rank_rounds_gradient(program: Program, mesh: tuple[Axis, ...], sizes: Mapping[str, int],
                              choices: Choices) -> PerRank:
-    """The same of a program and of its gradient: the pieces have gradients, one after the other. Raises Refused."""
+    """What each rank runs for a program with loops and for its gradient: pieces with gradients, one after the other.
+    Raises Refused."""
     program, found = apart(program, grad=True)
     chain = Chain(program, mesh, sizes, found)
     asked = tuple(chain.local(t) for t in program.inputs())

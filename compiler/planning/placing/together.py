@@ -59,7 +59,8 @@ class _Together:
     splits: dict[IndexSet, tuple[IndexSet, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Chooses the letters."""
+        """Chooses two letters for each axis of the mesh that nothing in the program has: for the rank, and for one
+        that data come from."""
         program = self.of.program
         taken = {s.name for t in program.tensors.values() for s in t.slots} | {
             i.name for t in program.terms for i in free_indices(t)}
@@ -232,9 +233,8 @@ class _Place:
         return next((m for m, state in enumerate(states) if state == part), None)
 
     def atom(self, part: Part, letter: Index, apart: bool) -> tuple[Term, Term]:
-        """The same for a slot, or for one component of it. `apart`: it is no composite yet, so that it can be made one
-        of the ranks and their parts.
-        """
+        """How a slot, or one component of it, is read before the move and written after it. `apart`: it is no
+        composite yet, so that it can be made one of the ranks and their parts."""
         was, becomes = self.on(part, self.now), self.on(part, self.then)
         at = was if becomes is None else becomes
         if at is None:

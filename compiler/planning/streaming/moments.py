@@ -174,7 +174,7 @@ def _difference(term: Term, held: Holds, moving: Holds) -> tuple[Term, Term, int
 
 
 def _alike(one: Term, other: Fold) -> bool:
-    """The same fold, but for the order of its factors."""
+    """Whether a term is this fold, but for the order of its factors."""
     if not isinstance(one, Fold) or replace(one, body=ONE) != replace(other, body=ONE):
         return False
     return sorted(map(repr, _factors(one.body))) == sorted(map(repr, _factors(other.body)))

@@ -333,7 +333,7 @@ def _may_lack_points(key: str, by: Mapping[str, Equation], seen: dict[str, bool]
 
 
 def _lacks(equation: Equation, by: Mapping[str, Equation], seen: dict[str, bool]) -> bool:
-    """The same of an equation."""
+    """Whether an equation is a sum over a domain that may have no point, or is made of one; not of exponentials."""
     body = equation.body
     if isinstance(body, Fold):
         made = (by.get(r.tensor) for r in reads(body.body))

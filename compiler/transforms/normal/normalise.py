@@ -160,7 +160,7 @@ def flat(program: Program) -> NormalProgram:
 
 
 def is_normal(equation: Equation) -> bool:
-    """The predicate of the module's docstring."""
+    """Whether an equation is in normal form, as the docstring of the module defines it."""
     match equation.body:
         case Fold("sum", _, domain, body):
             return (_pointwise(domain)

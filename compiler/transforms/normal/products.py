@@ -245,7 +245,7 @@ class _Expanded:
     order: dict[Term, int] = field(default_factory=dict)
 
     def of(self, term: Term) -> Products | None:
-        """One term."""
+        """A term as a sum of products; None where it cannot be written so."""
         if not self.letters <= free_indices(term):
             return self._alone(term)
         match term:

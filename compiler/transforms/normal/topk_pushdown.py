@@ -64,7 +64,7 @@ class _Element:
     known: tuple[Term, ...]
 
     def of(self, letters: tuple[Index, ...]) -> _Element:
-        """The same in other letters."""
+        """What holds of an element, in other letters."""
         by: dict[Index, Term] = dict(zip(self.letters, map(Position, letters), strict=True))
         there, inside, known = (tuple(substitute(c, by) for c in x) for x in (self.there, self.inside, self.known))
         return _Element(letters, there, inside, known)
