@@ -82,7 +82,7 @@ def on_mesh(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """Tells a person what cannot be had as any error of a text."""
+    """A block in which Refused and Problem become EincError, which is told to a person as any error of a text."""
     try:
         yield
     except Refused as refused:

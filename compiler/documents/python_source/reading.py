@@ -225,8 +225,7 @@ def _hinted(machine: Interpreter, node: ast.FunctionDef, given: Mapping[str, Val
 
 
 def _return(state: State, names: Names, node: ast.FunctionDef, result: Value) -> None:
-    """Makes what the function gives back outputs. Writes to the state, to what was not said where the function gives
-    back no array."""
+    """Makes what the function gives back outputs of the state; what is no array is told among what was not said."""
     statement = next((x for x in reversed(node.body) if isinstance(x, ast.Return)), None)
     said = statement.value if statement is not None else None
     words = [x.id if isinstance(x, ast.Name) else "" for x in said.elts] if isinstance(said, ast.Tuple) else [
