@@ -217,7 +217,8 @@ def functions(file: File) -> Iterator[Function]:
                 lines = (inner.end_lineno or inner.lineno) - inner.lineno + 1
                 said = ast.get_docstring(inner)
                 silent = () if said is None or _RAISES.search(said) else (x for x in raised(inner) if x not in said)
-                yield Function(f"{file.path.as_posix()}:{inner.name}", lines, open_name, said is not None, tuple(silent))
+                place = f"{file.path.as_posix()}:{inner.name}"
+                yield Function(place, lines, open_name, said is not None, tuple(silent))
                 yield from walk(inner, False)
             else:
                 yield from walk(inner, public and not (isinstance(inner, ast.ClassDef) and inner.name.startswith("_")))
