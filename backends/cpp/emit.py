@@ -9,6 +9,7 @@ from functools import cache
 from importlib import resources
 
 from einc.backends.cpp.kernel import function
+from einc.backends.cpp.layout import laid_out
 from einc.backends.cpp.passes import scheduled
 from einc.backends.cpp.schedule import Schedule, Unwritten, shared
 from einc.backends.cpp.wrapping import commented
@@ -194,4 +195,4 @@ class Cpp:
     def definitions(self) -> list[str]:
         """The text of all compiled kernels."""
         text = "\n".join([*map(header, self.headers), *self.functions, 'extern "C" L complete() { return 1; }'])
-        return ["", "", '_CPP = r"""', *text.split("\n"), '"""'] if self.functions else []
+        return ["", "", '_CPP = r"""', *laid_out(text).split("\n"), '"""'] if self.functions else []
