@@ -154,6 +154,9 @@ def FILE(command: F) -> F:
     @wraps(command)
     def called(*args: Any, file: str, section: str | None, equation: str | None, side: str | None,
                **others: Any) -> Any:
+        for option, text in {"--section": section, "--equation": equation, "--with": side}.items():
+            if text is not None and not text.strip():
+                raise failure(f"{option} is given nothing", f"write what is meant behind it, or leave {option} out")
         if section is not None and equation is not None:
             raise failure("--equation says more than --section", "give one of the two")
         return command(*args, file=Chosen(file, section or "", equation or "", side or ""), **others)

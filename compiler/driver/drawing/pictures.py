@@ -64,7 +64,8 @@ class Picture:
         lines = ["".join(self._sign(float(x) / most) for x in row) for row in blocks]
         (height, width), (high, wide) = self.cells.shape, blocks.shape
         by = f", a sign for {height / high:.3g} × {width / wide:.3g}" if (height, width) != (high, wide) else ""
-        head = f"{self.title}   {self.rows} down 1..{height}, {self.columns} across 1..{width}{by}"
+        down, across = (f"1..{count}" if count else "of no position" for count in (height, width))
+        head = f"{self.title}   {self.rows} down {down}, {self.columns} across {across}{by}"
         return "\n".join([head, *lines, *self.notes]) + "\n"
 
     def _sign(self, share: float) -> str:
