@@ -67,7 +67,7 @@ class Pool:
             self.held[page] = self.counts[page] > 0
 
     def take(self, count: int, after: int, preferred: list[int]) -> list[int]:
-        """Free pages: those wished for, else the one after the last, else the middle of
+        """Free pages, which are held from now on: the preferred ones, else the one after the last, else the middle of
         the largest hole, so that all can grow."""
         taken = []
         for n in range(count):

@@ -1,4 +1,4 @@
-"""The sweep from the outputs back: the cotangent of every value that some input moves, as equations.
+"""The pass from the outputs back: the cotangent of every value that some input moves, as equations.
 
 One case for each form that an equation of a flat program has: a fold takes a cotangent to what it runs over by the
 adjoint of its row, a direct sum to its parts, anything pointwise by its slopes.
@@ -73,8 +73,8 @@ class _Asked:
 
 
 @dataclass
-class Sweep:
-    """`made` are the cotangents' equations in the order of the sweep; `of` names the
+class ReversePass:
+    """`made` are the cotangents' equations in the order of the pass; `of` names the
     cotangent of each value that has one."""
 
     program: NormalProgram
