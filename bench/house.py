@@ -8,6 +8,7 @@ lines count, since earlier checkouts hold the same lines as texts, and nothing e
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
@@ -18,6 +19,7 @@ ROOMS = {"compiler": "einc", "backends": "einc.backends"}  # what is measured
 RUNTIME = "runtime"
 WIDE, FIELDS, LONG = 120, 12, 10
 FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
+_RAISES = re.compile(r"[Rr]aise|[Rr]efuse|[Rr]eport|Error\b|Problem\b")
 
 Graph = dict[str, set[str]]
 
@@ -38,12 +40,15 @@ class File:
 
 @dataclass(frozen=True)
 class Function:
-    """A function or a method, where it stands, and whether others may call it."""
+    """A function or a method, where it stands, whether others may call it, whether it has a docstring, and what it
+    raises by its own statements that its docstring does not say.
+    """
 
     place: str
     lines: int
     public: bool
     described: bool
+    unsaid: tuple[str, ...] = ()
 
 
 @dataclass
@@ -77,6 +82,7 @@ class House:
         yield "functions", f"{len(self.functions):,}"
         yield "without a docstring: public", f"{sum(one.public and not one.described for one in self.functions):,}"
         yield f"without a docstring: private, over {LONG} lines", f"{long_private:,}"
+        yield "docstrings that do not say what is raised", f"{sum(bool(one.unsaid) for one in self.functions):,}"
         yield f"classes with more than {FIELDS} fields", f"{len(self.classes):,}"
         yield "lines of a function, 95 % have at most", f"{quantile(lengths, 0.95):,}"
         yield "lines of the longest function", f"{longest.lines:,} {longest.place}" if longest else "0"
@@ -209,13 +215,27 @@ def functions(file: File) -> Iterator[Function]:
             if isinstance(inner, FUNCTION):
                 open_name = public and not inner.name.startswith("_")
                 lines = (inner.end_lineno or inner.lineno) - inner.lineno + 1
-                described = ast.get_docstring(inner) is not None
-                yield Function(f"{file.path.as_posix()}:{inner.name}", lines, open_name, described)
+                said = ast.get_docstring(inner)
+                silent = () if said is None or _RAISES.search(said) else (x for x in raised(inner) if x not in said)
+                place = f"{file.path.as_posix()}:{inner.name}"
+                yield Function(place, lines, open_name, said is not None, tuple(silent))
                 yield from walk(inner, False)
             else:
                 yield from walk(inner, public and not (isinstance(inner, ast.ClassDef) and inner.name.startswith("_")))
 
     yield from walk(file.tree, True)
+
+
+def raised(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
+    """The names of what the statements of a function raise, apart from those of functions in it, from what it catches
+    itself and raises again, and from what says that a case cannot be."""
+    left = list[ast.AST](function.body)
+    while left:
+        node = left.pop()
+        match node:
+            case ast.Raise(ast.Call(ast.Name(name) | ast.Attribute(_, name)) | ast.Name(name)):
+                yield from () if name in ("AssertionError", "NotImplementedError") else (name,)
+        left += [] if isinstance(node, FUNCTION | ast.Lambda) else ast.iter_child_nodes(node)
 
 
 def fields(files: Iterable[File]) -> dict[str, int]:

@@ -27,7 +27,7 @@ __all__ = ["EincError", "Engine", "__version__", "check", "compile", "generate",
 
 
 def __getattr__(name: str) -> Any:
-    """A name of the front door, from the module that makes it."""
+    """A name of the front door, from the module that makes it. AttributeError for any other name."""
     if name not in _DOORS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_DOORS[name]), name)

@@ -124,6 +124,15 @@ def _program(item: pytest.Item) -> str:
     return next((value.name for value in parameters if isinstance(value, Case)), "")
 
 
+@pytest.fixture
+def doubles() -> Iterator[None]:
+    """Numbers of the loops that programs are compared with are in float64."""
+    usual = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(usual)
+
+
 @pytest.fixture(scope="module")
 def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """What is compiled is kept in a folder of this run, for all files and workers."""

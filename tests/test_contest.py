@@ -207,6 +207,8 @@ def test_where_an_extent_is_nothing_torch_compiles_nothing(grad: bool) -> None:
     assert [(one.name, one.status, one.why) for one in told if one.name in ("compile", "flex")] == [
         (name, "cannot", "there is nothing to compute") for name in ("compile", "flex")]
     assert all(one.why != "there is nothing to compute" for one in told if one.name not in ("compile", "flex"))
+    assert next((one.status, one.why) for one in told if one.name == "eager") == (
+        "cannot", "torch has no such function of no elements, and T = 0")
 
 
 def test_the_command() -> None:

@@ -402,6 +402,14 @@ def test_commands_read_a_section(files: tuple[Path, Path], args: tuple[str, ...]
     assert said in result.output
 
 
+@pytest.mark.parametrize("command", ["doc", "check", "compile"])
+@pytest.mark.parametrize("option", ["--section", "--equation", "--with"])
+def test_an_option_with_nothing_behind_it_is_no_default(files: tuple[Path, Path], command: str, option: str) -> None:
+    """A variable of a shell that is empty chose all of the paper."""
+    result = run(command, str(files[0]), option, "")
+    assert result.exit_code == 1 and f"error: {option} is given nothing" in result.output
+
+
 def test_doc_refuses_a_spec(tmp_path: Path) -> None:
     assert "is no document" in run("doc", "attention").output
 

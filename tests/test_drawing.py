@@ -76,6 +76,8 @@ def test_large_domains_are_drawn_by_blocks_that_keep_what_is_inside() -> None:
 def test_a_picture_of_few_points(shape: tuple[int, int]) -> None:
     shown = Picture("L", "domain", "t", "s", np.ones(shape))
     assert shown.text.count("█") == shape[0] * shape[1]
+    down, across = (f"1..{count}" if count else "of no position" for count in shape)
+    assert shown.text.startswith(f"L   t down {down}, s across {across}\n")
     ElementTree.fromstring(shown.svg)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -203,6 +204,29 @@ def test_a_paper_is_looked_at_with_what_it_takes_in(room: Path, monkeypatch: pyt
     result = einc_("check", "main.tex", "--watch")
     assert "changed: a.tex" in result.stderr
     assert "parts/a.tex:1" in result.stderr
+
+
+@pytest.mark.whole
+def test_a_process_watches_until_it_is_interrupted(room: Path) -> None:
+    """Each save waits for what the process says, and nothing sleeps: its own pause lies between two looks."""
+    file = Path("mine.ein")
+    file.write_text(BROKEN, encoding="utf-8")
+    with subprocess.Popen([sys.executable, "-u", "-m", "einc", "check", "mine.ein", "--watch"], text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        try:
+            assert process.stderr is not None and process.stdout is not None
+            said = next(line for line in process.stderr if "error[" in line)
+            assert "E0102" in said
+            assert any("watching; Ctrl-C ends it" in line for line in process.stderr)
+            file.write_text(BESIDE, encoding="utf-8")
+            assert next(process.stderr) == "changed: mine.ein\n"
+            assert process.stdout.readline() == "ok: mine, 1 equation\n"
+            assert next(process.stderr) == "watching; Ctrl-C ends it\n"
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate()
+            assert (process.returncode, out, err) == (0, "", "")
+        finally:
+            process.kill()
 
 
 def test_a_fix_is_made_once(room: Path, monkeypatch: pytest.MonkeyPatch) -> None:

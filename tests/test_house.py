@@ -73,6 +73,21 @@ def test_what_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert dict(found.rows())["without a docstring: public"] == "1"
 
 
+@pytest.mark.parametrize(("body", "unsaid"), [
+    ('"""Half."""\n    if n: raise ValueError(n)', ("ValueError",)),
+    ('"""Half; ValueError where n is odd."""\n    raise ValueError(n)', ()),
+    ('"""Half. Raises what wrong(n) gives."""\n    raise wrong(n)', ()),
+    ('"""Half."""\n    raise wrong.kind(n)', ("kind",)),
+    ('"""Half."""\n    def inner(): raise ValueError\n    return inner', ()),
+    ('"""Half."""\n    try: g()\n    except ValueError: raise', ()),
+    ('"""Half."""\n    raise AssertionError(n)', ()),
+    ('raise ValueError(n)', ()),
+])
+def test_what_a_docstring_does_not_say_is_raised(tmp_path: Path, body: str, unsaid: tuple[str, ...]) -> None:
+    found = house.measure(checkout(tmp_path, {"compiler/a.py": f"def half(n):\n    {body}\n"}))
+    assert next(one.unsaid for one in found.functions if one.place.endswith(":half")) == unsaid
+
+
 def test_components_are_those_that_reach_each_other() -> None:
     """Against what a walk from every node reaches, on graphs drawn at random."""
     draw = random.Random(7)

@@ -97,6 +97,24 @@ def test_help_and_signature_say_names_shapes_and_types() -> None:
     assert "output A  (T, d_model)" in said
 
 
+@pytest.mark.parametrize("options", [{"backend": "cpp", "grad": True}, {"backend": "triton"}, {"plan": "serve"},
+                                     {"module": True}], ids=str)
+def test_every_function_has_names_shapes_and_types(options: dict[str, Any]) -> None:
+    """Whatever writes it; so have the first call of one that serves, and the class that holds the weights."""
+    made = einc.compile("llama_attention", **options)
+    functions = [made, *([made.prefill] if made.prefill is not None else [])]
+    for one in functions:
+        names = inspect.signature(one).parameters
+        assert {"X", "W_Q", "W_K", "W_V", "W_O"} <= names.keys()
+        assert str(names["X"].annotation) == "torch.Tensor"
+    assert "weight W_K  (G, d_model, d_k)" in (inspect.getdoc(made) or "")
+    assert inspect.getdoc(made) in inspect.cleandoc(pydoc.render_doc(made, renderer=pydoc.plaintext).split("\n", 3)[3])
+    if made.module is not None:
+        assert [*inspect.signature(made.module).parameters] == ["G", "H", "d_k", "d_model", "device", "dtype"]
+        assert [*inspect.signature(made.module.forward).parameters] == ["self", "X"]
+        assert "weights of llama_attention" in (made.module.__doc__ or "")
+
+
 @pytest.mark.whole
 def test_a_whole_notebook_runs_in_a_kernel(tmp_path: Path) -> None:
     """As a reader runs it: the extension, a cell of `ein`, its function, its plan, its mask, and a slip."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from inspect import unwrap
 from pathlib import Path
@@ -25,6 +25,7 @@ from einc.driver import front
 from einc.errors.report import EincError
 from einc.transforms.serving.cached import growing
 
+pytestmark = pytest.mark.usefixtures("doubles")
 UNSERVED = ("path", "deltaformer")  # a state has a value for each position
 CASES = [case for case in FILES if case.name in LAYERS and case.name not in UNSERVED]
 each = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -52,15 +53,6 @@ def cut(total: int, seed: int) -> list[int]:
     while sum(cuts) < total:
         cuts.append(min(random.choice([1, 1, 2, 5]), total - sum(cuts)))
     return cuts
-
-
-@pytest.fixture(autouse=True)
-def doubles() -> Iterator[None]:
-    """Numbers of the loops that texts are compared with are in float64."""
-    usual = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(usual)
 
 
 def at(run: front.Compiled, inputs: Tensors, first: int, count: int) -> Tensors:

@@ -3,7 +3,7 @@ modules against plain loops over positions; and what is refused."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from einc.ir.programs import TypedProgram
 from einc.planning.recurrences.unrolled import unrolled
 from einc.syntax.printing.show import show
 
+pytestmark = pytest.mark.usefixtures("doubles")
 Sizes = Mapping[str, int]
 
 BOUND = 1e-9
@@ -67,23 +68,17 @@ def read(program: TypedProgram, inputs: Tensors, dtype: torch.dtype = torch.floa
     return {key: x.to(dtype) if x.is_floating_point() else x for key, x in inputs.items() if key in keys}
 
 
-@pytest.fixture(autouse=True)
-def doubles() -> Iterator[None]:
-    """Numbers of the loops are in float64."""
-    usual = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(usual)
-
-
 # the same as a loop over positions
 
 
 @pytest.mark.drawn(4)
 @texts(13, 120)
 def test_a_drawn_text_is_its_loop(kind: str, seed: int) -> None:
+    is_its_loop(*made(kind, seed), seed)
+
+
+def is_its_loop(found: Drawn, program: TypedProgram, seed: int) -> None:
     """By the interpreter and by the emitted module, also without positions and at sizes of 1."""
-    found, program = made(kind, seed)
     function = einc.compile(found.text, backend="torch")
     for sizes in TRIALS:
         inputs = found.inputs(sizes, seed)
@@ -109,7 +104,11 @@ def slopes(outputs: Mapping[str, torch.Tensor], inputs: Tensors) -> Tensors:
 @pytest.mark.drawn(6)
 @texts(4, 80)
 def test_a_gradient_is_that_of_the_loop(kind: str, seed: int) -> None:
-    found, program = made(kind, seed, True)
+    has_its_gradient(*made(kind, seed, True), seed)
+
+
+def has_its_gradient(found: Drawn, program: TypedProgram, seed: int) -> None:
+    """The gradient of the emitted module is that of the loop; the text is a smooth one."""
     function = einc.compile(found.text, grad=True)
     for sizes in (SIZES, ONES, TRIALS[4]):
         inputs = {key: x.requires_grad_(x.is_floating_point()) for key, x in found.inputs(sizes, seed).items()}
@@ -133,11 +132,15 @@ def test_many_positions(seed: int, steps: int) -> None:
 @pytest.mark.drawn(3)
 @texts(2, 40, first=200)
 def test_triton_in_its_interpreter(kind: str, seed: int) -> None:
-    found, program = made(kind, seed)
+    is_its_loop_in_triton(*made(kind, seed), seed, (SIZES, {**SIZES, "T": 0}))
+
+
+def is_its_loop_in_triton(found: Drawn, program: TypedProgram, seed: int, trials: Iterable[Sizes]) -> None:
+    """By kernels of small tiles, in Triton's interpreter."""
     plan = front.plan(program)
     with interpreted():
         function = tiled(front.emit(plan, "triton"), plan.name, lambda kind, *_: SMALL[kind])
-        for sizes in (SIZES, {**SIZES, "T": 0}):
+        for sizes in trials:
             inputs = found.inputs(sizes, seed)
             got = called(function, program, read(program, inputs), sizes)
             assert worst(got, found.means(inputs, sizes)) <= BOUND, f"at {sizes}"
@@ -146,8 +149,11 @@ def test_triton_in_its_interpreter(kind: str, seed: int) -> None:
 @pytest.mark.skipif(not COMPILER, reason="no C++ compiler is found")
 @texts(1, 30, first=300)
 def test_compiled_kernels(kind: str, seed: int) -> None:
+    is_its_loop_in_cpp(*made(kind, seed), seed)
+
+
+def is_its_loop_in_cpp(found: Drawn, program: TypedProgram, seed: int) -> None:
     """In float32, for which kernels are written."""
-    found, program = made(kind, seed)
     plan = front.plan(program, front.choices(own=True, backend="cpp"))
     function: Function = front.load(quick(front.emit(plan, "cpp")), plan.name, "cpp")
     sizes = {**SIZES, "T": 35}

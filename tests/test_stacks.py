@@ -3,14 +3,13 @@ language model, against plain loops, in the interpreter, in emitted modules with
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
 
 import numpy as np
 import pytest
 import torch
-from cpp_texts import COMPILER, quick
-from helpers import Function, called, distance, meaning, typed, typed_of
+from cpp_texts import COMPILER
+from helpers import called, distance, meaning, typed, typed_of
 from programs import FILES, Case
 from random_recurrences import Drawn, Tensors
 from random_stacks import stack
@@ -18,9 +17,21 @@ from recurrent import LAYERS, language_model, stack_inputs
 from test_oracles import doubled
 from test_recurrent import wanted as others
 from test_recurrent_serving import DRAWN, REFUSED, UNSERVED, at, cut
-from test_sequences import BOUND, DRAW, ONES, SIZES, SMALL, TRIALS, Sizes, read, slopes, worst
+from test_sequences import (
+    BOUND,
+    DRAW,
+    SIZES,
+    Sizes,
+    has_its_gradient,
+    is_its_loop,
+    is_its_loop_in_cpp,
+    is_its_loop_in_triton,
+    read,
+    slopes,
+    texts,
+    worst,
+)
 from test_serving import stepwise
-from triton_modes import interpreted, tiled
 
 import einc
 from einc.driver import front
@@ -31,17 +42,9 @@ from einc.planning.recurrences.unrolled import unrolled
 from einc.syntax.printing.scripts import scripts
 from einc.syntax.printing.show import show
 
+pytestmark = pytest.mark.usefixtures("doubles")
 RECURRENT = [case for case in FILES if case.name in LAYERS]
 CASE = next(case for case in FILES if case.name == "gated_deltanet_lm")
-
-
-@pytest.fixture(autouse=True)
-def doubles() -> Iterator[None]:
-    """Numbers of the loops are in float64."""
-    usual = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(usual)
 
 
 # texts
@@ -214,13 +217,6 @@ def test_the_layers_of_a_model_go_in_tiles() -> None:
 # drawn texts
 
 
-def drawn(count: int, whole: int, first: int = 0) -> pytest.MarkDecorator:
-    """A test for each kind of text and so many seeds, and for more of them behind the marker."""
-    return pytest.mark.parametrize(("kind", "seed"), [
-        pytest.param(kind, seed, marks=[pytest.mark.whole] * (seed >= first + count), id=f"{kind}-{seed}")
-        for kind in DRAW for seed in range(first, first + whole)])
-
-
 @cache
 def made(kind: str, seed: int, smooth: bool = False) -> tuple[Drawn, TypedProgram]:
     """The first text of a seed, or of those after it, that can be a layer."""
@@ -229,33 +225,19 @@ def made(kind: str, seed: int, smooth: bool = False) -> tuple[Drawn, TypedProgra
 
 
 @pytest.mark.drawn(3)
-@drawn(6, 60)
+@texts(6, 60)
 def test_a_drawn_layer_is_its_loops(kind: str, seed: int) -> None:
-    found, program = made(kind, seed)
-    function = einc.compile(found.text, backend="torch")
-    for sizes in TRIALS:
-        inputs = found.inputs(sizes, seed)
-        want, some = found.means(inputs, sizes), read(program, inputs)
-        assert worst(called(function, program, some, sizes), want) <= BOUND, f"module at {sizes}"
-        if sizes["T"] < 10:
-            arrays = {key: x.numpy() for key, x in some.items()}
-            assert worst(meaning(program, arrays, sizes), want) <= BOUND, f"interpreter at {sizes}"
+    is_its_loop(*made(kind, seed), seed)
 
 
 @pytest.mark.drawn(2)
-@drawn(3, 40)
+@texts(3, 40)
 def test_a_gradient_is_that_of_the_loops(kind: str, seed: int) -> None:
-    found, program = made(kind, seed, True)
-    function = einc.compile(found.text, grad=True)
-    for sizes in (SIZES, ONES, TRIALS[4]):
-        inputs = {key: x.requires_grad_() for key, x in found.inputs(sizes, seed).items()}
-        some = read(program, inputs)
-        want = slopes(found.means(inputs, sizes), some)
-        assert worst(slopes(called(function, program, some, sizes), some), want) <= 10 * BOUND, f"at {sizes}"
+    has_its_gradient(*made(kind, seed, True), seed)
 
 
 @pytest.mark.drawn(2)
-@drawn(4, 40)
+@texts(4, 40)
 def test_what_is_printed_means_the_same(kind: str, seed: int) -> None:
     """The program, and the same without states that are affine."""
     found, program = made(kind, seed)
@@ -268,7 +250,7 @@ def test_what_is_printed_means_the_same(kind: str, seed: int) -> None:
 
 
 @pytest.mark.drawn(2)
-@drawn(4, 40)
+@texts(4, 40)
 def test_a_drawn_layer_goes_on(kind: str, seed: int) -> None:
     """Step by step, or it is refused in one statement, as it is where a round reads many earlier ones."""
     found, program = made(kind, seed)
@@ -286,27 +268,15 @@ def test_a_drawn_layer_goes_on(kind: str, seed: int) -> None:
 
 
 @pytest.mark.drawn(2)
-@drawn(1, 20)
+@texts(1, 20)
 def test_triton_in_its_interpreter(kind: str, seed: int) -> None:
-    found, program = made(kind, seed)
-    plan = front.plan(program)
-    with interpreted():
-        function = tiled(front.emit(plan, "triton"), plan.name, lambda kind, *_: SMALL[kind])
-        inputs = found.inputs(SIZES, seed)
-        assert worst(called(function, program, read(program, inputs), SIZES), found.means(inputs, SIZES)) <= BOUND
+    is_its_loop_in_triton(*made(kind, seed), seed, [SIZES])
 
 
 @pytest.mark.skipif(not COMPILER, reason="no C++ compiler is found")
-@drawn(1, 20)
+@texts(1, 20)
 def test_compiled_kernels(kind: str, seed: int) -> None:
-    """In float32, for which kernels are written."""
-    found, program = made(kind, seed)
-    plan = front.plan(program, front.choices(own=True, backend="cpp"))
-    function: Function = front.load(quick(front.emit(plan, "cpp")), plan.name, "cpp")
-    sizes = {**SIZES, "T": 35}
-    inputs = found.inputs(sizes, seed)
-    got = called(function, program, read(program, inputs, torch.float32), sizes)
-    assert worst(got, found.means(inputs, sizes)) <= 3e-4
+    is_its_loop_in_cpp(*made(kind, seed), seed)
 
 
 # a language model

@@ -199,6 +199,20 @@ def test_nothing_of_a_pickle_is_executed() -> None:
         pickle.loads(text)
 
 
+def test_torch_reads_one_where_weights_alone_are_read() -> None:
+    """By default it refuses, and names the one function of einc that has to be allowed; with that it executes no
+    other, and what stands in a module is its weights."""
+    file, state = io.BytesIO(), io.BytesIO()
+    torch.save({"f": HERE, "steps": 3}, file)
+    torch.save(HERE.module(D=3).state_dict(), state)
+    with pytest.raises(pickle.UnpicklingError, match=r"safe_globals\(\[einc\.driver\.restoring\.restored\]\)"):
+        torch.load(io.BytesIO(file.getvalue()))
+    with torch.serialization.safe_globals([restoring.restored]):
+        found = torch.load(io.BytesIO(file.getvalue()))
+    assert (found["f"].source, found["steps"]) == (HERE.source, 3)
+    assert torch.load(io.BytesIO(state.getvalue()), weights_only=True).keys() == HERE.module(D=3).state_dict().keys()
+
+
 def test_what_was_made_of_no_text_is_not_pickled() -> None:
     built = front.built(checking.typed(TEXT))
     with pytest.raises(pickle.PicklingError, match="write it to a file with einc compile -o"):

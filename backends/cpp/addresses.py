@@ -52,9 +52,8 @@ class Addresses:
         return f"({' + '.join(parts)})" if parts else "0"
 
     def _terms(self, sub: Subscript) -> list[tuple[str | Gather | int, str]]:
-        """A subscript as a sum: axes and computed places with their factors;
-        what is added to it is under the number 0.
-        """
+        """A subscript as a sum: axes and computed places with their factors; what is added to it is under the number
+        0. Raises Unwritten for a subscript of another kind."""
         match sub:
             case AxisRef(axis):
                 return [(axis, "1")]
@@ -72,9 +71,8 @@ class Addresses:
         raise Unwritten("it has a subscript of a new kind")
 
     def address(self, let: Let, at: At, value: Callable[[str, At], Value]) -> Address:
-        """The elements that a load reads, where an expression stands;
-        `value` gives the numbers that its subscripts speak of.
-        """
+        """The elements that a load reads, where an expression stands; `value` gives the numbers that its subscripts
+        speak of. Raises Unwritten where lanes would look up several places."""
         assert isinstance(let.op, Load)
         name = self.arguments.tensor(let.op.buffer)
         type_ = stored(self.module.buffers[let.op.buffer].element)

@@ -61,7 +61,7 @@ class Arguments:
         return made(wanted, self.taken)
 
     def _strided(self, wanted: str, axes: int) -> str:
-        """A name for a pointer, where nothing else has it or the name of one of its strides."""
+        """A name for a pointer, where nothing else has it or the name of one of its strides. The name is taken then."""
         while self.taken & {f"{wanted}_{k}" for k in range(axes)}:
             wanted += "_"
         name = self.fresh(wanted)
@@ -69,7 +69,8 @@ class Arguments:
         return name
 
     def tensor(self, buffer: str) -> str:
-        """The pointer of a buffer; its strides are this name with `_0`, `_1` and so on behind it."""
+        """The pointer of a buffer; its strides are this name with `_0`, `_1` and so on behind it. They become
+        arguments of the kernel."""
         found = self.module.buffers[buffer]
         text = identifier(buffer)
         if text not in self.tensors:
@@ -78,17 +79,18 @@ class Arguments:
         return self.tensors[text][0]
 
     def running(self, text: str, wanted: str, axes: int) -> str:
-        """The pointer of a tensor of whole numbers that the Python statement makes."""
+        """The pointer of a tensor of whole numbers that the Python statement makes. It becomes an argument of the
+        kernel."""
         if text not in self.tensors:
             self.tensors[text] = (self._strided(wanted, axes), "L", axes)
         return self.tensors[text][0]
 
     def length(self, text: str) -> str:
-        """The length of what stands in Python."""
+        """The length of what stands in Python. It becomes an argument of the kernel; returns its name."""
         return self.sizes.setdefault(f"len({text})", self.sizes.get(f"len({text})") or self.fresh("length"))
 
     def size(self, extent: Extent) -> str:
-        """An extent: a number, or the name of an argument."""
+        """An extent: a number, or the name of an argument. That becomes one of the kernel."""
         text = sized(extent)
         if text.isdigit():
             return text
@@ -101,7 +103,7 @@ class Arguments:
         return self.computed(scalar(term).text, scalar(term).calls)
 
     def computed(self, text: str, calls: frozenset[str]) -> str:
-        """A number that the Python statement computes."""
+        """A number that the Python statement computes. It becomes an argument of the kernel; returns its name."""
         self.helpers |= calls
         if text not in self.numbers:
             self.numbers[text] = self.fresh("number")
@@ -137,7 +139,7 @@ class Arguments:
 
 
 def host_code(let: Let, schedule: Schedule) -> Code:
-    """A number that Python computes."""
+    """A number that Python computes. Raises Unwritten for a choice."""
     lets = schedule.lets()
     match let.op:
         case Scalar(term):

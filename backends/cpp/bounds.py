@@ -36,7 +36,7 @@ class Ends:
     needed: set[str] = field(default_factory=set)  # sizes of the plan: every other name in a sum stands in parentheses
 
     def arithmetic(self, op: Arithmetic, args: Sequence[str]) -> str:
-        """In the arithmetic of 64 bits."""
+        """An operation on numbers of 64 bits, as an expression of C++."""
         match op:
             case "min" | "max":
                 function = "smaller" if op == "min" else "larger"
@@ -54,7 +54,7 @@ class Ends:
         assert_never(op)
 
     def number(self, total: Extent) -> str:
-        """A sum: a division of it by a number is exact, or rounds down."""
+        """A sum: a division of it by a number is exact, or rounds down. Raises Unwritten for a division by a size."""
         total = total.put({name: size(self.arguments.size(size(name))) for name in self.needed & total.sizes},
                           lambda atom: size(self.arguments.size(of_atom(atom))))
         written = sized(total)
@@ -76,7 +76,7 @@ class Ends:
         return size(f"({self.ends[axis][which == 'last']})")
 
     def place(self, index: Index) -> str:
-        """The storage position of a unit, or of what a loop counts."""
+        """The storage position of a unit, or of what a loop counts. Raises Unwritten for another axis."""
         if index.name in self.counted:
             return f"({self.counted[index.name]})"
         if index.name not in self.places:
@@ -110,8 +110,7 @@ class Ends:
 
     def _extreme(self, fold: Fold) -> Extent:
         """Writes the search for the least or greatest over rows of the tile; over units there is the one of this piece
-        of work.
-        """
+        of work. Raises Unwritten for another axis."""
         rows = self.schedule.rows
         over = [i for i in fold.bound if i.name not in self.places]
         if len(over) > 1 or any(i.name != rows.name for i in over):

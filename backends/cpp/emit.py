@@ -9,6 +9,7 @@ from functools import cache
 from importlib import resources
 
 from einc.backends.cpp.kernel import function
+from einc.backends.cpp.layout import laid_out
 from einc.backends.cpp.passes import scheduled
 from einc.backends.cpp.schedule import Schedule, Unwritten, shared
 from einc.backends.cpp.wrapping import commented
@@ -100,7 +101,7 @@ class Cpp:
         return (*self.torch.runtime, *(Source(f"einc.backends.cpp.runtime.{name}") for name in ("native", "recurrent")))
 
     def types(self, module: Module) -> list[str]:
-        """As torch's statements need them."""
+        """The element types that a call asks for, as those of the torch statements beside the kernels."""
         return self.torch.types(module)
 
     def kernel(self, kernel: Kernel, page: Page) -> None:
@@ -189,10 +190,10 @@ class Cpp:
         return " and ".join([*many, *single, ready])
 
     def streams(self, module: Module, kernel: Kernel, buffer: str, axis: int) -> bool:
-        """As torch's statements do."""
+        """Whether the kernel takes the buffer tile by tile along the axis: as the torch statements do."""
         return self.torch.streams(module, kernel, buffer, axis)
 
     def definitions(self) -> list[str]:
         """The text of all compiled kernels."""
         text = "\n".join([*map(header, self.headers), *self.functions, 'extern "C" L complete() { return 1; }'])
-        return ["", "", '_CPP = r"""', *text.split("\n"), '"""'] if self.functions else []
+        return ["", "", '_CPP = r"""', *laid_out(text).split("\n"), '"""'] if self.functions else []

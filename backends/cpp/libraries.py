@@ -73,7 +73,8 @@ def _row(target: str, libraries: Sequence[Library]) -> str:
 
 
 def _library(names: Mapping[str, Any], name: str, cpu: Cpu, kind: str, vectors: int) -> Library:
-    """One library, compiled as the file with these names would for the processor at hand."""
+    """One library, compiled as the file with these names would for the processor at hand. Raises EincError with what
+    the compiler said where that fails."""
     text, compiler = names["_CPP"], names["_native_compiler"]()
     flags = [f"-march={cpu.architecture}" if flag.startswith("-march=") else flag
              for flag in names["_native_flags"](getattr(names["torch"], kind), vectors)]

@@ -65,7 +65,7 @@ def passed(kernel: Kernel) -> Schedule:
 
 
 def _lanes(kernel: Kernel) -> Axis:
-    """The axis along which most of what has the most axes lies in memory."""
+    """The axis along which most of what has the most axes lies in memory. Raises Unwritten where nothing has any."""
     found = [(len(let.axes), _last(let.op.subs[-1])) for let in kernel.lets
              if isinstance(let.op, Load) and let.op.subs and let.kind == "real"]
     found += [(sum(map(len, store.axes)), store.axes[-1][-1]) for store in kernel.stores

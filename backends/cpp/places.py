@@ -111,7 +111,8 @@ class Places:
         return self.expression(self.schedule.lets()[name], at)
 
     def expression(self, let: Let, at: At) -> Value:
-        """The expression that computes a value; what it folds needs statements, which are written."""
+        """The expression that computes a value; what it folds needs statements, which are written. Raises Unwritten
+        for an operation that has no expression."""
         if let.kind == "scalar":
             code = host_code(let, self.schedule)
             return Value(self.arguments.computed(code.text, code.calls), "scalar", False)
@@ -166,7 +167,8 @@ class Places:
         return Value(f"({place} + {start})", "integer", False)
 
     def _loaded(self, let: Let, at: At) -> Value:
-        """An element, or one for each lane at places that lanes have computed."""
+        """An element, or one for each lane at places that lanes have computed. Raises Unwritten where such an element
+        is no real number."""
         found = self.addresses.address(let, at, self.value)
         kind = _KINDS[found.type]
         if found.gathers:
@@ -191,7 +193,8 @@ class Places:
         self.body(f"lanes({found.pointer}, {found.rows}, rows, {name}{', bad' if kind == 'integer' else ''});")
 
     def _folded(self, let: Let, at: At) -> Value:
-        """A fold over features, by a loop that is written before the expression."""
+        """A fold over features, by a loop that is written before the expression. Raises Unwritten for a fold over rows
+        or the stream."""
         fold = fold_of(let)
         if {self.schedule.rows.name, self.schedule.stream.name} & set(let.over):
             raise Unwritten(f"it folds `{let.name}`")
@@ -372,7 +375,8 @@ class Places:
         self.body(f"const float* const {pointer} = {name}; const L {s} = {count}, {f} = 1;")
 
     def operand(self, let: Let) -> tuple[str, str, str]:
-        """Of a value along the stream its first element, and its strides along the stream and its features."""
+        """Of a value along the stream its first element, and its strides along the stream and its features. Raises
+        Unwritten where it is not in memory."""
         if let.name not in self.strides:
             raise Unwritten(f"`{let.name}` is an operand that is not in memory")
         return self.strides[let.name]

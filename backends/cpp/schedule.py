@@ -126,6 +126,8 @@ def tiled(kernel: Kernel, lanes: str = "") -> Schedule:
 def _longest(kernel: Kernel) -> Axis:
     """The axis whose positions are the rows of a kernel that has no tiles: the first that is as long as the data. Those
     of a stream are what lies side by side in its results, so that what is added up along it is read as it lies.
+
+    Raises Unwritten where there is none.
     """
     if not kernel.stores:
         raise Unwritten("it stores nothing")
@@ -145,9 +147,8 @@ def _longest(kernel: Kernel) -> Axis:
 
 
 def _pieces(kernel: Kernel, rows: Axis) -> tuple[Axis, ...]:
-    """The units of a kernel without a stream: axes of all results that no fold has,
-    but for those of neighbours in memory.
-    """
+    """The units of a kernel without a stream: axes of all results that no fold has, but for those of neighbours in
+    memory. Raises Unwritten where its values are made in few passes over memory anyway."""
     work = [let for let in kernel.lets if let.kind == "real" and rows.name in let.axes and not isinstance(let.op, Load)]
     if len(work) < WORTH:
         raise Unwritten("its values are made in few passes over memory")
@@ -159,7 +160,8 @@ def _pieces(kernel: Kernel, rows: Axis) -> tuple[Axis, ...]:
 
 
 def _units(kernel: Kernel, rows: Axis, stream: Axis) -> tuple[Axis, ...]:
-    """The axes whose points are pieces of work of their own."""
+    """The axes whose points are pieces of work of their own. Raises Unwritten where results are sums over one of them.
+    """
     tile = {rows.name, stream.name}
     folded = {a for let in kernel.lets for a in let.over}
     held = {a for store in kernel.stores for part in store.axes for a in part}

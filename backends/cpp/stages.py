@@ -61,7 +61,8 @@ class Stages:
                 self.places.vectors(let, name)
 
     def _kept(self) -> None:
-        """Allots memory for the values of blocks that are read after their block."""
+        """Allots memory for the values of blocks that are read after their block. Raises Unwritten where one is no
+        real number."""
         lets = self.schedule.lets()
         for let in self.schedule.kernel.lets:
             operands = product_at_end(let, self.schedule)
@@ -269,7 +270,7 @@ class Stages:
         return " * ".join(converted(self.places.value(a, at), "real", True) for a in plain) or "splat(1.f)"
 
     def _merged(self, let: Let, at: At, referred: bool) -> None:
-        """Writes one position's share of what is carried for each row."""
+        """Writes one position's share of what is carried for each row. Raises Unwritten where that is no fold."""
         fold, name = let.carry.fold if let.carry is not None else "sum", self.places.names[let.name]
         name += "_part" * (let.carry is not None and fold == "sum")
         if isinstance(let.op, Dot):
@@ -297,7 +298,8 @@ class Stages:
         self.places.within.append((let, name))
 
     def _product(self, let: Let) -> None:
-        """Writes a product of blocks that are stored, at the end of a stage."""
+        """Writes a product of blocks that are stored, at the end of a stage. Raises Unwritten for a sum over rows that
+        is not stored."""
         places, schedule, body = self.places, self.schedule, self.body
         lets = schedule.lets()
         wide = next(lets[a] for a in let.args if schedule.features(lets[a]))

@@ -38,7 +38,8 @@ def store_block(places: Places, store: Store, at: At) -> None:
 
 
 def target(places: Places, let: Let, store: Store) -> tuple[str, str, str]:
-    """Where the shares of a tile of the stream are added: the first element, the strides along stream and features."""
+    """Where the shares of a tile of the stream are added: the first element, the strides along stream and features.
+    Raises Unwritten where the value has several features."""
     strides, features = places.addresses.slots(store), places.schedule.features(let)
     if len(features) != 1:
         raise Unwritten(f"`{let.name}` has several features")

@@ -51,7 +51,8 @@ def type_of(kind: Kind, lanes: bool) -> str:
 
 
 def converted(value: Value, kind: Kind, lanes: bool) -> str:
-    """A value as an expression of another kind; a number is spread over lanes where they are asked for."""
+    """A value as an expression of another kind; a number is spread over lanes where they are asked for. Raises
+    Unwritten where there is no such conversion."""
     text = value.text
     if value.kind != kind:
         match value.kind, kind:
@@ -78,7 +79,8 @@ def number(value: float | Fraction, kind: Kind) -> str:
 
 def mapped(op: str, kind: Kind, args: Sequence[Value], exactly: bool = False) -> Value:
     """A primitive of some operands: a vector where one of them is one. A quotient by a size or a constant is `exactly`
-    rounded, or a product with the inverse, whose last bit may be another.
+    rounded, or a product with the inverse, whose last bit may be another. Raises Unwritten for a primitive that C++
+    has no function for.
     """
     lanes = any(a.lanes for a in args)
     if op in ("real", "exact", "spread"):
@@ -143,7 +145,7 @@ def fold_of(let: Let) -> str:
 
 
 def stepped(fold: str, before: str, value: str) -> str:
-    """Two values of a fold merged."""
+    """Two values of a fold merged. Raises Unwritten for a fold that C++ has no function for."""
     match fold:
         case "sum":
             return f"{before} + {value}"

@@ -75,11 +75,11 @@ class Mixed:
         self._of(kernel).kernel(kernel, page)
 
     def ahead(self, kernel: Kernel, page: Page) -> str:
-        """As the dialect says that writes the kernel."""
+        """The condition under which the kernel is preferred, of the dialect that writes it."""
         return self._of(kernel).ahead(kernel, page)
 
     def streams(self, module: Module, kernel: Kernel, buffer: str, axis: int) -> bool:
-        """As the dialect says that writes the kernel."""
+        """Whether the kernel takes the buffer tile by tile along the axis, by the dialect that writes it."""
         return self._of(kernel).streams(module, kernel, buffer, axis)
 
     def definitions(self) -> list[str]:

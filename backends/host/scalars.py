@@ -80,7 +80,7 @@ def scalar_map(op: str, codes: list[Code]) -> Code:
 
 
 def _mapped(op: str, codes: list[Code]) -> Code:
-    """The same, which calls what its operands do not."""
+    """A primitive of numbers of Python, without what its operands call."""
     finite = all(c.finite for c in codes)
     if op == "div" and codes[1].sign == POSITIVE:
         return replace(infix(op, codes), sign=codes[0].sign, finite=finite)
@@ -110,7 +110,8 @@ def _refused(op: str, codes: list[Code]) -> bool:
 
 
 def _sign(op: str, codes: list[Code]) -> int:
-    """As of real numbers, but that a positive number may be so small that Python has 0 for it."""
+    """The sign of a primitive of numbers of Python: as of real numbers, but that a positive one may be so small that
+    Python has 0 for it."""
     found = sign_of(op, [c.sign for c in codes]) if op in PRIMITIVES else UNKNOWN
     return min(found, NONNEGATIVE) if op == "pow" or (op in PRIMITIVES and PRIMITIVES[op].sign == "positive") else found
 

@@ -21,7 +21,8 @@ class SegmentWriter:
     def __init__(self, chain: SegmentedModule, naming: Named, dialect: Dialect, helpers: set[str],
                  body: Writer, apart: Apart | None = None, taken: set[str] | None = None,
                  stems: Names | None = None) -> None:
-        """`apart` is that of a pair; `taken` and `stems` are names that the file has before."""
+        """Begins with the names of the whole chain; `apart` writes pieces as operators, where the file is a pair of
+        them; `taken` and `stems` are names that the file has before."""
         self.naming, self.dialect, self.helpers, self.body = naming, dialect, helpers, body
         self.names, self.taken, self.apart = Names(set(naming.taken)), set[str]() if taken is None else taken, apart
         self.module = naming.module

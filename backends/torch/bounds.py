@@ -54,7 +54,7 @@ class Numbers:
     # closed forms: see `host.bounds`
 
     def arithmetic(self, op: Arithmetic, args: Sequence[str]) -> str:
-        """In Python's own arithmetic."""
+        """An operation on whole numbers, as an expression of Python."""
         match op:
             case "min" | "max" | "abs":
                 return f"{op}({', '.join(args)})"

@@ -61,7 +61,8 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, ScatterWriter):
         return code
 
     def _placed(self, name: str) -> Code:
-        """The positions of an axis, under a name: one for the function where the axis is whole."""
+        """A name for the positions of an axis, one for the function where it is whole. Writes the line that makes
+        them."""
         op = self.lets[name].op
         assert isinstance(op, Iota)
         key = (op.axis, self.sets[op.axis])
@@ -196,7 +197,7 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, ScatterWriter):
         return FORMS[op].of(codes, fresh=True) if op in FORMS else infix(op, codes)
 
     def _hashed(self, op: str, args: tuple[str, ...], axes: tuple[str, ...]) -> Code:
-        """Whole numbers mixed; where no operand is a tensor yet, the first one becomes one."""
+        """Whole numbers mixed; where no operand is a tensor yet, the first one becomes one. Asks for the helper."""
         self.helpers.add(f"_{op}")
         texts = [self.aligned(a, axes).text for a in args]
         if all(map(self._is_number, args)):
@@ -279,7 +280,7 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, ScatterWriter):
         return "" if wanted == mine else f"[{', '.join(':' if a in mine else 'None' for a in wanted)}]"
 
     def masks(self, let: Let, op: Select, write: Writer) -> bool:
-        """A mask only where the tile is cut by the domain: `if` the tile is not full."""
+        """A mask only where the tile is cut by the domain: `if` the tile is not full. Writes its lines."""
         stream = self.kernel.stream
         guarding, chosen = let.args
         then = self.lets[chosen]
@@ -322,7 +323,7 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, ScatterWriter):
                 or (isinstance(let.op, Map) and all(map(self._positional, let.args))))
 
     def _narrowed(self, name: str, let: Let, stream: Axis, span: Interval, write: Writer) -> str:
-        """The columns of the tile that a span may reach; from here on they are the range of the axis."""
+        """The columns of the tile that a span may reach, the range of the axis from here on. Writes their bounds."""
         assert self.numbers is not None
         low, high = self.tile.ranges[stream.name]
         first, last = self.numbers.within(stream, span)
@@ -354,7 +355,7 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, ScatterWriter):
                 or (isinstance(op, Map) and op.op not in HASHES and all(map(self._is_number, args))))
 
     def _opposite(self, name: str, axes: tuple[str, ...]) -> str:
-        """Where the condition fails."""
+        """The negation of a condition, by the opposite comparison where it is one, expanded to these axes."""
         let = self.lets[name]
         if name not in self.variables and isinstance(let.op, Map) and let.op.op in _OPPOSITE:
             a, b = (self.aligned(x, let.axes) for x in let.args)

@@ -245,7 +245,8 @@ class Reader:
         return text
 
     def _selected(self, base: str, load: Load, args: tuple[str, ...]) -> tuple[Code, tuple[str, ...]] | None:
-        """One number of several axes names an element for all the others: a row of places, and its axes again."""
+        """One number of several axes names an element for all the others: a row of places, and its axes again. Writes
+        the line that makes it."""
         plain = [s.axis if isinstance(s, AxisRef) else s for s in load.subs]
         numbers = [s for s in plain if isinstance(s, Gather)]
         if len(numbers) != 1 or any(not isinstance(s, str) for s in plain if s not in numbers):

@@ -19,7 +19,7 @@ def begin(axis: Axis, body: Writer, scribe: Scribe) -> None:
 
 
 def go_on(axis: Axis, scribe: Scribe) -> None:
-    """Writes how far this tile goes."""
+    """Writes how far this tile goes along an axis that tiles go through one after the other."""
     assert axis.bound is not None and scribe.numbers is not None
     (span,) = axis.bound.spans
     low, high = scribe.tile.ranges[axis.name]

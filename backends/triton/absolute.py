@@ -44,7 +44,7 @@ def _exponents(kernel: Kernel, lets: Mapping[str, Let], name: str) -> bool:
 
 
 def _keeps(kernel: Kernel, lets: Mapping[str, Let], let: Let, name: str) -> bool:
-    """The same of one let that reads it."""
+    """Whether a let makes exponents alone of `name`, which it reads, as `_exponents` asks of all that read one."""
     match let.op:
         case Map("exp" | "exp2"):
             return True

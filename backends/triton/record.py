@@ -139,7 +139,8 @@ def survey(module: Emitted, tensors: Mapping[str, Any], tiles: Mapping[Key, Tile
         return trial.tile
 
     def start(name: str, grid: Any, values: tuple[Any, ...], constants: Mapping[str, Any]) -> None:
-        """Notes a start, and starts it where that is wanted."""
+        """Notes a start, and starts it where that is wanted. Raises Refused where the tile that is tried cannot start.
+        """
         started = Start(name, module.kernels[name], grid, values, constants)
         for trial in current:
             trial.starts.append(started)

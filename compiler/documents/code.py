@@ -232,7 +232,8 @@ class _Reader:
 
     def call(self, function: ast.expr, arguments: list[ast.expr], keywords: list[ast.keyword],
              span: Span) -> s.Expression:
-        """`torch.exp(x)`, `x.sum(dim=-1)`, `sqrt(d)`."""
+        """`torch.exp(x)`, `x.sum(dim=-1)`, `sqrt(d)`. Raises the problem of `_unread` for a function without a name,
+        and for `**` among the arguments."""
         name = _function(function)
         own = [] if isinstance(function, ast.Name) or self.module(function) else [function]
         first = [x.value for x in own if isinstance(x, ast.Attribute)]

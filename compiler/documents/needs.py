@@ -49,7 +49,7 @@ class Needs:
         return replace(self.tree, statements=statements, own=(ASKED,))
 
     def but(self, names: frozenset[str]) -> Needs:
-        """The same, with nothing unknown of some names."""
+        """What is needed if these names are known."""
         return replace(self, tree=replace(self.tree, unknown=self.tree.unknown - names)) if names else self
 
     @cached_property

@@ -29,7 +29,7 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
 def page(account: Account) -> str:
-    """The page of a document."""
+    """The HTML page of a paper's account."""
     return _Page(account).html()
 
 

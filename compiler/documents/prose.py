@@ -134,7 +134,8 @@ class _Allowed(HTMLParser):
 
 
 def allowed(html: str) -> str:
-    """HTML of the paper as HTML of the page."""
+    """HTML of a paper without what a page may not have: comments, scripts, and tags or attributes that are not listed.
+    """
     out, at = [], 0
     while (start := html.find("<!--", at)) >= 0 and (end := html.find("-->", start)) >= 0:
         out.append(html[at:start])
@@ -161,7 +162,7 @@ _SIGNS = (("---", "—"), ("--", "–"), ("``", "“"), ("''", "”"), ("~", " "
 
 
 def plain(document: Document) -> str:
-    """The same of plain text, where an empty line ends a paragraph."""
+    """The page of a plain text, as HTML; an empty line ends a paragraph."""
     return _paragraphs(document, _marked(document, _titles(document)))
 
 
@@ -170,7 +171,7 @@ def _titles(document: Document) -> list[tuple[int, int, str]]:
 
 
 def latex(document: Document) -> str:
-    """The same of LaTeX: the words of its paragraphs, without what sets them."""
+    """The page of a LaTeX text, as HTML: the words of its paragraphs, without the commands that set them."""
     text = document.source.text
     others = _titles(document)
     for n, fence in enumerate(document.fences):

@@ -115,7 +115,7 @@ class _Names:
 
     @classmethod
     def of(cls, equations: Iterable[Said]) -> _Names:
-        """Those of all equations."""
+        """The names in all these equations, with their scripts."""
         found: dict[str, set[object]] = {}
         letters: dict[str, dict[str, s.Word]] = {}
         for x in (x for said in equations if said.statement is not None for c in said.statement.clauses

@@ -156,7 +156,7 @@ def _within(path: Path, name: str) -> str | None:
 
 
 def _kept(path: Path, name: str, size: int) -> bool:
-    """Whether a member is a text to be kept."""
+    """Whether a member is a text to be kept. Raises EincError for one that is too large."""
     if PurePosixPath(name).suffix.lower() not in TEXTS:
         return False
     if size > MAX_BYTES:

@@ -100,6 +100,7 @@ class _LazyGroup(click.Group):
                         args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         """The subcommand that is meant, and its arguments; of one that there is not, one with a similar name is told.
         An option whose value may be left out takes the next word where that is one of its values, and nothing else.
+        Raises click.UsageError there.
         """
         near = nearest(args[0], COMMANDS) if args and args[0] not in COMMANDS else None
         if near is not None and not args[0].startswith("-"):

@@ -120,9 +120,8 @@ class Loaded(type):
 
 
 def _pickled(made: Loaded) -> str | tuple[Any, ...]:
-    """What pickle writes of a class: what einc's was compiled of, and of one of users that extends it the name by which
-    it is imported.
-    """
+    """What pickle writes of a class: what einc's was compiled of, and of one of users that extends it the name by
+    which it is imported. Raises PicklingError for one that was made of no text."""
     if not made.__module__.startswith("einc.emitted."):
         return made.__qualname__
     of: Origin | None = vars(made).get("_einc_origin")

@@ -67,7 +67,7 @@ def generation(program: TypedProgram, choices: Choices = PLAIN, keep: Iterable[s
 
 
 def shell(program: Program) -> ModuleClass:
-    """What a class around the function needs to know, so that it holds the weights."""
+    """What a class around the function needs to know of the program, so that it holds the weights."""
     return planning.shell(program)
 
 

@@ -166,9 +166,8 @@ def check_spec(source: Source, report: Report, *, strict: bool = False, proved: 
 
 def check_tree(tree: SyntaxTree, report: Report, *, strict: bool = False, proved: bool = True,
                sources: Sources = DISK) -> tuple[TypedProgram | None, Outcomes]:
-    """The same for a text that is parsed, and what became of its equations where it is a paper's. Problems go to the
-    report.
-    """
+    """What a parsed text means, None where there are errors, and what became of its equations where it is a paper's;
+    as `check_spec` for a text. Problems go to the report."""
     found = checked(tree, _specs(sources), report, linted=tree.own is None)
     program = None if found is None else found.program
     if program is not None and proved:
@@ -243,6 +242,6 @@ def _unproved(recur: BlockLoop) -> tuple[Open, ...]:
 
 
 def normal(program: Program) -> NormalProgram:
-    """The same program with gates eliminated and folds at the root."""
+    """The program in normal form: gates eliminated, folds at the root of equations."""
     made: NormalProgram = import_module("einc.transforms.normal.normalise").normalise(program)
     return made

@@ -17,7 +17,7 @@ _DOORS = {
 
 
 def __getattr__(name: str) -> Any:
-    """A name of the front door, from the module that makes it."""
+    """A name of the front door, from the module that makes it. AttributeError for any other name."""
     if name not in _DOORS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"einc.driver.{_DOORS[name]}"), name)

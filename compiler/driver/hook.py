@@ -38,6 +38,7 @@ class _Loader(SourceLoader):
         return f"{self.file}.py"
 
     def get_data(self, path: str | bytes) -> bytes:
+        """OSError for every other path, so that Python looks for no compiled file."""
         if path != self.get_filename(self.name):
             # There is no compiled file to be read: the text is made anew from the spec.
             raise OSError(f"{path!r} is not made by this loader")

@@ -27,7 +27,7 @@ def refused(program: TypedProgram) -> list[PlanLine]:
 
 
 def _refused(program: TypedProgram, plan: Wanted) -> PlanLine | None:
-    """The same of one block: the first problem."""
+    """The first problem of placing the program as one `plan` block says; None where it has none."""
     cuts, ranks = {cut.axis: (cut, span) for cut, span in plan.cuts()}, plan.mesh()
     order = dict.fromkeys((*(name for name in ranks if name in cuts), *cuts))
     letters = letters_of(program)

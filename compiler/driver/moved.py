@@ -244,6 +244,7 @@ CLASSES = {
     "driver.decoding.engine": {"Text": "driver.decoding.engine.Request"},
     "ir.rounds": {"Turns": "ir.rounds.OrderedLoop"},
     "ir.choices": {"Row": "ir.choices.LibraryKernel"},
+    "transforms.gradients.reverse_pass": {"Sweep": "transforms.gradients.reverse_pass.ReversePass"},
     "driver.decoding.sampling": {"Taking": "driver.decoding.sampling.Sampler"},
 }
 

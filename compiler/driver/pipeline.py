@@ -78,7 +78,8 @@ def _swapped(program: TypedProgram | None, report: Report) -> TypedProgram | Non
 
 def examine(source: Source, report: Report, *, strict: bool = False, proved: bool = True, section: str = "",
             equation: str = "", side: Source | None = None) -> TypedProgram | None:
-    """The same for what is told to a person: of the edits that the problems offer, those that were tried are left."""
+    """What a text means, as `check` gives it, and the edits that its problems offer are tried: those that mend nothing
+    are dropped. Changes the report."""
     program = check(source, report, strict=strict, proved=proved, section=section, equation=equation, side=side)
     advise(source, report)
     return program

@@ -95,7 +95,7 @@ def on_rest(found: Staging, one: TypedProgram, sizes: Mapping[str, int], grad: b
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """Tells a person what cannot be had as any error of a text."""
+    """A block in which Refused and Problem become EincError, which is told to a person as any error of a text."""
     try:
         yield
     except Refused as refused:

@@ -36,7 +36,7 @@ class Origin:
 
     @property
     def data(self) -> tuple[str, str, tuple[tuple[str, str], ...], Kept]:
-        """The same as texts and numbers alone."""
+        """What is pickled: texts, numbers and options alone."""
         return self.version, self.path, self.texts, self.options
 
 

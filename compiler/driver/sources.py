@@ -50,7 +50,7 @@ class Sources:
             return _unread("the name of the file has a character that no file name can have")
 
     def named(self, path: str | Path) -> Source | Problem:
-        """The same, where the path may also be the name of a spec that comes with einc."""
+        """The text of a file, or of a spec that comes with einc by its name; the Problem where it cannot be read."""
         if PurePath(path).suffix or self.has(path) or packed(path):
             read, bare = self.read(path), str(path).removesuffix(ENDING)
             if isinstance(read, Problem) and bare != str(path) and not self.has(path) and shipped(bare) is not None:
@@ -76,7 +76,7 @@ class Sources:
         return shipped(name)
 
     def opened(self, text: Source) -> Sources:
-        """The same with one more open text."""
+        """These sources with one more open text, which stands over the file of its name."""
         return Sources({**self.open, text.name: text.text}, self.alone)
 
     def similar(self, by: Source, name: str) -> str | None:

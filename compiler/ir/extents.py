@@ -37,7 +37,7 @@ def _unrounded(extent: Extent) -> Iterator[Extent]:
 
 
 def _signed(extent: Extent, strict: bool, some: Set[str] | None) -> bool:
-    """The same, where a quotient that is rounded is no less than 0."""
+    """Whether an extent is 0 or more, `strict`: more than 0, where a quotient that is rounded is no less than 0."""
     least = [(m, c) for m, c in extent.terms if c < 0 or all(_some_of(a, some) or p < 0 for a, p in m)]
     negative = [c for m, c in least if c < 0]
     if not negative:

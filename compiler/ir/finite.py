@@ -78,7 +78,7 @@ def _adds_input(term: Term, equations: Mapping[str, Equation]) -> bool:
 
 
 def _finite_at(term: Term, equations: Definitions, at: Place) -> bool:
-    """The recursion of `surely_finite`."""
+    """Whether a term is surely finite at a place, as `surely_finite` tells for a whole one."""
     inner: Place
     match term:
         case Const(value):

@@ -111,7 +111,7 @@ class Rounded(Node):
         return (ceil if self.up else floor)(self.of.at(sizes))
 
     def map(self, change: Callable[[Extent], Extent]) -> Extent:
-        """The same rounding of what is made of the quotient."""
+        """The quotient changed by a function, and rounded as before."""
         return rounded(change(self.of), self.up)
 
 

@@ -132,7 +132,7 @@ class Definitions(dict[str, Equation]):
 
 
 def definitions(equations: Mapping[str, Equation]) -> Definitions:
-    """These equations, with what was found of them where that is kept."""
+    """The equations as Definitions, which keep what is found of them; the same object where it is one."""
     return equations if isinstance(equations, Definitions) else Definitions(equations.values())
 
 
@@ -275,7 +275,7 @@ class Program:
 
     @classmethod
     def of(cls, program: Program) -> Self:
-        """The same fields as a program of this class: whoever calls it answers for what the class says."""
+        """A program of this class with the fields of another: the caller answers for what the class says."""
         return cls(**{field.name: getattr(program, field.name) for field in fields(program)})
 
     def inputs(self) -> tuple[Tensor, ...]:

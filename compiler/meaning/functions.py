@@ -51,7 +51,7 @@ def function(op: str) -> Function:
 
 
 def folded(op: str, x: Array, axes: tuple[int, ...]) -> Array:
-    """The fold of an array over some axes; the row's start where there is nothing."""
+    """The fold of an array over some axes; the start of the fold's row where there is nothing."""
     row = FOLDS[op]
     if row.meaning:
         return np.asarray(getattr(np, row.meaning)(x, axis=axes, initial=row.start))

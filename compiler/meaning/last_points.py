@@ -66,7 +66,7 @@ class _Apart:
     least: int
 
     def term(self, term: Term, given: Term) -> Term:
-        """The term, where `given` holds."""
+        """The term where `given` holds, with the last point of its folds beside the others."""
         match term:
             case Where(condition, then):
                 if proves(given, condition):

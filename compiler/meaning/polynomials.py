@@ -335,7 +335,7 @@ def _spliced(op: str, found: Form) -> list[Form]:
 
 
 def applied(op: str, args: tuple[Form, ...]) -> Form:
-    """A function by its name."""
+    """The form of a primitive of forms: arithmetic is carried out, any other function is an atom."""
     match op, args:
         case "add", _:
             return added(*args)

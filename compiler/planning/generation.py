@@ -38,7 +38,8 @@ def generation(program: TypedProgram, choices: Choices = PLAIN, keep: frozenset[
 
 
 def as_function(program: TypedProgram, choices: Choices = PLAIN, keep: frozenset[str] = frozenset()) -> Handed:
-    """The same step as a function of the past of what it keeps, all of it. Raises Refused as `generation` does."""
+    """The step that generates, as a function that takes the past of all that it keeps. Raises Refused as `generation`
+    does."""
     program = with_lags(program)
     along = growing(program)
     return handed(_cheapest(program, along, _ways(program, along, keep), choices, 0)[0])

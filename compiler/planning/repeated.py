@@ -106,7 +106,7 @@ def with_wide(program: P) -> P:
 
 
 def chained(program: Program, asked: tuple[Tensor, ...], derive: Derive) -> SegmentedModule:
-    """The same in pieces that have gradients: `derive` makes one of a stretch, or of what one round makes."""
+    """A program with loops as pieces that have gradients: `derive` plans a stretch between loops, or one round."""
     return _chained(program, asked, derive, {t.key for t in asked})
 
 

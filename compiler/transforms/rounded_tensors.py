@@ -98,7 +98,8 @@ def _by_blocks(draft: Draft, key: str, letters: tuple[Index, ...], split: tuple[
 
 
 def _times_scale(term: Read, made: Kept, count: int) -> Term:
-    """An element of the tensor as a rounded number times its scale."""
+    """An element of the tensor as a rounded number times its scale. Raises UnroundableError where it is read by the
+    parts of its last axis and scales are those of blocks."""
     *before, last = term.subs
     if count and isinstance(last, Pack):
         raise UnroundableError(f"`{term.tensor}` is read by the parts of its last axis, which are no blocks")

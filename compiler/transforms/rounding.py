@@ -178,7 +178,7 @@ class _Products:
         return times((*outside, Fold("sum", bound, over, times((*scales, total)))))
 
     def _blocks(self, product: _Product, within: Term) -> _Cut:
-        """The last letter of the sum as a block and a place in it."""
+        """The last letter of the sum as a block and a place in it. The set of the letter is split so from now on."""
         letter = product.bound[-1]
         blocks, places = self.splits[letter.set] = blocks_of(letter.set, self.rounding.count, self.program)
         terms = (within, *product.sides, *product.outside)

@@ -92,8 +92,8 @@ class Cache:
             self.dropped = self.length - self.most
 
     def fork(self, length: int | None = None) -> "Cache":
-        """Another cache with the first `length` positions, or all: in the same pages,
-        until one of the two writes there."""
+        """Another cache with the first `length` positions, or all: in the same pages, until one of the two writes
+        there. Raises ValueError for a length that it has not or may not go back to."""
         upto = self.length if length is None else length
         _whole("length", upto, 0)
         if not 0 <= upto <= self.length or (self.dropped and upto - self.dropped < self.most):
@@ -170,7 +170,8 @@ class _Rows:
         return sum(r.nbytes for r in self.rounds.values()) + (0 if self.store is None else self.store.nbytes)
 
     def append(self, new: torch.Tensor, axis: int, order: tuple[int, ...]) -> "_CacheView":
-        """All rows, the new ones laid after the past; `order` is that of the axes in memory."""
+        """All rows, the new ones laid after the past; `order` is that of the axes in memory. Writes to the cache.
+        Raises ValueError where another function has filled it."""
         laid: _CacheView
         past, pool = self.cache.length - self.cache.dropped, self.cache.pool
         upto = past + new.shape[axis]

@@ -22,7 +22,7 @@ class _CacheView:
         self.rows, self.axis, self.upto = rows, axis, rows.shape[axis]
 
     def write(self, new: torch.Tensor, past: int) -> None:
-        """New rows after the past."""
+        """New rows after the past. Raises ValueError where those of the past have another shape or type."""
         shape: tuple[int, ...]
         shape, axis = self.rows.shape, self.axis
         shape = (*shape[:axis], new.shape[axis], *shape[axis + 1 :])

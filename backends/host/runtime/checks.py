@@ -8,7 +8,8 @@ import torch
 
 
 def _shape(name: str, x: object, said: str, axes: int) -> torch.Size:
-    """The shape of an input; its rank is checked."""
+    """The shape of an input; its rank is checked. Raises TypeError where it is no tensor, ValueError for another rank.
+    """
     if not isinstance(x, torch.Tensor):
         raise TypeError(f"{name} is a {type(x).__name__}, a tensor is expected")
     if x.ndim != axes:
@@ -19,8 +20,9 @@ def _shape(name: str, x: object, said: str, axes: int) -> torch.Size:
 def _expect(
     device: torch.device, rows: tuple[tuple[str, Any, str, tuple[int, ...], torch.dtype | None], ...]
 ) -> None:
-    """Equal extents, one element type (integers where it is None), one device; nothing is stretched or converted. A row
-    has the name of an input, the input, its axes as they are written, and what its shape and type have to be.
+    """Equal extents, one element type (integers where it is None), one device; nothing is stretched or converted. A
+    row has the name of an input, the input, its axes as they are written, and what its shape and type have to be.
+    Raises TypeError or ValueError where a row is otherwise.
     """
     for _, x, _, shape, dtype in rows:
         if not (isinstance(x, torch.Tensor) and x.shape == shape and x.dtype == (dtype or torch.int64)
@@ -81,8 +83,7 @@ def _stored(
     device: torch.device, rows: tuple[tuple[str, Any, str, tuple[int, ...], torch.dtype], ...]
 ) -> None:
     """Equal extents, the types of few bits in which tensors are declared to be stored, one device; a row is as in
-    `_expect`.
-    """
+    `_expect`. Raises TypeError or ValueError where a row is otherwise."""
     for name, x, axes, shape, dtype in rows:
         if not isinstance(x, torch.Tensor):
             raise TypeError(f"{name} is a {type(x).__name__}, a tensor is expected")
@@ -93,7 +94,7 @@ def _stored(
 
 
 def _whole(name: str, value: object, least: int) -> None:
-    """A size that no tensor fixes."""
+    """A size that no tensor fixes. Raises ValueError where it is no whole number or less than `least`."""
     if isinstance(value, bool) or not isinstance(value, (int, torch.SymInt)) or value < least:
         raise ValueError(f"{name} = {value!r}, a whole number from {least} is expected")
 
@@ -111,7 +112,7 @@ def _later(right: torch.Tensor, told: str) -> None:
 
 
 def _within(name: str, x: torch.Tensor, low: int, high: int) -> None:
-    """Elements that stand as positions must be positions."""
+    """Elements that stand as positions must be positions. Raises IndexError where one is not from `low` to `high`."""
     if _told_later(x):
         _later(((x >= low) & (x <= high)).all(), f"{name} holds values that are not from {low} to {high}")
     elif x.numel() and not (low <= int(x.min()) and int(x.max()) <= high):
@@ -134,7 +135,7 @@ def _reached(told: str, at: torch.Tensor, extent: int, start: int = 0) -> torch.
 
 
 def _add_up(name: str, lengths: torch.Tensor, total: int) -> None:
-    """The lengths of the pieces of an axis."""
+    """The lengths of the pieces of an axis. Raises ValueError where one is negative, or their sum is not `total`."""
     if _told_later(lengths):
         _later((lengths >= 0).all() & (lengths.sum() == total),
                f"{name} holds lengths that do not add up to the {total} elements of the axes that it divides")

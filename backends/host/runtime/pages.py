@@ -58,7 +58,7 @@ class _Table:
         del self.given[:count]
 
     def check(self, count: int) -> None:
-        """The next entries that the user named are pages."""
+        """The next entries that the user named are pages. Raises ValueError for one that is none."""
         for n, page in enumerate(self.given[:count], len(self.pages)):
             if page not in range(len(self.pool.counts)):
                 raise ValueError(f"entry {n} of the table is {page}, the pages of the pool are 0 to "
@@ -70,7 +70,7 @@ class _Table:
         self.lay(len(self.pages), pages)
 
     def lay(self, first: int, pages: list[int]) -> None:
-        """Other pages from an entry on."""
+        """Other pages from an entry on. Those that stood there are gone."""
         self.pages[first:], self.told = pages, None  # type: ignore[assignment]
         del self.runs[bisect_left(self.runs, first) :]
         self.runs += [n for n in range(first, len(self.pages)) if n == 0 or self.pages[n] != self.pages[n - 1] + 1]
@@ -113,7 +113,8 @@ class _Table:
         return more
 
     def make(self, past: int, count: int) -> None:
-        """Pages of one's own for positions to come: copies of shared ones, and free ones."""
+        """Pages of one's own for positions to come: copies of shared ones, and free ones. Changes the table and the
+        pool, which has so many free."""
         entries, more = self.ahead(past, count)
         for n in entries:
             if self.pool.counts[self.pages[n]] > 1:
@@ -196,7 +197,7 @@ class _Paged(_CacheView):
 
 
 def _reserve(caches: list[Cache], counts: list[int]) -> None:
-    """Room for so many more positions of each cache: for all of them, or for none."""
+    """Room for so many more positions of each cache: for all of them, or for none. Raises Exhausted then."""
     for pool in {cache.pool for cache in caches if cache.pool is not None}:
         pool.sweep()
     asked = [(cache, cache.length - cache.dropped, count) for cache, count in zip(caches, counts, strict=True)]

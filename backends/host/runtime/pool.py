@@ -67,7 +67,7 @@ class Pool:
             self.held[page] = self.counts[page] > 0
 
     def take(self, count: int, after: int, preferred: list[int]) -> list[int]:
-        """Free pages: those wished for, else the one after the last, else the middle of
+        """Free pages, which are held from now on: the preferred ones, else the one after the last, else the middle of
         the largest hole, so that all can grow."""
         taken = []
         for n in range(count):
@@ -136,7 +136,7 @@ def _restored(
 
 
 def _named_pages(whose: str, pages: list[int], pool: Pool) -> None:
-    """Pages that a file names are pages of the pool, none of them twice."""
+    """Pages that a file names are pages of the pool, none of them twice. Raises ValueError where that does not hold."""
     wrong = [page for page in pages if isinstance(page, bool) or page not in range(len(pool.counts))]
     if wrong:
         raise ValueError(f"{whose} has page {wrong[0]}, the pages of the pool are 0 to {len(pool.counts) - 1}")

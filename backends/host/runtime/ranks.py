@@ -23,7 +23,8 @@ _AGREED: set[object] = set()  # the meshes whose ranks were found to be given th
 
 
 def _mesh(axes: dict[str, int], mesh: DeviceMesh | None, given: dict[str, Any]) -> DeviceMesh:
-    """The mesh: what the caller gives, that of a DTensor among the inputs, or one of all ranks that run."""
+    """The mesh: what the caller gives, that of a DTensor among the inputs, or one of all ranks that run. Raises
+    ValueError where it has other axes than the file is for."""
     found = next((x.device_mesh for x in given.values() if isinstance(x, DTensor)), None)
     mesh = found if mesh is None else mesh
     said = ", ".join(f"{name} = {ranks}" for name, ranks in axes.items())
@@ -40,7 +41,8 @@ def _mesh(axes: dict[str, int], mesh: DeviceMesh | None, given: dict[str, Any]) 
 
 
 def _of_all(axes: dict[str, int], said: str, kind: str) -> DeviceMesh:
-    """The mesh of all ranks of the process group, made once. Says how to start where there is none."""
+    """The mesh of all ranks of the process group, made once. Says how to start where there is none. Raises
+    RuntimeError there, and ValueError where other processes run than the file is for."""
     count = 1
     for ranks in axes.values():
         count *= ranks
@@ -72,7 +74,7 @@ def _place(mesh: DeviceMesh, axis: str) -> int:
 
 def _held(name: str, x: Any, mesh: DeviceMesh, placements: tuple[Placement, ...] | None) -> Any:
     """What this rank has of an input: a DTensor's part, once it lies as the table says; a plain tensor is it already.
-    """
+    Raises TypeError or ValueError for a DTensor that cannot lie so."""
     if not isinstance(x, DTensor):
         return x
     if placements is None:
@@ -106,7 +108,8 @@ def _parted(module: Any, state: dict[str, Any], prefix: str, *others: Any) -> No
 
 
 def _agree(mesh: DeviceMesh, file: str, given: dict[str, Any]) -> None:
-    """Compares once, at the first call on a mesh, what the ranks were given: each says the same, and each is told."""
+    """Compares once, at the first call on a mesh, what the ranks were given: each says the same, and each is told.
+    Raises ValueError on each where they differ."""
     key = mesh, file
     if key in _AGREED or torch.compiler.is_compiling() or dist.get_backend(mesh.get_group(0)) == "fake":
         return

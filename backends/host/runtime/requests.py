@@ -12,7 +12,8 @@ from einc.backends.host.runtime.pages import _reserve
 
 
 def _only(cache: object) -> Cache:
-    """The one cache of a step that is given something for all positions of it."""
+    """The one cache of a step that is given something for all positions of it. Raises ValueError where there are
+    several."""
     if not isinstance(cache, Cache):
         raise ValueError("what is given for all positions is of one text: give its cache alone")
     return cache
@@ -21,7 +22,8 @@ def _only(cache: object) -> Cache:
 def _requests(
     cache: Cache | list[Cache] | tuple[Cache, ...], lengths: Sequence[int] | None, total: int
 ) -> list[tuple[Cache, int, int]]:
-    """For each cache the first of the new positions that are its own, and the first that is not any more."""
+    """For each cache the first of the new positions that are its own, and the first that is not any more. Makes room
+    in the caches. Raises TypeError for what is no cache, ValueError where lengths and caches do not agree."""
     caches = list(cache) if isinstance(cache, (list, tuple)) else [cache]
     if not all(isinstance(one, Cache) for one in caches):
         raise TypeError("a cache is expected that this very file has made, by `prefill` or `Cache`, or a list of such "
@@ -50,7 +52,8 @@ def _unpaged(cache: object) -> None:
 
 def _left(requests: list[tuple[Cache, int, int]], name: str, shape: list[int], dtype: torch.dtype,
           device: torch.device) -> list[torch.Tensor]:
-    """What the past of each request left of a state; zeros, which nothing reads, where there is no past."""
+    """What the past of each request left of a state; zeros, which nothing reads, where there is no past. Raises
+    ValueError where the cache has none for its past, or one of another shape."""
     out = []
     for one, _, _ in requests:
         state = one.states.get(name)
@@ -66,7 +69,8 @@ def _left(requests: list[tuple[Cache, int, int]], name: str, shape: list[int], d
 
 
 def _joined(parts: list[torch.Tensor], axis: int) -> torch.Tensor:
-    """What was made for each request, side by side."""
+    """What was made for each request, side by side. Raises ValueError where they differ in another axis, which only
+    one request may have."""
     if len({(*x.shape[:axis], *x.shape[axis + 1 :]) for x in parts}) > 1:
         raise ValueError("a result has something for all positions of a text, so a step is of one text: give one cache")
     return parts[0] if len(parts) == 1 else torch.cat(parts, axis)

@@ -29,7 +29,7 @@ def _padded(n: int, least: int = 1, most: int = 2**30) -> int:
 
 @lru_cache(16)
 def _tl_type(dtype: torch.dtype) -> tl.dtype:
-    """The name that Triton has for an element type."""
+    """The name that Triton has for an element type. Raises TypeError for one that it has not."""
     known = {torch.float16: tl.float16, torch.bfloat16: tl.bfloat16, torch.float32: tl.float32,
              torch.float64: tl.float64}
     if dtype not in known:
@@ -70,7 +70,8 @@ def _spread(rows: int, warps: int) -> float:
 
 @lru_cache(64)
 def _ready(device: torch.device, dtype: torch.dtype) -> None:
-    """Kernels run on a GPU, or on the CPU in Triton's interpreter; not every GPU has every type."""
+    """Kernels run on a GPU, or on the CPU in Triton's interpreter; not every GPU has every type. Raises RuntimeError
+    elsewhere, and TypeError for such a type."""
     if device.type == "cpu" and not triton.knobs.runtime.interpret:
         raise RuntimeError(
             "the tensors are on the CPU, where these kernels do not run: move them to a GPU, set TRITON_INTERPRET=1 "

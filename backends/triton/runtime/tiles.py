@@ -71,7 +71,7 @@ def _tile(
 ) -> Tile:
     """Rows and columns of a program's tile, its warps and the stages of its pipeline. How much data there is counts as
     the power of two that holds it. Where the first tile that fits nearly fills the registers, one of twice the rows and
-    warps is better: as many numbers a thread, and half the addresses."""
+    warps is better: as many numbers a thread, and half the addresses. Raises ValueError where none fits the device."""
     tuned = TILES.get((name, _padded(rows), _padded(columns)))
     if tuned:
         return tuned

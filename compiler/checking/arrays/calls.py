@@ -90,7 +90,7 @@ def _example(name: str) -> Help:
 
 
 def _counted(call: Call) -> Call:
-    """The call, where its string has as many operands as it is given."""
+    """The call, where its string has as many operands as it is given. Raises BadPattern where it has more or fewer."""
     if len(call.operands) != len(call.words):
         raise BadPattern(f"the string has {len(call.words)} operand{'s' * (len(call.words) > 1)}, and "
                          f"{len(call.operands)} {'is' if len(call.operands) == 1 else 'are'} given", call.span,

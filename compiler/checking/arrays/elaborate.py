@@ -131,7 +131,8 @@ class _Work:
     # the equations
 
     def read(self) -> None:
-        """Reads the equations by position, each after those that define what it reads."""
+        """Reads the equations by position, each after those that define what it reads. Writes what they mean into
+        `self.values`, and tells what waits for itself."""
         pending = list(self._equations())
         self.reader.pending = {name for line in pending if (name := self._defined(line)) is not None}
         while pending:
@@ -179,7 +180,8 @@ class _Work:
                 yield use.name
 
     def _try(self, line: s.Statement) -> bool:
-        """Reads an equation; False where it waits for another. What is wrong goes to the report."""
+        """Reads an equation; False where it waits for another. What is wrong goes to the report. Writes its value into
+        `self.values`."""
         body = line.clauses[0].body
         assert isinstance(body, s.Relation)
         try:
@@ -222,7 +224,8 @@ class _Work:
             self.naming.sets.join(one, two)
 
     def _lettered(self, call: Call) -> Value:
-        """A call in an equation with letters: the words of its result are those letters."""
+        """A call in an equation with letters: the words of its result are those letters. Raises BadPattern where one
+        of them is no declared index or is several words."""
         wrong = [x for names in call.out for x in names if x not in self.known.letters]
         if wrong:
             raise BadPattern(f"`{wrong[0]}` is no declared index", call.string, helps=(

@@ -243,7 +243,7 @@ def calls(node: s.Expression) -> Iterator[Call]:
 
 
 def _whole(axis: s.Expression) -> int:
-    """The number of an axis: `axis = -1`."""
+    """The number of an axis: `axis = -1`. Raises BadPattern where it is no whole number."""
     assert isinstance(axis, s.Relation)
     match axis.operands[1]:
         case s.Number(text) if text.isdigit():

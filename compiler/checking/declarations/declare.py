@@ -218,6 +218,7 @@ def _def(scope: Scope, statement: s.Statement) -> None:
 
 
 def _letters(script: s.Script) -> tuple[str, ...]:
+    """The letters of a script, separated by commas or not. Raises BadDeclaration for anything else."""
     content = script.content
     nodes = content.items if isinstance(content, s.Group) else () if content is None else (content,)
     factors = [f for n in nodes for f in (n.factors if isinstance(n, s.Product) and not any(n.operators) else (n,))]

@@ -80,7 +80,7 @@ def _inside(script: s.Script) -> s.Expression:
 
 
 def _counted(found: Extent, span: Span) -> Extent:
-    """The extent, where it can be a number of elements."""
+    """The extent, where it can be a number of elements. Raises BadDeclaration for a negative number or a fraction."""
     value = found.constant
     if value is not None and (value < 0 or value.denominator != 1):
         raise BadDeclaration(f"`{span.text}` is {value}, which is no number of elements", span,
@@ -89,8 +89,8 @@ def _counted(found: Extent, span: Span) -> Extent:
 
 
 def _class(scope: Scope, name: str, span: Span) -> str:
-    """The class of a name; one that is spelled much the same is told, and read as meant,
-    so that nothing follows from the slip."""
+    """The class of a name; one that is spelled much the same is told, and read as meant, so that nothing follows from
+    the slip. Raises the problem where no class is spelled nearly so."""
     if name in CLASSES:
         return name
     near = nearest(name, CLASSES)

@@ -59,7 +59,7 @@ MAX_BINDERS = 40
 
 
 def value(context: Context, node: s.Expression) -> Value:
-    """What the expression means, as a term of its own: its implied sums are written out."""
+    """What an expression means, with its implied sums written out. A Problem where it is a relation or a range."""
     match node:
         case s.Sum(terms, signs):
             return _added(context, terms, signs, node.span)
@@ -109,7 +109,7 @@ def _negated(inner: Value) -> Value:
 
 
 def _common_domain(context: Context, values: list[Value], terms: tuple[s.Expression, ...]) -> Term:
-    """An unrestricted addend takes the other's restriction; two that differ in the equation's own are ambiguous."""
+    """An addend without a restriction takes the other's. Raises PartialOutput where two differ."""
     placed = context.held.union(context.left or ())
     given = both(*(r for r in context.restrictions if free_indices(r) <= placed))
     restricted = [(v, t) for v, t in zip(values, terms, strict=True) if v.domain != TRUE]
@@ -136,7 +136,7 @@ def _along_others(value_: Value, domain: Term) -> bool:
 
 
 def _product(context: Context, factors: tuple[s.Expression, ...], operators: tuple[str, ...]) -> Value:
-    """Factors side by side; a big operator takes the rest."""
+    """Factors side by side; a big operator takes the rest. TooDeep for too many factors."""
     above: list[Value] = []
     below: list[Value] = []
     at = 0
@@ -196,7 +196,7 @@ def _big(factor: s.Expression) -> str | None:
 
 def _folded(context: Context, fold: str, operator: s.Expression, rest: tuple[s.Expression, ...],
             operators: tuple[str, ...]) -> Value:
-    """Returns the value of a big operator such as `Σ`, which binds its indices in all factors of `rest`."""
+    """A big operator such as `Σ`, which binds its indices in all of `rest`. Raises Unbound, BoundTwice or TooDeep."""
     found = head(operator)
     assert found is not None
     if not found[1]:
@@ -245,7 +245,7 @@ def _not_cut(inner: Value, bound: frozenset[Index], domain: Term, said: bool, sp
 
 def _applied(context: Context, factors: tuple[s.Expression, ...], operators: tuple[str, ...],
              at: int) -> tuple[Value, int]:
-    """One factor, or a name with the parenthesis it is applied to; the position after it."""
+    """One factor, or a name with the parenthesis it is applied to; the position after it. Raises NotApplicable."""
     factor = factors[at]
     following = factors[at + 1] if at + 1 < len(factors) and operators[at + 1] == "" else None
     group, power = _arguments(following)
@@ -293,7 +293,7 @@ def _indicator(context: Context, group: s.Group, span: Span) -> Value:
 
 
 def _spec(context: Context, factor: s.Expression, group: s.Group, span: Span) -> Value | None:
-    """`spec(X = …)`: arguments by name are those of a spec."""
+    """`spec(X = …)`: arguments by name are those of a spec. Raises Silent for a name whose declaration is wrong."""
     name = spec_name(factor)
     if name is None or not is_spec_call(group):
         return None
@@ -321,7 +321,7 @@ def _arguments(node: s.Expression | None) -> tuple[s.Group | None, tuple[s.Scrip
 
 
 def _factor(context: Context, node: s.Expression) -> Value:
-    """Returns the value of one factor: a number, a group, a fraction, a root, a power or a name."""
+    """The value of a number, group, fraction, root, power or name. Raises NotApplicable or NeedsArguments."""
     match node:
         case s.Number(text):
             return Value(const(Fraction(text)), integer=Fraction(text).denominator == 1)
@@ -361,7 +361,7 @@ def _name(node: s.Expression) -> Name:
 
 
 def _powered(context: Context, base: Value, scripts: tuple[s.Script, ...]) -> Value:
-    """The value to the powers that hang on it, one after the other."""
+    """The value to the powers that hang on it, one after the other. Raises DoubleScript or TooDeep."""
     if len(scripts) > MAX_BINDERS:
         raise TooDeep(f"{len(scripts)} powers on each other", scripts[0].span, helps=(Help("write one power"),))
     for script in scripts:
@@ -375,7 +375,7 @@ def _powered(context: Context, base: Value, scripts: tuple[s.Script, ...]) -> Va
 
 
 def _named(context: Context, node: s.Expression) -> Value:
-    """A bare name is an index, an extent or a scalar; with scripts a tensor, unless an extent has that whole name."""
+    """An index, an extent, a scalar, or with scripts a tensor or such an extent. Raises TwoMeanings or NoNumber."""
     name = index_name(node)
     index = context.vocabulary(frozenset()).index(name) if name is not None else None
     size = size_name(node)

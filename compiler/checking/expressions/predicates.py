@@ -132,7 +132,8 @@ def _numberless(context: Context, node: s.Expression) -> Index | None:
 
 
 def _same(pair: tuple[Index | None, Index | None], op: str, span: Span) -> Term:
-    """Elements of a set without numbers are the same or not, and no more can be asked of them."""
+    """Elements of a set without numbers are the same or not, and no more can be asked of them. Raises NoNumber for any
+    other comparison."""
     a, b = pair
     if a is not None and b is not None and a.set == b.set and op in ("eq", "ne"):
         return Apply(op, (Position(a), Position(b)))

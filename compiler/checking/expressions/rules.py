@@ -66,6 +66,8 @@ def closed(context: Context, value: Value, span: Span) -> Value:
 
 
 def _two_readings(index: Index, found: tuple[Occurrence, ...]) -> None:
+    """Raises TwoReadings for an index of the left side, of a class whose pairs are summed, that stands above and
+    below."""
     levels = [o.level for o in found]
     if index.set.summed and "upper" in levels and "lower" in levels:
         raise TwoReadings(f"index `{index}` is a pair and stands on the left too", found[0].span,

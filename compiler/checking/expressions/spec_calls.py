@@ -165,7 +165,8 @@ class _Call:
         return replace(value, free={**more, **free})
 
     def _matched(self, tensor: Tensor, value: Value, node: s.Expression) -> tuple[Index, ...]:
-        """The caller's index for each slot of an input: class by class, in order."""
+        """The caller's index for each slot of an input: class by class, in order. Raises the problem of `_unmatched`
+        where there are too few, or where they have other names."""
         free = sorted(value.free, key=lambda i: value.free[i][0].level != "lower")
         out: dict[int, Index] = {}
         for cls in dict.fromkeys(slot.set.cls for slot in tensor.slots):
@@ -191,7 +192,8 @@ class _Call:
                               helps=(Help(way),))
 
     def _tie(self) -> None:
-        """Finds the extents of the spec that the arguments fix, plain names before expressions."""
+        """Finds the extents of the spec that the arguments fix, plain names before expressions. Writes their values
+        into `self.tied` and `self.sizes`."""
         pairs = [(slot, index, node) for tensor, _, slots, node in self.values.values()
                  for slot, index in zip(tensor.slots, slots, strict=True)]
         pairs.sort(key=lambda pair: pair[0].set.extent not in map(size, pair[0].set.extent.sizes))

@@ -108,7 +108,7 @@ class Made:
         return self.keys[-1]
 
     def reserved(self, stem: str) -> str:
-        """A key for what stays when an equation is read again."""
+        """A key for what stays when an equation is read again. No later name is this one."""
         key = unused(stem, self.taken)
         self.taken.add(key)
         return key
@@ -242,7 +242,8 @@ class Context:
         return both(*(r for r in self.restrictions if free_indices(r) & wanted))
 
     def let(self, stem: str, value: Value, source: str, order: Iterable[Index] = ()) -> Value:
-        """The value under a name of its own, so that it is computed once however often it is read."""
+        """The value under a name of its own, so that it is computed once however often it is read. Writes an equation
+        and its tensor into `self.made`."""
         plain = isinstance(value.term, Const | Position | Size | Read)
         if plain and not any(isinstance(x, Fold) for x in walk(value.term)):
             return value
@@ -267,7 +268,7 @@ def by_class(index: Index) -> tuple[int, str]:
 
 
 def gather(values: Iterable[Value]) -> dict[Index, tuple[Occurrence, ...]]:
-    """All occurrences of the values side by side."""
+    """For each index its occurrences in all of the values, in their order."""
     out: dict[Index, tuple[Occurrence, ...]] = {}
     for value in values:
         for index, found in value.free.items():

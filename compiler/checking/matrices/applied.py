@@ -29,7 +29,8 @@ def folded(fold: str, laid: Laid, given: s.Group, span: Span) -> y.Typed:
 
 
 def triangle(upper: bool, laid: Laid, given: s.Group, span: Span) -> y.Typed:
-    """`tril(A)`, `triu(A)` of a square matrix, and `triu(A, 1)`, whose diagonal is one place to the right."""
+    """`tril(A)`, `triu(A)` of a square matrix, and `triu(A, 1)`, whose diagonal is one place to the right. Raises
+    ShapesDiffer where it is not square, and NoShape where the place is no whole number."""
     first, *more = given.items or (_only(given, span),)
     by = literal(more[0]) if len(more) == 1 else None if more else 0
     inner = laid.one(first)
@@ -42,7 +43,7 @@ def triangle(upper: bool, laid: Laid, given: s.Group, span: Span) -> y.Typed:
 
 
 def trace(laid: Laid, given: s.Group, span: Span) -> y.Typed:
-    """`tr(A)` of a square matrix."""
+    """`tr(A)` of a square matrix. Raises ShapesDiffer where it is not square."""
     inner = laid.one(_only(given, span))
     if inner.shape.rows != inner.shape.columns:
         raise ShapesDiffer(f"the trace of {shown(inner)}, which is not square", span)
@@ -51,7 +52,8 @@ def trace(laid: Laid, given: s.Group, span: Span) -> y.Typed:
 
 def norm(label: str, laid: Laid, given: s.Group, span: Span) -> y.Typed:
     """`‖v‖`, the length of a vector, and other norms by what stands below the bars: of all entries their sum without
-    signs by 1, the largest by ∞, and by F the root of the sum of squares, also of a matrix.
+    signs by 1, the largest by ∞, and by F the root of the sum of squares, also of a matrix. Raises OpenReading for
+    another norm of a matrix.
     """
     inner = laid.one(_only(given, span))
     matrix = ONE not in (inner.shape.rows, inner.shape.columns)
@@ -182,7 +184,8 @@ def apart_letters(node: y.Typed) -> y.Typed:
 
 
 def scaled(a: y.Typed, b: y.Typed, span: Span) -> y.Typed:
-    """A product with a diagonal matrix, which scales rows or columns."""
+    """A product with a diagonal matrix, which scales rows or columns. Raises ShapesDiffer where the sides do not meet,
+    or both are diagonal."""
     if isinstance(a, y.Diagonal):
         vector, other, side = a, b, b.shape.rows
         column = lying(a.inner, columns=False)

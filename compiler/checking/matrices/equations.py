@@ -51,7 +51,8 @@ class Work:
         return frozenset(key for x in lines if (key := self._left(x)) is not None)
 
     def declare(self, line: s.Statement) -> None:
-        """Adds the symbols of a `matrix` or `vector` line."""
+        """Adds the symbols of a `matrix` or `vector` line. Raises ShapesDiffer where one of them has another shape
+        already."""
         try:
             for symbol in declared(line, self.known.letters):
                 if line.rank == s.LEAST and symbol.key in self.mine:
@@ -124,7 +125,8 @@ class Work:
             bool(known) and not full)
 
     def read(self, equations: list[s.Statement]) -> None:
-        """Reads the equations, each after those that define what it reads; what waits for itself has no shape."""
+        """Reads the equations, each after those that define what it reads; what waits for itself has no shape. Writes
+        what they become, or what is wrong with them, into `self.result`."""
         self.multiplied, own = self._multiplied(equations), {*map(id, equations)}
         used: set[Key | None] = {
             key for line in self.statements if line.keyword in ("", "output") for x in names(line.clauses[0].body)
@@ -166,7 +168,8 @@ class Work:
                       self.table.lies, self.prefer)
 
     def _lonely(self, equations: list[s.Statement]) -> None:
-        """Finds what is never made: diagonal matrices that nothing reads, and masks that are domains and no more."""
+        """Finds what is never made: diagonal matrices that nothing reads, and masks that are domains and no more.
+        Takes their equations out of `self.result`."""
         rights = (x for line in equations if isinstance(body := line.clauses[0].body, s.Relation) for x in
                   body.operands[1:])
         used = {keyed(found, self.table.symbols) for right in rights for x in names(right)
@@ -181,7 +184,8 @@ class Work:
                 self.result.inlined |= {line.span}
 
     def _tell(self, equations: list[s.Statement]) -> None:
-        """Reports what is wrong with equations, but for functions that others apply."""
+        """Reports what is wrong with equations, but for functions that others apply. Writes into `self.result` which
+        of them are of no use."""
         read = {name for line in equations if self.result.made.get(id(line)) for x in line.clauses
                 for name in names_in(x.body, self.known.letters)} | self.written
         while more := {x for name, function in self.functions.values() if name in read
@@ -205,7 +209,8 @@ class Work:
                     self.result.broken |= {found.name, whole.key.name if whole else found.name}
 
     def begin(self) -> None:
-        """Reads the lines of a paper that say what comes before the first: `h_0 = 0`, 0 in every entry of `h_t`."""
+        """Reads the lines of a paper that say what comes before the first: `h_0 = 0`, 0 in every entry of `h_t`.
+        Writes them into `self.result`."""
         for line in self.statements:
             body = line.clauses[0].body
             found = split(left_of(body), self.known.letters)
@@ -262,7 +267,8 @@ class Work:
         return None if found is None else found.key if inside is None else inside.symbol.key
 
     def _try(self, line: s.Statement, unknown: frozenset[Key]) -> bool:
-        """Reads an equation; False where it waits for the shape of another."""
+        """Reads an equation; False where it waits for the shape of another. Writes what it becomes, or what is wrong
+        with it, into `self.result`."""
         try:
             self._own(line, unknown)
             self.result.made[id(line)] = self._equation(line, unknown)
@@ -291,7 +297,8 @@ class Work:
                               helps=(Help("declare them with it: `matrix NAME : ROWS × COLUMNS`"),))
 
     def _equation(self, line: s.Statement, unknown: frozenset[Key]) -> tuple[s.Statement, ...]:
-        """The equation in index notation, with what it defines among the symbols."""
+        """The equation in index notation, with what it defines among the symbols. Raises NoShape where that is defined
+        already. Writes that into `self.table`."""
         body = line.clauses[0].body
         assert isinstance(body, s.Relation)
         reader = self._reader(unknown)

@@ -68,7 +68,8 @@ class Laid:
         return self._joined([self._of(x) for x in self._collapsed(rows, "rows")], "rows")
 
     def _each(self, function: s.Word, cells: Block) -> y.Typed:
-        """A function of each row of a matrix that is written out."""
+        """A function of each row of a matrix that is written out. Raises OpenReading where the function may run along
+        rows."""
         inner = s.Matrix(cells, "grid", self.span)
         given = s.Group("(", ")", (inner,), self.span)
         made = self.one(s.Product((function, given), ("", ""), self.span))
@@ -77,7 +78,8 @@ class Laid:
         return replace(made, side="columns", guessed=False) if isinstance(made, y.Lines) else made
 
     def _band(self, first: Block, between: Sequence[Block], last: Block) -> y.Typed:
-        """The matrix of blocks on its diagonal, which are counted from the first to the last."""
+        """The matrix of blocks on its diagonal, which are counted from the first to the last. Raises the problem
+        `unlisted` where nothing says how they count."""
         letter = f"i@{self.span.start}d"
         made = counting([first, *between, last], letter, self._starts)
         if made is None or not self._counts(made[1]):
@@ -109,7 +111,7 @@ class Laid:
         return self._joined(parts, side)
 
     def _row(self, cells: tuple[s.Expression | None, ...]) -> _Term:
-        """One row of several."""
+        """One row of several. Raises the problem `unlisted` where one of them counts."""
         found = self._collapsed([None if x is None else _Term((x,)) for x in cells], "columns")
         if len(found) == 1:
             return found[0]
@@ -193,7 +195,8 @@ class Laid:
         return size not in self.known.letters and self.known.shifted.get(size, 1) is not None
 
     def _listing(self, before: list[_Term], behind: list[_Term], side: y.Side) -> tuple[Listing, _Term]:
-        """The listing about dots, and its general term."""
+        """The listing about dots, and its general term. Raises the problem `unlisted` where nothing says how its terms
+        count."""
         letter = f"i@{self.span.start}{side[0]}{len(before)}"
         made = listed([(x.cells, x.counts) for x in before], [(x.cells, x.counts) for x in behind], letter,
                       self._starts)

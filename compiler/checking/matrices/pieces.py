@@ -63,7 +63,8 @@ def piece(laid: Laid, given: s.Group, span: Span) -> y.Typed:
 
 
 def equal_part(laid: Laid, given: s.Group, span: Span) -> y.Typed:
-    """One of so many equal parts of a matrix, along the side that is so many times another size."""
+    """One of so many equal parts of a matrix, along the side that is so many times another size. Raises ShapesDiffer
+    where no side is, and OpenReading where both are."""
     place, many, whole = given.items
     inner = laid.one(whole)
     size, shape = many.span.text if not isinstance(many, s.Number) else many.text, inner.shape

@@ -165,7 +165,8 @@ def _merged(terms: tuple[Any, ...], letter: str, after: int, start: int) -> tupl
 
 
 def _inside(terms: tuple[Any, ...], letter: str, after: int, start: int) -> tuple[Any, frozenset[str]]:
-    """The same of what things hold that are of one kind. Raises _NotListed."""
+    """The general term of several terms of one kind, part by part, and the sizes in it. Raises _NotListed where they
+    do not count."""
     first = terms[0]
     if isinstance(first, tuple) and all(len(x) == len(first) for x in terms):
         parts = [_merged(x, letter, after, start) for x in zip(*terms, strict=True)]

@@ -117,7 +117,8 @@ class Reader:
         return found[0] if len(found) == 1 else replace(found[0], side=None)
 
     def _sliced(self, line: s.Statement, left: Use, body: s.Relation) -> Iterator[Reading]:
-        """The readings of what defines the rows or columns of a matrix of which no more is known, `Y_{i,:} = …`."""
+        """The readings of what defines the rows or columns of a matrix of which no more is known, `Y_{i,:} = …`.
+        Raises NoShape or ShapesDiffer where neither rows nor columns can be meant."""
         *stack, first, second = left.places if len(left.places) > 1 else (*left.places, *left.places)
         letters = [x.text for x in (first, second) if isinstance(x, s.Word) and x.text in self.known.letters]
         if len(letters) != 1 or open_side(first) == open_side(second):

@@ -93,7 +93,8 @@ class Typing:
             Help("write it with its indices, in an equation of its own"),))
 
     def _symbol(self, node: s.Word | s.Scripted) -> y.Typed:
-        """A symbol, a size, a letter or a number of the text."""
+        """A symbol, a size, a letter or a number of the text. Raises NoShape for a name without a shape, and for a
+        power of a matrix that is none of each entry."""
         found = split(node, self.known.letters)
         text = node.text if isinstance(node, s.Word) else node.span.text
         bare = unraised(node)
@@ -130,7 +131,7 @@ class Typing:
             Help(f"a number is `input {text}`")))
 
     def _power(self, raised: s.Expression, node: s.Scripted) -> y.Typed:
-        """`e^{S - m}` of what is not square is the power of each entry."""
+        """`e^{S - m}` is the power of each entry. Raises OpenReading for a square S, of which it may be the series."""
         inner = self.of(raised)
         if not isinstance(inner, y.Plain) and inner.shape.rows == inner.shape.columns != ONE:
             raise OpenReading("is this of each entry, or the power series of a square matrix?", node.span, helps=(
@@ -200,7 +201,7 @@ class Typing:
         return Laid(self.known, lambda known, x: replace(self, known=known).of(x), span, form == "list", form == "rows")
 
     def _marked(self, inner: y.Typed, scripts: tuple[s.Script, ...], node: s.Scripted) -> y.Typed:
-        """What stands in parentheses, transposed or to a power."""
+        """What stands in parentheses, transposed or to a power. Raises NoShape for any other script."""
         for one in scripts:
             content = one.content
             content = content.items[0] if isinstance(content, s.Group) and len(content.items) == 1 else content
@@ -236,7 +237,7 @@ class Typing:
         return self._side_by_side(factors, operators, span)
 
     def _side_by_side(self, factors: tuple[s.Expression, ...], operators: tuple[str, ...], span: Span) -> y.Typed:
-        """A product without `⊙`, but for what a big operator takes."""
+        """A product without `⊙`, but for what a big operator takes. Raises OpenReading where a divisor may go on."""
         factors, operators = applied(factors, operators, self.known.functions, self.known.letters)
         out: y.Typed | None = None
         at, divided = 0, False
@@ -259,7 +260,7 @@ class Typing:
         return out
 
     def _summed(self, factors: tuple[s.Expression, ...], operators: tuple[str, ...], span: Span) -> y.Typed:
-        """`Σ_i` with the rest of its product."""
+        """`Σ_i` with the rest of its product. Raises NoShape where that has not the letter of the sum."""
         binder, *_ = factors
         if len(factors) == 1:
             raise NoShape("nothing is summed", binder.span)
@@ -288,7 +289,7 @@ class Typing:
         return self._marked(called, after.scripts, after) if isinstance(after, s.Scripted) else called, at + 2
 
     def _times(self, a: y.Typed, b: y.Typed, span: Span) -> y.Typed:
-        """A product of numbers and matrices. A function of lines on the left runs along the side that is summed."""
+        """A product. A function of lines on the left runs along the side that is summed. Raises ShapesDiffer."""
         if isinstance(a, y.Diagonal) or isinstance(b, y.Diagonal):
             return on.scaled(a, b, span)
         if a.shape.number or b.shape.number:
@@ -311,7 +312,7 @@ class Typing:
 
     def _entries(self, kind: Literal["sum", "product", "call"], parts: tuple[y.Typed, ...], marks: tuple[str, ...],
                  span: Span, alike: bool = False) -> y.Typed:
-        """Entry by entry; a part may be 1 along a side where some part has the shape of the whole."""
+        """Entry by entry; a side of 1 is repeated. Raises ShapesDiffer where no part has the shape of the whole."""
         if all(isinstance(x, y.Plain) for x in parts) and kind != "call":
             return y.Plain(on.combined(kind, parts, marks, span), _NUMBER, span)
         rows, columns = (on.common(getattr(x.shape, side) for x in parts) for side in ("rows", "columns"))
@@ -327,7 +328,8 @@ class Typing:
     # functions
 
     def _applied(self, name: Name, node: s.Expression, given: s.Group) -> y.Typed:
-        """A function that the text defines, of its arguments."""
+        """A function that the text defines, of its arguments. Raises ShapesDiffer where its definition does not take
+        them, and OpenReading where it is not clear how it would."""
         function, span = self.known.defined[name], node.span.to(given.span)
         if function is None:
             raise OpenReading(f"which of its definitions does `{node.span.text}` have here?", span, helps=(
@@ -353,7 +355,7 @@ class Typing:
             raise ShapesDiffer(message, span, "", *labels) from None
 
     def _call(self, node: s.Expression, name: str, given: s.Group) -> y.Typed:
-        """A function applied: of matrices as such, of each entry, or of lines."""
+        """A function applied: of matrices as such, of each entry, or of lines. Raises NoShape for other arguments."""
         span = node.span.to(given.span)
         applied = self.known.functions.get(name)
         takes = applied is not None and applied.script
@@ -379,7 +381,7 @@ class Typing:
 
     def _lines(self, node: s.Expression, name: str, applied: Applied, inner: y.Typed, named: tuple[s.Relation, ...],
                span: Span) -> y.Typed:
-        """A function of each line of a matrix, or of a number at each value of a letter in it."""
+        """A function of each line, or of a number at each value of a letter. Raises OpenReading: rows or columns?"""
         if (letters := at_letter(node, inner)) is not None and applied.script:
             return y.Lines(s.Word(name, node.span), inner, None, True, letters, named, inner.shape, span)
         side, domain = along(self.known, node, inner, not applied.script)

@@ -161,7 +161,8 @@ class Unifier:
         self.shaped |= {x.key for x in uses if x is not None}
 
     def _name(self, node: s.Expression, given: Mapping[Name, Lies | None]) -> Lies | None:
-        """The shape of a name, by what is said of it; that of one of which nothing is said is open."""
+        """The shape of a name, by what is said of it; that of one of which nothing is said is open. Remembers the
+        name."""
         use = self._use(node)
         if use is not None and use.name in given and not use.places:
             found = given[use.name]

@@ -53,7 +53,7 @@ class Writing:
         return self.write(node, row, column, used)
 
     def write(self, node: y.Typed, row: Letters, column: Letters, used: frozenset[str]) -> s.Expression:
-        """The expression with these letters for rows and columns, none for a side of 1; notes its reads and guesses."""
+        """The expression with these letters for rows and columns. Notes what it reads and guesses. Raises NoShape."""
         match node:
             case y.Plain(expression):
                 return expression

@@ -116,7 +116,8 @@ def _requests(side: Signature, statement: s.Statement) -> None:
 
 
 def _relation(clause: s.Clause, what: str = "a claim is written `claim LEFT = RIGHT`") -> tuple[s.Relation, bool]:
-    """The equation of a clause, and whether it is denied."""
+    """The equation of a clause, and whether it is denied. Raises BadDeclaration, with the message `what`, where it is
+    no equation."""
     match clause.body:
         case s.Relation(_, ("=",) | (":=",)) as found:
             return found, False

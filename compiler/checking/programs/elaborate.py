@@ -91,7 +91,8 @@ class Work:
             signature.named(self.made.fresh(stem))
 
     def settle_chain(self, signature: Signature) -> None:
-        """Reads the equation of a signature; a long chain of equations costs no deep stack."""
+        """Reads the equation of a signature; a long chain of equations costs no deep stack. Raises what `settle`
+        raises."""
         stack: list[tuple[Signature, list[int]]] = [(signature, [])]
         while stack:
             try:

@@ -219,7 +219,7 @@ class _Packing:
     # terms
 
     def term(self, term: Term, scope: _Scope) -> Term:
-        """The term over packed axes."""
+        """A term over packed axes: a position in a request is one of the axis less the offset of its request."""
         match term:
             case Position(index) if index in scope.places:
                 place, offset = scope.places[index], scope.offsets[scope.one(self.owners[index]), index.set]
@@ -275,7 +275,8 @@ class _Packing:
         return self._shorter(Apply("add", (offset, self.term(sub, scope))))
 
     def _once(self, fold: Fold, scope: _Scope) -> Term | None:
-        """A fold that is the same at every position of a request, as a read of what is made once for each request."""
+        """A fold that is the same at every position of a request, as a read of what is made once for each request.
+        Adds the equation that makes it, and its tensor."""
         if any(r.tensor in self.alone for r in reads(fold)):
             return None
         same = {i: Position(scope.one(i)) for i in free_indices(fold) if scope.one(i) != i}

@@ -135,8 +135,9 @@ class _Work:
 
     def _left(self, state: str, first: str, following: str, loop: IndexLoop, lengths: str, last: str, at: int
               ) -> tuple[str, ...]:
-        """What a state is after the last position of its request: an equation behind the rounds. Returns the value that
-        the rounds make for this, the state at every position, where they did not make it before.
+        """What a state is after the last position of its request: an equation behind the rounds. Returns the value
+        that the rounds make for this, the state at every position, where they did not make it before. Adds the
+        equation, its tensor and the value.
         """
         letters, new = _letters(self.tensors[state], loop.index), tuple[str, ...]()
         made, key = next(e for e in self.program.equations if e.target == following), following

@@ -39,7 +39,7 @@ LARGEST = 10**12
 
 
 def binary(state: State, op: ast.operator, a: Value, b: Value) -> Value:
-    """`a + b` and its kin."""
+    """`a + b` and its kin. Raises CannotSayError for a sign that is not read between these."""
     a, b = known(state, a), known(state, b)
     if isinstance(op, ast.MatMult):
         return _product(state, tensor(state, a), tensor(state, b))
@@ -78,7 +78,7 @@ def _plain(call: Operation, a: object, b: object) -> Value:
 
 
 def _numbers(state: State, sign: str, a: Value, b: Value) -> Value:
-    """Arithmetic of sizes and other numbers of the caller."""
+    """Arithmetic of sizes and other numbers of the caller. Raises CannotSayError for a remainder."""
     if sign == "//":
         return _exact(state, extent(state, a), extent(state, b))
     for value in (a, b):
@@ -114,7 +114,7 @@ def _exact(state: State, a: Extent, b: Extent) -> Value:
 
 
 def _power(base: Tensor, exponent: Tensor) -> Tensor:
-    """`x ** 2`, `x ** 0.5`, `x ** -0.5`; other powers of numbers alone."""
+    """`x ** 2`, `x ** 0.5`, `x ** -0.5`; other powers of numbers alone. Raises CannotSayError for any other."""
     if exponent.axes:
         raise CannotSayError("a power whose exponent is an array is not read")
     match exponent.term:
@@ -132,7 +132,7 @@ def _power(base: Tensor, exponent: Tensor) -> Tensor:
 
 
 def _product(state: State, a: Tensor, b: Tensor) -> Tensor:
-    """`a @ b`: rows with columns, other axes side by side."""
+    """`a @ b`: rows with columns, other axes side by side. Raises CannotSayError where one has no axes."""
     if not a.axes or not b.axes:
         raise CannotSayError("a product of matrices with a number")
     if len(b.axes) == 1:
@@ -154,7 +154,7 @@ def _logical(state: State, word: str, a: Tensor, b: Tensor) -> Tensor:
 
 
 def unary(state: State, op: ast.unaryop, value: Value) -> Value:
-    """`-x`, `~mask`, `not x`."""
+    """`-x`, `~mask`, `not x`. Raises CannotSayError for another sign."""
     value = known(state, value)
     match op, value:
         case ast.Not(), _:
@@ -173,7 +173,8 @@ def unary(state: State, op: ast.unaryop, value: Value) -> Value:
 
 
 def compared(state: State, op: ast.cmpop, a: Value, b: Value) -> Value:
-    """A comparison: a truth value that the source settles, or a mask."""
+    """A comparison: a truth value that the source settles, or a mask. Raises CannotSayError where neither can be said.
+    """
     a, b = known(state, a), known(state, b)
     if isinstance(op, ast.Is | ast.IsNot):
         same = a == b if isinstance(a, Plain) and isinstance(b, Plain) else False
@@ -214,7 +215,7 @@ def truth(state: State, value: Value) -> bool:
 
 
 def item(state: State, value: Value, index: Value) -> Value:
-    """`value[index]`."""
+    """`value[index]`. Raises CannotSayError for an item that is not there."""
     value = known(state, value)
     if isinstance(value, Several):
         if isinstance(index, Slice):
@@ -244,7 +245,8 @@ def item(state: State, value: Value, index: Value) -> Value:
 
 
 def _picked(state: State, one: Tensor, at: int, index: Value) -> Part:
-    """The element of an axis that a constant picks, counted from 1."""
+    """The element of an axis that a constant picks, counted from 1. Raises CannotSayError where the axis may have no
+    such element."""
     found = whole(index, "an index")
     length = axes.extent_of(state, one.axes[at]).constant
     if found < 0 or (length is not None and found >= length):
@@ -257,7 +259,8 @@ def _picked(state: State, one: Tensor, at: int, index: Value) -> Part:
 
 
 def _sliced(state: State, one: Tensor, at: int, cut: Slice) -> Tensor:
-    """A part of an axis: all of it, its first elements where no data is read along it, or one of its equal pieces."""
+    """A part of an axis: all of it, its first elements where no data is read along it, or one of its equal pieces.
+    Raises CannotSayError for any other."""
     if cut.step not in {NONE, Plain(1)}:
         raise CannotSayError("a slice with a step is not read")
     length = axes.extent_of(state, one.axes[at])

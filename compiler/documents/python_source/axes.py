@@ -96,7 +96,7 @@ def axis_number(tensor: Tensor, at: int) -> int:
 
 
 def permuted(tensor: Tensor, order: Sequence[int]) -> Tensor:
-    """The axes in another order."""
+    """The axes in another order. Raises CannotSayError where one is missing or named twice."""
     places = [axis_number(tensor, at) for at in order]
     if sorted(places) != list(range(len(tensor.axes))):
         raise CannotSayError(f"an order of {len(tensor.axes)} axes is needed")
@@ -109,7 +109,8 @@ def with_axes(tensor: Tensor, axes: tuple[Axis, ...]) -> Tensor:
 
 
 def reshaped(state: State, tensor: Tensor, extents: Sequence[Extent | None]) -> Tensor:
-    """The elements in their order under axes of these extents; None is the one that follows from the others."""
+    """The elements in their order under axes of these extents; None is the one that follows from the others. Raises
+    CannotSayError where it does not follow."""
     total = product(extent_of(state, axis) for axis in tensor.axes)
     if extents.count(None) > 1:
         raise CannotSayError("one size may be -1")
@@ -128,7 +129,7 @@ def _kept(slot: Slot) -> Axis:
 
 
 def picked(tensor: Tensor, at: int, part: Part) -> Tensor:
-    """One element of an axis, which is gone then."""
+    """One element of an axis, which is gone then. Raises CannotSayError for an axis that is made of several."""
     axis = tensor.axes[at]
     if len(axis) > 1:
         raise CannotSayError("one element of an axis that is made of several is not read",
@@ -138,7 +139,8 @@ def picked(tensor: Tensor, at: int, part: Part) -> Tensor:
 
 
 def pieces(state: State, tensor: Tensor, at: int, size: Extent) -> list[Tensor]:
-    """An axis in pieces of one size, as many as there are."""
+    """An axis in pieces of one size, as many as there are. Raises CannotSayError where that is not known, or where
+    they cut through a part of the axis."""
     whole = extent_of(state, tensor.axes[at])
     count = whole.over(state.extent(size))
     known = None if count is None else count.constant

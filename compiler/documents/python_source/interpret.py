@@ -70,7 +70,8 @@ class Interpreter:
                 self.lose(node, scope, error)
 
     def lose(self, node: ast.stmt, scope: Scope, error: CannotSayError) -> None:
-        """Tells what was not read, and forgets the names that the statement sets."""
+        """Tells what was not read, and forgets the names that the statement sets. Writes to the scope. Raises
+        ReturnedError where the statement gives back the value that was not read."""
         if not isinstance(error, FollowsError):
             self.state.unsaid.append(Unsaid(scope.source, error.node or node, error.message, error.ways))
         for inner in ast.walk(node):
@@ -89,7 +90,8 @@ class Interpreter:
                     pass
 
     def statement(self, node: ast.stmt, scope: Scope) -> None:
-        """Reads one statement."""
+        """Reads one statement. Writes to the scope. Raises ReturnedError with the value of a `return`, and
+        CannotSayError for a statement that is not read."""
         match node:
             case ast.Assign(targets, value):
                 if not self.declared(targets[0], value, scope):
@@ -190,7 +192,7 @@ class Interpreter:
     # expressions
 
     def evaluate(self, node: ast.expr, scope: Scope) -> Value:
-        """What an expression is."""
+        """The value of an expression. CannotSayError has the innermost expression of the user's that is not read."""
         try:
             return self.expression(node, scope)
         except CannotSayError as error:
@@ -199,7 +201,7 @@ class Interpreter:
             raise
 
     def expression(self, node: ast.expr, scope: Scope) -> Value:
-        """The cases of it."""
+        """The value of an expression by its kind. Raises CannotSayError for a kind that is not read."""
         match node:
             case ast.Constant(value) if value is None or isinstance(value, bool | int | float | str):
                 return Plain(value)
@@ -249,7 +251,8 @@ class Interpreter:
         return out
 
     def looked_up(self, name: str, scope: Scope) -> Value:
-        """A name: of the source, of the library, or one that nothing sets, which the caller has to give."""
+        """A name: of the source, of the library, or one that nothing sets, which the caller has to give. Raises
+        FollowsError where a line that was not read would have set it."""
         found = scope.find(name)
         if isinstance(found, Lost):
             raise FollowsError("it follows from a line that was not read")
@@ -339,7 +342,7 @@ class Interpreter:
         return self.call(called, positional, named)
 
     def call(self, called: Value, positional: list[Value], named: dict[str, Value]) -> Value:
-        """The value of a call."""
+        """The value of a call. Raises CannotSayError for what cannot be called."""
         match called:
             case Function(node, scope, own):
                 return self.function(node, scope, [*([] if own is None else [own]), *positional], named)
@@ -369,7 +372,8 @@ class Interpreter:
 
     def function(self, node: ast.FunctionDef | ast.Lambda, around: Scope, positional: list[Value],
                  named: dict[str, Value]) -> Value:
-        """The value of a function, read with its arguments."""
+        """The value of a function, read with its arguments. Raises CannotSayError where functions call each other too
+        deeply."""
         if self.depth > DEEPEST:
             raise CannotSayError("functions call each other too deeply")
         values = calls.bound(node.args, positional, named, lambda x: self.evaluate(x, around), not around.user)

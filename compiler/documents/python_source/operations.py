@@ -114,7 +114,8 @@ def _fixed(sign: str, axes: tuple[Axis, ...], a: Tensor, b: Tensor) -> Tensor:
 
 
 def _elsewhere(sign: str, a: Tensor, b: Tensor) -> float | None:
-    """What the result is where the conditions do not hold; None where that is no one number."""
+    """What the result is where the conditions do not hold; None where that is no one number. Raises CannotSayError
+    where −∞ is multiplied by what may be negative."""
     if a.condition is None and b.condition is None:
         return 0.0
     one, inf = (a, -math.inf) if a.condition is not None else (b, -math.inf)
@@ -148,7 +149,8 @@ def _positive(term: Term) -> bool:
 
 
 def compared(state: State, sign: str, a: Tensor, b: Tensor) -> Tensor:
-    """Where a comparison of two arrays holds, as an array of truth values."""
+    """Where a comparison of two arrays holds, as an array of truth values. Raises CannotSayError for two that a mask
+    has cut."""
     axes, a, b = aligned(state, a, b, "the two sides of a comparison")
     if a.condition is not None and isinstance(a.term, Constant) and isinstance(b.term, Constant) and (
             b.condition is None):
@@ -193,7 +195,8 @@ def chosen(state: State, where: Tensor, a: Tensor, b: Tensor) -> Tensor:
 
 def _chosen_again(axes: tuple[Axis, ...], condition: Condition, a: Tensor, b: Tensor,
                   sides: tuple[Term, Term]) -> Tensor:
-    """A second mask on what one has cut already, with the same number elsewhere and no letters renamed."""
+    """A second mask on what one has cut already, with the same number elsewhere and no letters renamed. Raises
+    CannotSayError for any other."""
     kept, fill, left = (a, b, condition) if isinstance(b.term, Constant) else (b, a, opposite(condition))
     same = kept.condition is not None and sides[0 if kept is a else 1] == kept.term
     if not same or fill.condition is not None or not isinstance(fill.term, Constant) or fill.term.value != kept.other:
@@ -239,7 +242,8 @@ def folded(state: State, name: str, tensor: Tensor, dims: Sequence[int], keep: b
 
 def lined(state: State, name: str, tensor: Tensor, dims: Sequence[int], named: tuple[tuple[str, Term], ...] = (), *,
           keeps: bool = True, outside: float | None = None) -> Tensor:
-    """A function of the language of each line along some axes. Where a mask has left −∞ it is `outside`."""
+    """A function of the language of each line along some axes. Where a mask has left −∞ it is `outside`. Raises
+    CannotSayError where the mask has left anything else along the line, or the line has one element."""
     tensor = far(state, tensor) if keeps else fresh(state, far(state, tensor))
     places = {axis_number(tensor, at) for at in dims}
     letters = tuple(x for at in sorted(places) for x in tensor.axes[at])

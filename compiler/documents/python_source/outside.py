@@ -39,7 +39,8 @@ def of_library(names: Mapping[str, Value], path: str) -> Value:
 
 
 def builtin(state: State, name: str, positional: list[Value], named: dict[str, Value]) -> Value:
-    """The value of a call of a function of Python itself, or of one that the library's text is made of."""
+    """The value of a call of a function of Python itself, or of one that the library's text is made of. Raises
+    CannotSayError for another function."""
     if name in PRIMITIVES or name in VIEWS:
         return {**PRIMITIVES, **VIEWS}[name](state, *positional, **named)
     match name, positional:
@@ -61,7 +62,7 @@ def builtin(state: State, name: str, positional: list[Value], named: dict[str, V
 
 
 def loaded(target: ast.expr) -> ast.expr:
-    """The target of `x += 1` as what is read there."""
+    """The target of `x += 1` as what is read there. Raises CannotSayError where that is part of an array."""
     match target:
         case ast.Name(name):
             return ast.copy_location(ast.Name(name, ast.Load()), target)

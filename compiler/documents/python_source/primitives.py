@@ -31,7 +31,8 @@ Parsed = TypeVar("Parsed")
 
 
 def known(state: State, value: Value) -> Value:
-    """An argument as the array or the number that it has turned out to be."""
+    """An argument as the array or the number that it has turned out to be. Raises FollowsError for what a line that
+    was not read would have made."""
     if isinstance(value, Lost):
         raise FollowsError("it follows from a line that was not read")
     if isinstance(value, Given):
@@ -44,7 +45,8 @@ def known(state: State, value: Value) -> Value:
 
 
 def tensor(state: State, value: Value, what: str = "this") -> Tensor:
-    """A value as an array; a number has no axes."""
+    """A value as an array; a number has no axes. Raises CannotSayError for any other value, of which the message says
+    `what` it is."""
     value = known(state, value)
     match value:
         case Tensor():
@@ -64,7 +66,8 @@ def tensor(state: State, value: Value, what: str = "this") -> Tensor:
 
 
 def scalar(state: State, value: Value) -> Term:
-    """A value as one number; an argument of which nothing else is known becomes one."""
+    """A value as one number; an argument of which nothing else is known becomes one. Writes that to the state. Raises
+    CannotSayError for what has axes."""
     value = known(state, value)
     if isinstance(value, Given):
         state.numbers[value.name] = "input"
@@ -76,7 +79,8 @@ def scalar(state: State, value: Value) -> Term:
 
 
 def extent(state: State, value: Value) -> Extent:
-    """A value as a size; an argument of which nothing else is known becomes one."""
+    """A value as a size; an argument of which nothing else is known becomes one. Writes that to the state. Raises
+    CannotSayError for any other value."""
     value = known(state, value)
     match value:
         case Given(name):
@@ -149,7 +153,8 @@ def _shaped(state: State, value: Value, letters: Sequence[str]) -> Tensor:
 
 
 def _rearranged(state: State, kind: Value, value: Value, script: Value, how: Value, **sizes: Value) -> Value:
-    """`rearrange`, `reduce` and `repeat` of einops."""
+    """`rearrange`, `reduce` and `repeat` of einops. Raises CannotSayError where the pattern has other axes than the
+    array."""
     before, after = _parsed(patterns.pattern, str(plain(script, "a pattern")))
     said = [x for names in before for x in names]
     given = {x: extent(state, v) for x, v in sizes.items()}
@@ -171,7 +176,8 @@ def _rearranged(state: State, kind: Value, value: Value, script: Value, how: Val
 
 def _reordered(state: State, kind: str, split: Tensor, letters: dict[str, Axis], wanted: list[str],
                after: Sequence[Sequence[str]], how: str, extents: dict[str, Extent]) -> Tensor:
-    """The second half of a pattern: what goes is folded, what comes is repeated, and the rest is put in its order."""
+    """The second half of a pattern: what goes is folded, what comes is repeated, and the rest is put in its order.
+    Raises CannotSayError where the function is not one that may drop or repeat axes."""
     gone, come = [x for x in letters if x not in wanted], [x for x in wanted if x not in letters]
     if (gone and kind != "reduce") or (come and kind != "repeat"):
         raise CannotSayError(f"`{(gone or come)[0]}` stands on one side of the pattern alone")
@@ -276,7 +282,8 @@ def _pieces(state: State, value: Value, length: Value, dim: Value) -> Value:
 
 
 def _stack(state: State, values: Value, dim: Value, merged: Value) -> Value:
-    """Arrays of one shape, side by side: a new axis, or joined to the axis that is there."""
+    """Arrays of one shape, side by side: a new axis, or joined to the axis that is there. Raises CannotSayError where
+    arrays that are joined have several sizes."""
     items = [tensor(state, item) for item in sequence(state, values)]
     first = items[0]
     at = whole(dim, "an axis") % (len(first.axes) + (0 if plain(merged) else 1))

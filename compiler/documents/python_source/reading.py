@@ -142,7 +142,8 @@ def _comments(text: str) -> dict[int, str]:
 
 def _called(machine: Interpreter, scope: Scope, node: ast.FunctionDef, holder: ast.ClassDef | None,
             asked: Asked) -> Value:
-    """What the function gives back for arguments that are the caller's."""
+    """What the function gives back for arguments that are the caller's. Raises EincError where `asked` names an
+    argument that the function has not."""
     own: list[Value] = []
     if holder is not None:
         kind = scope.find(holder.name)
@@ -224,7 +225,7 @@ def _hinted(machine: Interpreter, node: ast.FunctionDef, given: Mapping[str, Val
 
 
 def _return(state: State, names: Names, node: ast.FunctionDef, result: Value) -> None:
-    """Makes what the function gives back outputs."""
+    """Makes what the function gives back outputs of the state; what is no array is told among what was not said."""
     statement = next((x for x in reversed(node.body) if isinstance(x, ast.Return)), None)
     said = statement.value if statement is not None else None
     words = [x.id if isinstance(x, ast.Name) else "" for x in said.elts] if isinstance(said, ast.Tuple) else [
@@ -246,7 +247,7 @@ def _return(state: State, names: Names, node: ast.FunctionDef, result: Value) ->
 
 def _written(state: State, source: Source, node: ast.FunctionDef, path: Sequence[str], reserved: frozenset[str],
              asked: Asked) -> Reading:
-    """The text, and what to tell."""
+    """The text, and what to tell. Raises EincError where nothing could be said, or what was said cannot be written."""
     problems = [_problem(one, source) for one in state.unsaid]
     if not state.equations:
         raise EincError(problems or [Problem(f"`{node.name}` makes no array that could be said")])

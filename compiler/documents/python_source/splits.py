@@ -16,7 +16,8 @@ Shapes = Mapping[str, tuple[Extent, ...]]  # of each array, the extents of its s
 
 
 def parts(slot: Slot, whole: Extent) -> tuple[Extent, ...]:
-    """The extents of the parts of a slot; that of a picked part follows from the others."""
+    """The extents of the parts of a slot; that of a picked part follows from the others. Raises CannotSayError where
+    it does not."""
     rest = whole.over(product(x.extent for x in slot if isinstance(x, Letter)))
     if rest is None:
         raise CannotSayError(f"an axis of `{whole}` is not taken apart")
@@ -57,7 +58,8 @@ def whole_of(slot: Slot, extent: Extent) -> bool:
 
 
 def refined(state: State, equations: Sequence[Equation], shapes: Shapes) -> tuple[list[Equation], Splits]:
-    """The equations with letters for the finest parts, and the parts of each set."""
+    """The equations with letters for the finest parts, and the parts of each set. Raises CannotSayError where slots
+    are taken apart in ways that do not meet."""
     splits: Splits = {}
     out = list(equations)
     for _ in range(8):
@@ -82,7 +84,8 @@ def _slots(equation: Equation, shapes: Shapes) -> list[tuple[Slot, Extent]]:
 
 
 def _refined(state: State, equation: Equation, shapes: Shapes, splits: Splits) -> Equation:
-    """The equation with finer letters where a slot is taken apart more coarsely than its set is."""
+    """The equation with finer letters where a slot is taken apart more coarsely than its set is. Raises CannotSayError
+    where a picked part is taken apart further."""
     new: dict[Letter, Slot] = {}
     for slot, whole in _slots(equation, shapes):
         if whole_of(slot, whole):

@@ -156,12 +156,12 @@ def put(term: Term, new: Put) -> Term:
 
 
 def put_slot(slot: Slot, new: Put) -> Slot:
-    """The same of one axis."""
+    """One axis with other letters in place of those of `new`."""
     return tuple(part for old in slot for part in ((old,) if isinstance(old, int) else new.get(old, (old,))))
 
 
 def put_condition(condition: Condition, new: Put) -> Condition:
-    """The same of a condition."""
+    """A condition with other letters in place of those of `new`."""
     match condition:
         case Compare(sign, left, right):
             return Compare(sign, put(left, new), put(right, new))

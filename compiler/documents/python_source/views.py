@@ -112,7 +112,8 @@ def _truth(state: State, value: Value) -> Value:
 
 
 def _cast(state: State, value: Value, args: Value, named: Value) -> Value:
-    """The same array in another type; whole numbers and truth values would be other numbers."""
+    """The same array in another type; whole numbers and truth values would be other numbers. Those raise
+    CannotSayError."""
     pairs = [sequence(state, item)[-1] for item in sequence(state, named)]
     for one in (*sequence(state, args), *pairs):
         word = one.name.rpartition(".")[2] if isinstance(one, Named) else ""
@@ -122,7 +123,7 @@ def _cast(state: State, value: Value, args: Value, named: Value) -> Value:
 
 
 def _running(state: State, value: Value, dim: Value) -> Value:
-    """The sum of all elements up to each, along an axis."""
+    """The sum of all elements up to each, along an axis. Raises CannotSayError for an axis that is made of several."""
     one = tensor(state, value)
     at = axes.axis_number(one, whole(dim, "an axis"))
     if len(one.axes[at]) != 1:

@@ -108,7 +108,7 @@ class Writer:
 
     def _classify(self, arrays: Sequence[Array], equations: Sequence[Equation], splits: Splits) -> None:
         """Finds the class of each index: time is what positions are compared along, and what the reader says; what is
-        summed is a feature.
+        summed is a feature. Writes to `self.temporal`. Raises CannotSayError where the reader names what is not there.
         """
         hints: dict[str, set[Extent]] = {}
         every = [*(x for a in arrays for x in a.letters), *(x for e in equations for x in letters_of(e.term))]
@@ -150,7 +150,8 @@ class Writer:
     # letters
 
     def _letter(self, letter: Letter, used: Iterable[str]) -> str:
-        """A name for a letter in one equation: one of its set that stands for no other letter there."""
+        """A name for a letter in one equation: one of its set that stands for no other letter there. Raises
+        CannotSayError where all are taken."""
         pool = self.pools.setdefault(letter.extent, [])
         if letter.hint in pool and letter.hint not in used:
             return letter.hint

@@ -70,9 +70,8 @@ def _replaced(path: Path, content: bytes) -> None:
 
 def write(plan: Module, text: str, target: str, form: str, sizes: Mapping[str, int], dtype: str,
           output: str | None) -> None:
-    """Writes every kernel that a call at these sizes starts: to the folder `output`, or a single one's text to standard
-    output.
-    """
+    """Writes every kernel that a call at these sizes starts: to the folder `output`, or a single one's text to
+    standard output. Raises EincError where they cannot be compiled, or the call starts none."""
     try:
         made = back_ends.builder(target).kernels(plan, text, sizes, dtype, target)
     except (TypeError, ValueError, IndexError, RuntimeError, ArithmeticError) as error:

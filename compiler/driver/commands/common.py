@@ -56,7 +56,7 @@ def read(path: str, report: Report) -> Source:
 
 
 def read_spec(path: str, report: Report) -> Source:
-    """The same of what has to be a spec. EincError where it is a paper."""
+    """The text of a spec; what cannot be read is in the report. EincError where it is a paper."""
     if pipeline.is_document(path):
         raise failure(f"{path} is a paper, and this is for specs",
                       "`einc doc` tells of a paper; check, compile, run, show and derive take one section of it, "
@@ -108,7 +108,8 @@ def tally(report: Report) -> str:
 
 
 def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> dict[str, int]:
-    """`T=2048,H=8` -> {"T": 2048, "H": 8}."""
+    """`T=2048,H=8` -> {"T": 2048, "H": 8}. Raises click.BadParameter for another form, or for two numbers of one name.
+    """
     out: dict[str, int] = {}
     for piece in value.split(",") if value else ():
         match = re.fullmatch(r"\s*([^\s=]+)\s*=\s*(\d{1,15})\s*", piece)
@@ -120,7 +121,7 @@ def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> dict[str, 
 
 
 def _ranks(ctx: click.Context, param: click.Parameter, value: str) -> dict[str, int]:
-    """`dp=2,tp=4` -> {"dp": 2, "tp": 4}."""
+    """`dp=2,tp=4` -> {"dp": 2, "tp": 4}. Raises click.BadParameter for an axis of 0 ranks."""
     found = _sizes(ctx, param, value)
     for name, ranks in found.items():
         if not ranks:
@@ -153,6 +154,9 @@ def FILE(command: F) -> F:
     @wraps(command)
     def called(*args: Any, file: str, section: str | None, equation: str | None, side: str | None,
                **others: Any) -> Any:
+        for option, text in {"--section": section, "--equation": equation, "--with": side}.items():
+            if text is not None and not text.strip():
+                raise failure(f"{option} is given nothing", f"write what is meant behind it, or leave {option} out")
         if section is not None and equation is not None:
             raise failure("--equation says more than --section", "give one of the two")
         return command(*args, file=Chosen(file, section or "", equation or "", side or ""), **others)

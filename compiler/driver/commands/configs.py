@@ -33,8 +33,8 @@ def beside(path: str) -> dict[str, Any]:
 
 def agreed(written: Mapping[str, Any], config: Mapping[str, Any], spec: str,
            sizes: Mapping[str, int]) -> dict[str, int]:
-    """The sizes that the file tells, beside those that are given. An error where the file
-    and the spec say two things."""
+    """The sizes that the file tells, beside those that are given. EincError where the file and the spec say two
+    things."""
     for word, value in written.get("presumes", {}).items():
         if config.get(word) not in (None, value):
             raise failure(f"config.json says {word} = {config[word]}, and `{spec}` computes with {value}",

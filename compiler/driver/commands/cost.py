@@ -68,7 +68,8 @@ def command(*, file: Chosen, against: str | None, sizes: dict[str, int], grad: G
 
 def _plans(file: Chosen, options: Options, against: str | None, devices: int, memory: str | None, sizes: dict[str, int],
            dtype: str, style: str) -> None:
-    """Prints the best plans for so many devices."""
+    """Prints the best plans for so many devices. Raises EincError for options of which that has no use, and for sizes
+    that are not given."""
     if against is not None or style == "tex" or options.plans != ("call",):
         raise failure("--devices finds plans of one spec, as text or json", "leave out --against, --plan, --format tex")
     program, room = typed(file), None if memory is None else _bytes(memory)
@@ -85,7 +86,7 @@ def _plans(file: Chosen, options: Options, against: str | None, devices: int, me
 
 
 def _bytes(memory: str) -> int:
-    """A number of bytes, `80G` or `80GiB`."""
+    """A number of bytes, `80G` or `80GiB`. Raises EincError for any other text, and for 0."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kKMGT]?)(i?)[bB]?", memory.strip())
     if found is None or not float(found[1]):
         raise failure(f"`{memory}` is no number of bytes", "say it as 80G, or 80GiB for 80 · 2³⁰")

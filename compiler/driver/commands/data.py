@@ -146,8 +146,8 @@ def _check_suffix(path: str) -> None:
 
 
 def load(path: str, program: Program, dtype: str | None) -> dict[str, Array]:
-    """The inputs of the program from a file, floats as `dtype` where it is given; every
-    tensor that does not fit is told."""
+    """The inputs of the program from a file, floats as `dtype` where it is given; every tensor that does not fit is
+    told. Raises EincError then."""
     found = everything(path)
     problems = list(_misfits(path, program, found))
     if problems:

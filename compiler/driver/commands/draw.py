@@ -47,7 +47,7 @@ def command(*, file: Chosen, what: str, sizes: dict[str, int], data_file: str | 
 
 
 def _lengths(text: str) -> tuple[int, int]:
-    """`64,128` -> (64, 128); (0, 0) for none."""
+    """`64,128` -> (64, 128); (0, 0) for none. Raises EincError for another form."""
     if not text:
         return 0, 0
     found = [int(part) for part in text.split(",") if part.strip().isdecimal()]

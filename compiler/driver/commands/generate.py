@@ -159,7 +159,8 @@ def command(*, file: Chosen, path: str, map_name: str | None, prefix: str, sizes
 
 def loaded(program: Program, about: Roles, sizes: Sizes, path: str, dtype: str | None, map_name: str | None,
            prefix: str) -> tuple[dict[str, data.Array], dict[str, int]]:
-    """The weights, and whatever else the spec asks for beside the tokens, from a file; and every size."""
+    """The weights, and whatever else the spec asks for beside the tokens, from a file; and every size. Raises
+    EincError where one is missing or is of another kind, and where `sizes` names what the prompts tell."""
     grow = about.along.extent.sizes | (about.batch.extent.sizes if about.batch else frozenset())
     if told := sorted(grow & sizes.keys()):
         raise failure(f"`{told[0]}` is told by the prompts: how many they are, and how long")
@@ -194,7 +195,7 @@ def _with_config(program: Program, sizes: Sizes, path: str, map_name: str | None
 
 
 def _state(path: str) -> dict[str, data.Array]:
-    """All that stands in a file, or in those of a folder."""
+    """All that stands in a file, or in those of a folder. Raises EincError where the folder has none."""
     if not Path(path).is_dir():
         return data.everything(path)
     files = sorted(file for file in Path(path).iterdir() if file.suffix == ".safetensors")
@@ -205,7 +206,7 @@ def _state(path: str) -> dict[str, data.Array]:
 
 def _named(program: Program, state: Mapping[str, data.Array], path: str, map_name: str | None, prefix: str,
            sizes: Sizes) -> dict[str, data.Array]:
-    """The weights: by the names of the spec where the file has these and no map is asked for, else by a map."""
+    """The weights: by the names of the spec where the file has these, else by a map. EincError for those it has not."""
     weights = [tensor for tensor in program.inputs() if tensor.role == "weight"]
     lacking = [tensor for tensor in weights if tensor.key not in state]
     if 0 < len(lacking) < len(weights) and not (map_name or prefix):
@@ -236,7 +237,7 @@ def _numbers(program: Program, known: Sizes) -> dict[str, int]:
 
 
 def _within(ids: list[int], vocabulary: int) -> list[int]:
-    """Tokens, at least one, each of the vocabulary."""
+    """Tokens, at least one, each of the vocabulary. Raises EincError where they are not."""
     if not ids:
         raise failure("there is nothing to go on with: a text has no token",
                       "give at least one, such as a first token by --ids")

@@ -43,7 +43,7 @@ def _utf8(text: str) -> bytes:
 
 
 def numbers(text: str) -> list[int]:
-    """`1,2,3` as numbers."""
+    """`1,2,3` as numbers. Raises EincError where one is no whole number."""
     pieces = [piece.strip() for piece in text.split(",")] if text.strip() else []
     for piece in pieces:
         if not re.fullmatch(r"[0-9]{1,15}", piece):

@@ -108,8 +108,8 @@ def _module(program: TypedProgram, options: Options) -> Module:
 
 
 def _backward(program: TypedProgram, options: Options) -> list[Module]:
-    """The plans of the gradient in the order in which they run: with rounds that of one,
-    and of what stands around them."""
+    """The plans of the gradient in the order in which they run: with rounds that of one, and of what stands around
+    them. Raises EincError where no output has a gradient."""
     made = compiling.planned(program, replace(options, grad=True))
     assert not isinstance(made, Module)
     pieces = [piece for piece, _ in made.gradients] if isinstance(made, SegmentedModule) else [made]

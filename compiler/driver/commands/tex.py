@@ -14,7 +14,7 @@ from einc.syntax.printing.show import show
 
 
 def _explicit(file: Chosen) -> Source:
-    """What a spec means, with every sum and domain, as a text."""
+    """What a spec means, with every sum and domain, as a text. Raises EincError where it has no output."""
     program = typed(file, proved=False)
     if not program.outputs:
         raise failure(f"{file.path} has no output, so there is nothing to write out",

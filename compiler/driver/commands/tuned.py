@@ -12,7 +12,7 @@ from einc.ir.programs import TypedProgram
 
 def with_tiles(file: str, program: TypedProgram, text: str, backend: str, sizes: Mapping[str, int],
                data_file: str | None, dtype: str | None, seed: int) -> str:
-    """The file with the kept tiles in it."""
+    """The file with the kept tiles in it. Raises EincError where none is kept, or the file refuses the data."""
     tuner = back_ends.tuner(backend)
     tuner.device()
     try:

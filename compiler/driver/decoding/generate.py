@@ -82,7 +82,8 @@ def _is_text(ids: Any) -> bool:
 
 def _beside(engine: Engine, texts: Sequence[Array], steps: int, taking: Sampler,
             stop: Collection[int]) -> Iterator[Any]:
-    """The tokens of texts that an engine makes, each with the number of its text."""
+    """The tokens of texts that an engine makes, each with the number of its text. Raises the error with which a text
+    ended."""
     how = {field.name: getattr(taking, field.name) for field in fields(taking)}
     handles = [engine.add(ids, steps, **how, stop=stop, row=row) for row, ids in enumerate(texts) if steps]
     while engine.busy:
@@ -95,7 +96,8 @@ def _beside(engine: Engine, texts: Sequence[Array], steps: int, taking: Sampler,
 
 def grown(model: Callable[..., Any], ids: Array, steps: int, taking: Sampler, stop: Collection[int] = (),
           rows: Sequence[int] | None = None) -> Iterator[Array]:
-    """The same; `rows` are the numbers that the rows are drawn by."""
+    """The new tokens of each step for all rows of `ids`, until each row has met a token of `stop`; `rows` are the
+    numbers that the rows are drawn by."""
     going, single = _Growing(model, ids), ids.ndim == 1
     rows = range(1 if single else len(ids)) if rows is None else rows
     done: Any = None

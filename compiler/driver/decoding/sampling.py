@@ -96,7 +96,7 @@ class Sampler:
 
     @property
     def way(self) -> Sampler:
-        """The same, whatever the seed."""
+        """This sampler with seed 0: equal for two that draw the same way."""
         return replace(self, seed=0)
 
 

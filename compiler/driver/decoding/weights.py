@@ -142,6 +142,7 @@ def _read(line: Entry, state: Mapping[str, Array], prefix: str) -> Array:
 
 
 def _get(name: str, state: Mapping[str, Array]) -> Array:
+    """A weight by its name in the file. Raises WrongData where there is none."""
     if name in state:
         return state[name]
     near = [key for key in state if key.endswith(name) or key.rsplit(".", 2)[-2:] == name.rsplit(".", 2)[-2:]][:3]
@@ -151,7 +152,7 @@ def _get(name: str, state: Mapping[str, Array]) -> Array:
 
 
 def _stack(arrays: list[Array], new: bool) -> Array:
-    """Side by side along a new first axis."""
+    """Side by side along a new first axis. Raises WrongData where their shapes differ."""
     if not new:
         return arrays[0]
     if any(a.shape != arrays[0].shape for a in arrays):

@@ -112,9 +112,8 @@ def _needed(program: Program) -> Program:
 
 def weights(program: TypedProgram, sizes: Mapping[str, int], arrays: Mapping[str, Cells],
             of: str = "") -> list[Picture]:
-    """The values on these data of each tensor whose domain leaves something out, or of the tensor `of`. Axes before the
-    last two stand at their first element.
-    """
+    """The values on these data of each tensor whose domain leaves something out, or of the tensor `of`. Axes before
+    the last two stand at their first element. Raises EincError where there is no such tensor."""
     keys = [e.target for e in program.equations
             if (of in (e.target, program.tensors[e.target].text) if of else e.domain != TRUE)]
     if of and not keys:
@@ -128,7 +127,8 @@ def weights(program: TypedProgram, sizes: Mapping[str, int], arrays: Mapping[str
 
 def _weights(program: TypedProgram, key: str, equation: Equation, sizes: Mapping[str, int],
              arrays: Mapping[str, Cells]) -> Picture:
-    """The values of one tensor; where it does not exist they are 0."""
+    """The values of one tensor; where it does not exist they are 0. Raises EincError where it has fewer than two axes.
+    """
     free = list(equation.indices)
     if len(free) < 2:
         raise failure(f"`{key}` has {len(free)} axes, and a picture has two", "say which is meant: --of NAME")

@@ -26,7 +26,8 @@ SMALL, LARGE = 32, 2048  # positions where nobody says how many: of a picture of
 def drawn(program: TypedProgram, what: str, sizes: Mapping[str, int], *, options: Options = DEFAULTS,
           data_file: str | None = None, seed: int = 0, of: str = "", tile: tuple[int, int] = (0, 0)) -> Pictures:
     """The pictures of a program that a word asks for, each with a `text`, an `svg` and a page of its own. Sizes that
-    are not given are those of the data, else usual ones.
+    are not given are those of the data, else usual ones. Raises EincError for another word or for sizes that the
+    program has not.
     """
     if what not in WORDS:
         raise failure(f"`{what}` is nothing that is drawn", f"what is: {', '.join(WORDS)}")

@@ -64,7 +64,8 @@ class Picture:
         lines = ["".join(self._sign(float(x) / most) for x in row) for row in blocks]
         (height, width), (high, wide) = self.cells.shape, blocks.shape
         by = f", a sign for {height / high:.3g} × {width / wide:.3g}" if (height, width) != (high, wide) else ""
-        head = f"{self.title}   {self.rows} down 1..{height}, {self.columns} across 1..{width}{by}"
+        down, across = (f"1..{count}" if count else "of no position" for count in (height, width))
+        head = f"{self.title}   {self.rows} down {down}, {self.columns} across {across}{by}"
         return "\n".join([head, *lines, *self.notes]) + "\n"
 
     def _sign(self, share: float) -> str:
@@ -181,7 +182,8 @@ def _figure(what: str, wide: int, *otherwise: str) -> Any:
 
 
 def _bitmap(path: str, pictures: Sequence[Any]) -> None:
-    """Writes pictures beside each other into a bitmap."""
+    """Writes pictures beside each other into a bitmap. Raises EincError for a graph, and where matplotlib is missing.
+    """
     if not all(isinstance(one, Picture) for one in pictures):
         raise failure("a graph is drawn with lines, not as a bitmap", "end the name in .svg or .html")
     figure = _figure("bitmaps", 5 * len(pictures), "end the name in .svg or .html, for which nothing is needed")

@@ -88,7 +88,7 @@ def derivation(text: Text) -> str:
 
 
 def derived(program: TypedProgram) -> str:
-    """The same of a program."""
+    """The recurrence that was found for each pass of a program, as a text."""
     found = [as_text(item) for _, items in by_piece(pipeline.normal(program)) for item in items]
     return "\n".join(found) or "# no pass of the plan carries a value from one block to the next\n"
 

@@ -36,7 +36,7 @@ def units(text: str) -> int:
 
 
 def position(source: Source, offset: int) -> Position:
-    """The place of an offset in code points."""
+    """The line and the UTF-16 column of an offset in code points, both counted from 0."""
     line, column = source.position(offset)
     start = source.start(line)
     return Position(line - 1, units(source.text[start:start + column - 1]))

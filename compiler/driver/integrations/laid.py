@@ -18,7 +18,8 @@ AXES = {"batch": 0, "request": 0, "head": 1, "time": 2, "feature": 3, "latent": 
 
 
 def refuse(said: str, help_: str) -> NoReturn:
-    """Ends with one problem and one way out, where torch traces with the words alone, which it hands on."""
+    """Raises EincError with one problem and one way out; where torch traces, RuntimeError with their words, which it
+    hands on."""
     if torch.compiler.is_compiling():
         raise RuntimeError(f"{said}: {help_}")
     raise EincError([Problem(said, helps=(Help(help_),))])

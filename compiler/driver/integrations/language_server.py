@@ -167,7 +167,8 @@ class _Server:
         return made
 
     async def _answer(self, uri: str, make: Callable[[Text], T]) -> T:
-        """The same for a request, with the errors that the protocol has."""
+        """What `make` makes of the open text, for a request. Raises JsonRpcException where the text has changed or it
+        is refused."""
         try:
             return await self._work(self.desk.text(spoken.path_of_uri(uri)), make)
         except OutdatedError:

@@ -100,7 +100,7 @@ class Ranked:
         self.known = {**known, step.past: 0}
 
     def placed(self, key: str) -> Any:
-        """How a tensor lies on the mesh."""
+        """How a tensor lies on the mesh. Raises EincError where no placement says it."""
         found = self.placements[key]
         if found is None:
             raise EincError([Problem(f"`{key}` is cut inside of one of its axes, in a way that depends on its sizes: a "

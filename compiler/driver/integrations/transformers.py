@@ -215,7 +215,7 @@ class _Kernel:
 
     @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
     def scale_of(self, shapes: tuple[tuple[str, tuple[int, ...]], ...], sizes: tuple[tuple[str, int], ...]) -> float:
-        """The same by shapes and sizes, where torch traces computed once."""
+        """What `scale` gives for tensors of these shapes; torch computes it once where it traces."""
         return self.part.scale(dict(shapes), dict(sizes))
 
     def last(self, mask: torch.Tensor, main: dict[str, torch.Tensor], further: dict[str, torch.Tensor],

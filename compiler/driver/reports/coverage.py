@@ -157,7 +157,8 @@ class _Account:
         self.lines = dict(index_lines(self.paper.document, self.paper.said))
 
     def entry(self, said: Said) -> Entry:
-        """The entry of an equation."""
+        """What is told of an equation: whether it was compiled, restates another, defines something or was skipped,
+        and why."""
         formula = said.formula
         plain = Entry(self.numbers[said], said.span, formula.span, formula.display, formula.section, "skipped")
         if said.skip:

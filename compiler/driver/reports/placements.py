@@ -88,7 +88,7 @@ def _row(one: Sent, placed: Placed, known: Mapping[str, int]) -> tuple[str, ...]
 
 
 def _state(state: State, key: str, program: Program) -> str:
-    """A state in a word or two."""
+    """How a tensor lies on one axis of the mesh, in a word or two: whole, cut by a letter, or shares to be folded."""
     match state:
         case Whole():
             return "whole"

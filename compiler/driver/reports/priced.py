@@ -92,7 +92,8 @@ class Told:
         yield from self._wrapped([self._intensity(way, known)])
 
     def _grows(self, extent: Extent) -> list[str]:
-        """The exponent of each size, and what leads."""
+        """A line on the powers with which an extent grows in each size and which term leads; empty where there is no
+        such law."""
         found = self.formulas.growth(extent)
         if found is None:
             return []

@@ -81,7 +81,7 @@ def recurrences(program: NormalProgram) -> list[Recurrence]:
 
 
 def _recurrences(program: NormalProgram) -> list[Recurrence]:
-    """Those of a program without rounds."""
+    """The recurrences of the passes of a program without rounds."""
     program = peeled(program)
     out = []
     for group in groups(program):

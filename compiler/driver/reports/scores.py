@@ -182,7 +182,8 @@ class _Pass:
         return self.by[first.target], alone[0], next(e for e in sums if e is not alone[0])
 
     def _exponent(self, total: Equation, greatest: Equation) -> Term:
-        """The exponent of the sum, which is also what the greatest is of."""
+        """The exponent of the sum, which is also what the greatest is of. Raises UnsaidError where it is of something
+        else."""
         match total.body, greatest.body:
             case Fold("sum", (column,), _, Apply("exp", (Apply("sub", (found, Read(key))),))), Fold(
                 "max", (other,), _, of) if key == greatest.target and column == other == self.column and of == found:
@@ -199,14 +200,15 @@ class _Pass:
         return transform(term, change)
 
     def _row(self, total: Equation) -> Index:
-        """The index of the other side of the tile, which is of the same class."""
+        """The index of the other side of the tile, which is of the same class. Raises UnsaidError where there is none,
+        or several are."""
         open_ = [i for i in total.indices if i.set.cls == self.column.set.cls]
         if len(open_) != 1:
             raise UnsaidError(f"{len(open_)} indices of its weights run over positions beside the one that is summed")
         return open_[0]
 
     def _value(self, mean: Equation, total: Equation, row: Index) -> Term:
-        """What the weights are summed with."""
+        """What the weights are summed with. Raises UnsaidError where that has the positions of both sides."""
         assert isinstance(mean.body, Fold) and isinstance(total.body, Fold)
         above, below = factors(mean.body.body)
         left = [x for x in above if x != total.body.body]
@@ -216,7 +218,7 @@ class _Pass:
         return found
 
     def _mask(self, *folded: Equation) -> Term:
-        """The domain of the sums, which is one."""
+        """The domain of the sums, which is one. Raises UnsaidError where they have several."""
         domains = [e.body.domain for e in folded if isinstance(e.body, Fold)]
         if any({*conjuncts(one)} != {*conjuncts(domains[0])} for one in domains):
             raise UnsaidError("its sums have different domains")

@@ -42,7 +42,7 @@ class Result:
 
     @property
     def data(self) -> dict[str, Any]:
-        """The same for programs."""
+        """The result as a dictionary for JSON."""
         return asdict(self)
 
 
@@ -161,14 +161,16 @@ def _error(program: TypedProgram, way: Rival, sizes: Mapping[str, int], setting:
     """
     if way.function is None:
         return "cannot", way.why, None
-    if way.traced and any(one.extent.at(default(program, sizes)) == 0 for one in sets(program)):
+    empty = [str(one.extent) for one in sets(program) if one.extent.at(default(program, sizes)) == 0]
+    if way.traced and empty:
         return "cannot", "there is nothing to compute", None
     inputs, numbers = _inputs(program, sizes, setting)
     try:
         value = outputs(program, _work(program, way, inputs, numbers, setting)())
         setting.settle()
     except Exception as error:  # a rival may raise anything: it is what is told of it
-        return "cannot", _first(error), None
+        said = f"torch has no such function of no elements, and {empty[0]} = 0" if empty else _first(error)
+        return "cannot", said, None
     right = interpret(program, {key: data.exact(x) for key, x in inputs.items()}, numbers)
     far = [measure.distance(data.exact(x), right[name], data.dtype_of(x)) for name, x in value.items()]
     if setting.grad:

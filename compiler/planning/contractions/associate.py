@@ -257,7 +257,8 @@ class Search:
         return replace(program, tensors=tensors, equations=tuple(needed(equations, [k for _, k in program.outputs])))
 
     def _name(self, equation: Equation, body: Term, tensors: Mapping[str, Tensor]) -> str:
-        """The name of what is new: of one meaning in all programs of the search, for their steps stand side by side."""
+        """The name of what is new: of one meaning in all programs of the search, for their steps stand side by side.
+        Remembers the meaning."""
         meaning, name, n = _meaning(equation, body), equation.target, 2
         if meaning in self.named:
             return self.named[meaning]

@@ -36,7 +36,7 @@ class GroupedAxis:
         return "runs_" + "_".join(re.sub(r"\W+", "_", str(s.extent)).strip("_") for s in (self.onto, self.index.set))
 
     def within(self, equations: Iterable[Equation]) -> GroupedAxis | None:
-        """The same run under the letter that these equations give to its index; None where they give it several."""
+        """This run with the letter that these equations have for its index; None where they have several."""
         letters = {r.subs[self.axis] for e in equations for r in reads(e.body) if r.tensor == self.target}
         found = letters.pop() if len(letters) == 1 else None
         return replace(self, index=found.index) if isinstance(found, Position) else None

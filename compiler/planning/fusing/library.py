@@ -257,7 +257,8 @@ def _at(equation: Equation, subs: tuple[Term, ...]) -> tuple[Term, Term]:
 
 def _same(found: LibraryKernel, theirs: Mapping[str, Equation], others: Mapping[str, Equation],
           stored: frozenset[str]) -> _Names | None:
-    """How the row is named in the program, whose kernel stores so much."""
+    """The names in the program for those of a library's row, where the equations of both agree; None where they do
+    not. `stored` are results that the kernel has to store."""
     mine = {e.target: e for e in found.equations}
     sides = _Sides(mine, theirs, {e.target: e for e in found.beside}, others)
 

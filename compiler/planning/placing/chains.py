@@ -93,7 +93,7 @@ class Chain:
         return tuple(replace(s, slot=s.slot - (s.slot > at)) if isinstance(s, Part) else s for s in self.states[key])
 
     def place(self, piece: NormalProgram, one: Round | None) -> Placed:
-        """A piece on the mesh, after those before it. Raises Refused."""
+        """A piece on the mesh, after those before it. Raises Refused. Writes in which state it leaves each tensor."""
         starts = {} if one is None else {following: first for _, first, following in one.repeat.states}
         if one is not None:
             self.states |= {state: self.states[first] for state, first, _ in one.repeat.states}
@@ -119,7 +119,8 @@ class Chain:
                                  if state in seen})
 
     def recur(self, loop: IndexLoop) -> Recurred:
-        """A recurrence on the mesh, after what it reads. Raises Refused."""
+        """A recurrence on the mesh, after what it reads. Raises Refused. Writes in which state it leaves what it
+        makes."""
         made = recurred(self.program, loop, self.found[loop], self.mesh)
         for key, states in made.needs.items():
             if self.states[key] != states:

@@ -288,7 +288,7 @@ def value_of(term: Term, index: Index, at: int, sizes: Mapping[str, int]) -> Fra
 
 
 def equals(domain: Term) -> Iterator[tuple[Term, Term]]:
-    """Both ways around what a domain says is equal."""
+    """The pairs of terms that a domain says are equal, each pair both ways round."""
     for condition in conjuncts(domain):
         match condition:
             case Apply("eq", (a, b)):

@@ -193,7 +193,8 @@ class _Work:
     # which letter
 
     def choice(self, equation: Equation) -> Letter | None:
-        """The letter that is cut: of the first set of the axis that the equation has; of several the cheapest."""
+        """The letter that is cut: of the first set of the axis that the equation has; of several the cheapest. Raises
+        Refused where a text names two that meet and no third is there to be cut."""
         axis = self.knowledge.axis
         all_of = [list(self.of_set(equation, base)) for base in axis.sets]
         found: list[Letter] = next(filter(None, all_of), [])
@@ -329,8 +330,7 @@ class _Work:
 
     def hoisted(self, equation: Equation) -> Iterator[tuple[Equation, Read, Part]]:
         """Reads at such places of slots that are cut, each as an equation of its own; the equation itself where that
-        is all of it.
-        """
+        is all of it. Adds those to `self.program`."""
         if isinstance(equation.body, Fold) or self.knowledge.axis.around:
             return
         for read in dict.fromkeys(equation.elements):

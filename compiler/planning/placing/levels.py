@@ -173,7 +173,8 @@ def _gathered(arrival: Arrival, placed: Placed) -> bool:
 
 def _placed(program: NormalProgram, mesh: Sequence[Axis], known: Mapping[str, int], given: Mapping[str, States],
             refused: frozenset[str]) -> Placed:
-    """The program where some shares are folded at once, before its levels are found."""
+    """The program where some shares are folded at once, before its levels are found. Raises Refused for a share that
+    would go round two axes at once."""
     usual = {**usual_sizes(program), **known}
     cuttings: list[Cutting] = []
     while len(cuttings) < len(mesh):
@@ -261,7 +262,8 @@ class _Schedule:
         return self.found[key, want].level
 
     def move(self, key: str, axes: tuple[int, ...], now: States, then: States, why: str) -> Move:
-        """One move of a tensor, with what it costs and why."""
+        """One move of a tensor, with what it costs and why. Writes the move to the schedule. Raises Kept, with the
+        share's maximum, where shares relative to one would be sent in hops."""
         (first, *_), tensor, mesh = axes, self.of.program.tensors[key], self.of.mesh
         match now[first]:
             case Share(_, reference, _) if reference and len(axes) > 1 and any(mesh[n].around for n in axes):

@@ -282,7 +282,8 @@ class Rewriting:
         return self.value(term)
 
     def value(self, term: Term) -> Term:
-        """A term whose letters are numbers."""
+        """A term as the rank computes it: its letters are numbers of the whole, and tensors are read where the rank
+        has them."""
         match term:
             case Position(index):
                 return self.number(index)

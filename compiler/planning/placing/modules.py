@@ -50,9 +50,8 @@ def per_rank(program: NormalProgram, mesh: tuple[Axis, ...], sizes: Mapping[str,
 
 def per_rank_gradient(program: Program, mesh: tuple[Axis, ...], sizes: Mapping[str, int],
                       choices: Choices) -> tuple[PerRank, Placed, Placed | None]:
-    """The same of a program and of its gradient: what the first saved, and the cotangents of its results, come to the
-    second as they lie, and each gradient is left as its input is given. Raises Refused.
-    """
+    """What each rank runs for a program and for its gradient: what the first saved, and the cotangents of its results,
+    come to the second as they lie, and each gradient is left as its input is given. Raises Refused."""
     body, one, two = derived(program, mesh, sizes, choices,
                              lambda normal, kept: placed(normal, mesh, sizes, kept=kept))
     groups = tuple(dict.fromkeys(group for half in (one, two) if half is not None for group in groups_of(half)))
@@ -144,7 +143,8 @@ class _Atoms:
         return [self.of.program.splits.get(s.set, ()) or (s.set,) for s in self.of.program.tensors[self.key].slots]
 
     def held(self, now: States, every: States) -> tuple[Extent, ...]:
-        """The shape of what a rank holds, with those composites apart of which one of the states has a component."""
+        """The shape of what a rank holds, with those composites apart of which one of the states has a component.
+        Raises Refused where the composite is cut, too."""
         out = list[Extent]()
         for n, parts in enumerate(self.sets):
             cut = {s.component: axis for s, axis in zip(now, self.of.mesh, strict=True)
@@ -272,7 +272,8 @@ class _Ranks:
             now = then
 
     def move(self, key: str, move: Moved, now: States, then: States) -> None:
-        """Adds the steps of one move."""
+        """Adds the steps of one move of a tensor from the states `now` to `then`, and the buffer that they make; none
+        where a merge or a hop has made it."""
         made = self.local.name(key, then)
         kind = move.kind
         if made in self.buffers or kind == "pass":  # merged where it was made, or given to the hops

@@ -56,9 +56,8 @@ def per_rank_rounds(normal: NormalProgram, mesh: tuple[Axis, ...], sizes: Mappin
 
 def per_rank_rounds_gradient(program: Program, mesh: tuple[Axis, ...], sizes: Mapping[str, int], choices: Choices,
                              wanted: Mapping[str, States] = MappingProxyType({})) -> PerRank:
-    """The same of a program and of its gradient: the pieces have gradients, one after the other. What is `wanted` lies
-    so where it is made. Raises Refused.
-    """
+    """What each rank runs for a program with loops and for its gradient: pieces with gradients, one after the other.
+    What is `wanted` lies so where it is made. Raises Refused."""
     program, found = apart(program, grad=True)
     chain = Chain(program, mesh, sizes, found, wanted=dict(wanted))
     asked = tuple(chain.local(t) for t in program.inputs())

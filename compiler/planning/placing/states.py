@@ -232,8 +232,9 @@ def moved(before: States, after: States, mesh: Sequence[Axis]) -> Iterator[tuple
 
 
 def _moved(before: Sequence[State], after: Sequence[State]) -> Iterator[tuple[tuple[int, ...], States]]:
-    """The same where nothing goes round. What makes a rank's part comes first, for less is sent then; a slot is cut on
-    one axis at a time. Shares that are folded the same way on several axes are folded at once.
+    """The axes of each move from the states `before` to `after`, where nothing goes round, and the states after it.
+    What makes a rank's part comes first, for less is sent then; a slot is cut on one axis at a time. Shares that are
+    folded the same way on several axes are folded at once.
     """
     now = list(before)
     left = [n for n, (a, b) in enumerate(zip(before, after, strict=True)) if a != b]

@@ -61,7 +61,8 @@ class _Together:
     halves: dict[Index, Pack] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Chooses the letters."""
+        """Chooses two letters for each axis of the mesh that nothing in the program has: for the rank, and for one
+        that data come from."""
         program = self.of.program
         taken = {s.name for t in program.tensors.values() for s in t.slots} | {
             i.name for t in program.terms for i in free_indices(t)}
@@ -75,7 +76,8 @@ class _Together:
     # what an equation asks
 
     def name(self, key: str, states: States) -> str:
-        """The name of a tensor in some states: its own where it is whole on every rank."""
+        """The name of a tensor in some states: its own where it is whole on every rank. Makes its tensor where it is
+        not there yet."""
         if (key, states) not in self.names:
             tensor, program = self.of.program.tensors[key], self.of.program
             plain = all(state == WHOLE for state in states)
@@ -190,7 +192,8 @@ class _Together:
         self.moves(arrival.tensor, self.of.states(arrival.tensor), arrival.states)
 
     def move(self, key: str, axes: tuple[int, ...], now: States, then: States, source: str) -> None:
-        """One step of a tensor that has the name `source` before."""
+        """One step of a tensor that has the name `source` before. Adds the equation that makes it in the new states,
+        unless it stands already."""
         if any(e.target == self.names.get((key, then)) for e in self.equations):
             return
         place = _Place(self, key, axes, now, then)
@@ -248,9 +251,8 @@ class _Place:
                      (state.slot, state.component) == (part.slot, part.component)), None)
 
     def atom(self, part: Part, letter: Index, apart: bool) -> tuple[Term, Term]:
-        """The same for a slot, or for one component of it. `apart`: it is no composite yet, so that it can be made one
-        of the ranks and their parts.
-        """
+        """How a slot, or one component of it, is read before the move and written after it. `apart`: it is no
+        composite yet, so that it can be made one of the ranks and their parts."""
         was, becomes = self.on(part, self.now), self.on(part, self.then)
         at = was if becomes is None else becomes
         if at is None:

@@ -125,7 +125,8 @@ class _Rewriting(Generic[P]):
         return self._program(loops), loops
 
     def _name_reads(self) -> None:
-        """Gives what is read of a state the name of a value of the text, where it is one."""
+        """Gives what is read of a state the name of a value of the text, where it is one. Writes into `self.reads` and
+        `self.made`."""
         names: dict[str, str] = {}
         read = {name for found in self.reads.values() for name, _, _ in found}
         for key, equation in list(self.made.items()):
@@ -155,7 +156,7 @@ class _Rewriting(Generic[P]):
     # what stands outside
 
     def _hoisted(self, key: str) -> str:
-        """A value of the round for all positions at once; the name under which it stands."""
+        """A value of the round for all positions at once; the name under which it stands. Adds its equation."""
         if key in self.names:
             return self.names[key]
         equation = self.by[key]
@@ -185,7 +186,8 @@ class _Rewriting(Generic[P]):
         return rebuild(term, tuple(map(self._outside, children(term))))
 
     def _result(self, p: Product) -> Term:
-        """A product of a result: what is read of the state for all positions, times the other factors."""
+        """A product of a result: what is read of the state for all positions, times the other factors. Raises
+        NotAffine where those have other letters than the state, or the state is read at a computed place."""
         if p.read is None:
             return product(map(self._outside, p.factors))
         state = self.ends.get(p.read.tensor) or self.states[p.read.tensor]
@@ -205,7 +207,7 @@ class _Rewriting(Generic[P]):
         return product([*map(self._outside, rest), Read(name, (Position(self.index), *through))])
 
     def _read(self, state: State, vector: Term, own: bool) -> str:
-        """The name of what a vector reads of a state."""
+        """The name of what a vector reads of a state. Asks for that where nothing has asked before."""
         for name, other, after in self.reads[state.tensor]:
             if (other, after) == (vector, own):
                 return name
@@ -231,7 +233,8 @@ class _Rewriting(Generic[P]):
     # states element by element
 
     def _every(self, state: State) -> str:
-        """The values of a state after each round."""
+        """The values of a state after each round. Writes its equations. Raises NotAffine where the state is made in
+        tiles."""
         if state.tensor in self.tiled:
             raise NotAffine(Read(state.tensor, ()))
         target = state.following.target
@@ -323,7 +326,7 @@ class _Rewriting(Generic[P]):
         return gates, writes, [(u, tuple(w), writes.get(u, [])) for u, w in unknown.items()]
 
     def _loop(self, state: State, found: Affine) -> IndexLoop:
-        """The loop as equations, which say what is computed."""
+        """The loop as equations, which say what is computed. Adds them, and what they read."""
         letters = tuple(map(Position, state.letters))
         inner = {i: Index(f"{i.name}'", i.set) for i in found.met}
         by: dict[Index, Term] = {i: Position(j) for i, j in inner.items()}
@@ -352,7 +355,7 @@ class _Rewriting(Generic[P]):
     # operands
 
     def _operand(self, stem: str, term: Term) -> Operand:
-        """A term outside of the rounds as a tensor, a new one where it is not one already."""
+        """A term outside of the rounds as a tensor, a new one where it is not one already. Adds its equation then."""
         term = simplify(self._outside(term))
         if isinstance(term, Read):
             letters = tuple(sub.index for sub in term.subs if isinstance(sub, Position))

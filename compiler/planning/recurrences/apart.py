@@ -104,7 +104,8 @@ class _Apart(Generic[P]):
         return self.program.but(equations=ordered, tensors=self.tensors, loops=loops)
 
     def _copy(self, state: str, made: Equation) -> str:
-        """A value of the second loop that a state of it becomes, in place of one that the first loop makes."""
+        """A value of the second loop that a state of it becomes, in place of one that the first loop makes. Adds its
+        tensor."""
         name = unused(f"{state}_next", self.tensors)
         self.tensors[name] = replace(self.tensors[state], key=name, text=name)
         axes = tuple(axis for axis in made.axes if axis != Position(self.index))

@@ -154,7 +154,7 @@ class _Chunks:
         return (True, True) not in own or (False, False) in own or {(True, False), (False, True)} <= own
 
     def _term(self, equation: Equation, bound: tuple[Index, ...], pair: Pair, rest: Term) -> Term:
-        """c(t) S, summed over what both share; S relative to the running maximum of its exponent."""
+        """c(t) S over what both share, S relative to the maximum of its exponent. Adds the equations that it reads."""
         up, outer = exponent(product(pair[0]))
         down, inner = exponent(product(pair[1]))
         free = frozenset().union(*(free_indices(f) for f in pair[0]))
@@ -196,7 +196,7 @@ class _Chunks:
         return not all(surely_finite(x, known) for x in parts if not any(_is_power(y) for y in walk(x)))
 
     def _folded(self, equation: Equation, op: str, shared: tuple[Index, ...], body: Term, domain: Term = TRUE) -> Term:
-        """The body, folded over the indices that both of its sides have, where the domain holds."""
+        """Adds an equation: the body, folded over the indices of both sides where the domain holds; returns a read."""
         if not shared:
             return body
         letters = free_indices(body) - set(shared)
@@ -208,7 +208,7 @@ class _Chunks:
     # maxima
 
     def _extreme(self, equation: Equation, fold: Fold, rest: Term) -> Term:
-        """max_{s, d}(c_{t d} + x_{s d}) = max_d(c_{t d} + max_s x_{s d}); a letter that c lacks goes with s."""
+        """max_{s, d}(c_{t d} + x_{s d}) = max_d(c_{t d} + max_s x_{s d}). Entangled where a term has c and x."""
         outer: list[Term] = []
         inner: list[Term] = []
         for outside, inside in separate(simplify(spelled(self._opened(fold.body)), ALL), self._held, self._moves):

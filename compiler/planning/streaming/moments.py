@@ -163,7 +163,7 @@ def _difference(term: Term, held: Holds, moving: Holds) -> tuple[Term, Term, int
 
 
 def _alike(one: Term, other: Fold) -> bool:
-    """The same fold, but for the order of its factors."""
+    """Whether a term is this fold, but for the order of its factors."""
     if not isinstance(one, Fold) or replace(one, body=ONE) != replace(other, body=ONE):
         return False
     return sorted(map(repr, parted(one.body))) == sorted(map(repr, parted(other.body)))
@@ -272,7 +272,8 @@ class RunningMoments(Basis):
         return moments
 
     def _offset(self, equation: Equation, fold: Fold, found: Offset) -> None:
-        """Makes the fold of one about the running maxima in its difference. Raises Entangled where that has none."""
+        """Makes the fold of one about the running maxima in its difference. Raises Entangled where that has none. Adds
+        its equation."""
         results = [(side, part) for side, part in addends(found.difference) if self._holds(part)]
         near = [(side, part) for side, part in results if self._maximum(part, fold)]
         if not near or fold.op != "sum" or fold.bound != (self.index,):
@@ -331,7 +332,7 @@ class RunningMoments(Basis):
         self.out[made.tensor] = Equation(made.tensor, made.subs, TRUE, body)
 
     def _share(self, of: Read, fold: Fold) -> Read:
-        """A fold over one tile alone."""
+        """A fold over one tile alone. Adds its equation; returns a read of it."""
         target = self._fresh(of.tensor, "share")
         self.out[target] = Equation(target, of.subs, TRUE, fold)
         return Read(target, of.subs)

@@ -74,7 +74,8 @@ def _times(factor: Term, pairs: list[Pair]) -> list[Pair]:
 
 
 def _inverted(below: Term, held: Holds, moving: Holds) -> list[Pair]:
-    """1 / product, factor by factor; a sum below the stroke that holds both sides is entangled."""
+    """1 / product, factor by factor; a sum below the stroke that holds both sides is entangled. Raises Entangled where
+    one is."""
     out: list[Pair] = [((), ())]
     for factor in factors(below):
         if held(factor) and moving(factor):
@@ -92,7 +93,8 @@ def _exponential(x: Term, held: Holds, moving: Holds) -> list[Pair]:
 
 
 def _addends(x: Term, held: Holds, moving: Holds) -> list[tuple[Term, bool]]:
-    """The addends of an exponent, each with whether it holds a result; products are multiplied out where that helps."""
+    """The addends of an exponent, each with whether it holds a result; products are multiplied out where that helps.
+    Raises Entangled for an addend that holds both."""
     out: list[tuple[Term, bool]] = []
     for outside, inside in separate(x, held, moving):
         if any(held(f) for f in outside) and any(moving(f) for f in inside):

@@ -41,7 +41,7 @@ from einc.ir.terms import (
 from einc.syntax.printing.declarations import lettered
 from einc.transforms.gradients.centred_sums import centred
 from einc.transforms.gradients.rematerialise import multiplied, readers, stands_for
-from einc.transforms.gradients.reverse_pass import Sweep
+from einc.transforms.gradients.reverse_pass import ReversePass
 from einc.transforms.gradients.scales import Scaled, scaled
 from einc.transforms.gradients.shared_factors import shared_factors
 from einc.transforms.laws.simplify import picked, simplify
@@ -66,12 +66,12 @@ def derive(program: Program) -> Derived:
     """
     plain = shared_factors(_without_aliases(_opened(flat(program))))
     found = scaled(plain)
-    sweep = Sweep(found.program, found.references, lettered(found.program))
-    sweep.run()
-    sweep.compared |= _compared(sweep.made) & {e.target for e in plain.equations}
-    work = _Backward(plain, found, sweep, sweep.tensors, {e.target: e for e in sweep.made})
-    inputs = [t.key for t in plain.inputs() if t.key in sweep.of]
-    work.complete([sweep.of[key] for key in inputs])
+    reverse = ReversePass(found.program, found.references, lettered(found.program))
+    reverse.run()
+    reverse.compared |= _compared(reverse.made) & {e.target for e in plain.equations}
+    work = _Backward(plain, found, reverse, reverse.tensors, {e.target: e for e in reverse.made})
+    inputs = [t.key for t in plain.inputs() if t.key in reverse.of]
+    work.complete([reverse.of[key] for key in inputs])
     return work.derived(inputs)
 
 
@@ -82,7 +82,7 @@ class _Backward:
 
     plain: NormalProgram
     scaled: Scaled
-    sweep: Sweep
+    reverse: ReversePass
     tensors: dict[str, Tensor]
     by: dict[str, Equation]
     saved: dict[str, str] = field(default_factory=dict)
@@ -137,7 +137,7 @@ class _Backward:
         roots = self.scaled.roots
         free = key not in self.scaled.bare and key not in roots and self.scaled.scale(key) is None
         shut = any(key in root.degrees.shut for root in roots.values())
-        return free and not shut and key not in self.sweep.extremes and not self.tensors[key].integer
+        return free and not shut and key not in self.reverse.extremes and not self.tensors[key].integer
 
     def _tidy(self, wanted: Iterable[str]) -> dict[str, Equation]:
         """Sums that are 1 or 0 as numbers, and what only has another name by that name."""
@@ -147,7 +147,8 @@ class _Backward:
         return {e.target: e for e in self._narrowed(named, set(wanted))}
 
     def _narrowed(self, equations: Iterable[Equation], kept: Set[str]) -> Iterator[Equation]:
-        """The equations, each after what it reads, without axes along which a value is the same everywhere."""
+        """The equations, each after what it reads, without axes along which a value is the same everywhere. Changes
+        their tensors in `self.tensors`."""
         places: dict[str, list[int]] = {}
 
         def read(term: Term) -> Term:
@@ -200,9 +201,9 @@ class _Backward:
     def _is_kept(self, equation: Equation) -> bool:
         """Whether the forward program saves a value for the gradient; any other is computed again."""
         key = equation.target
-        if key in self.sweep.extremes:
+        if key in self.reverse.extremes:
             return False
-        if key in self.sweep.compared and not is_gate(equation):
+        if key in self.reverse.compared and not is_gate(equation):
             return True
         if picked(equation) is not None or any(key in root.degrees.shut for root in self.scaled.roots.values()):
             return True
@@ -261,11 +262,11 @@ class _Backward:
     def derived(self, inputs: list[str]) -> Derived:
         """The forward program, which also returns what is saved, and the gradient program with respect to `inputs`.
         Everything that these read must be in `by` or `saved`: `complete` has run."""
-        plain, gradients = self.plain, [(key, self.sweep.of[key]) for key in inputs]
+        plain, gradients = self.plain, [(key, self.reverse.of[key]) for key in inputs]
         equations = needed(self.by, [key for _, key in gradients])
         read = {key for e in equations for key in e.reads}
         saved = {key: there for key, there in self.saved.items() if key in read}
-        given = {cotangent for cotangent in self.sweep.given.values() if cotangent in read}
+        given = {cotangent for cotangent in self.reverse.given.values() if cotangent in read}
         made = {e.target for e in equations}
         tensors: dict[str, Tensor] = {}
         for key, tensor in self.tensors.items():
@@ -276,7 +277,7 @@ class _Backward:
         outputs = tuple((key, key) for _, key in gradients)
         backward = replace(TypedProgram.of(plain).but(equations=equations, tensors=tensors, outputs=outputs),
                            name=f"{plain.name}_backward")
-        cotangents = tuple((key, d) for key, d in self.sweep.given.items() if d in given)
+        cotangents = tuple((key, d) for key, d in self.reverse.given.items() if d in given)
         kept = tuple((there, key) for key, there in saved.items())
         return Derived(self._forward(saved), backward, kept, cotangents, tuple(gradients))
 

@@ -1,4 +1,4 @@
-"""The sweep from the outputs back: the cotangent of every value that some input moves, as equations.
+"""The pass from the outputs back: the cotangent of every value that some input moves, as equations.
 
 One case for each form that an equation of a flat program has: a fold takes a cotangent to what it runs over by the
 adjoint of its row, a direct sum to its parts, anything pointwise by its slopes.
@@ -73,8 +73,8 @@ class _Asked:
 
 
 @dataclass
-class Sweep:
-    """`made` are the cotangents' equations in the order of the sweep; `of` names the
+class ReversePass:
+    """`made` are the cotangents' equations in the order of the pass; `of` names the
     cotangent of each value that has one."""
 
     program: NormalProgram
@@ -118,7 +118,8 @@ class Sweep:
                      for s, i in zip(tensor.slots, letters_of(tensor), strict=True))
 
     def _settled(self, key: str, equation: Equation | None) -> bool:
-        """Makes the cotangent of a value from all its shares; False where no output depends on it."""
+        """Makes the cotangent of a value from all its shares; False where no output depends on it. Adds its equation.
+        """
         shares = self.shares.pop(key, [])
         if key in self.given and not shares:
             self.of[key], self._asked[key] = self.given[key], _Asked()
@@ -161,7 +162,7 @@ class Sweep:
         return self._apart(key, joined(shares, at, self.tensors[key], name, self.program.sums))
 
     def _apart(self, key: str, equation: Equation) -> tuple[Term, Term]:
-        """A share that is an equation of its own."""
+        """A share that is an equation of its own. Adds it; returns a read of it."""
         name = equation.target
         self.tensors[name] = replace(self.tensors[key], key=name, text=name, slots=self._flipped(key), role="local",
                                      span=None)
@@ -332,7 +333,7 @@ def _may_lack_points(key: str, by: Mapping[str, Equation], seen: dict[str, bool]
 
 
 def _lacks(equation: Equation, by: Mapping[str, Equation], seen: dict[str, bool]) -> bool:
-    """The same of an equation."""
+    """Whether an equation is a sum over a domain that may have no point, or is made of one; not of exponentials."""
     body = equation.body
     if isinstance(body, Fold):
         made = (by.get(r.tensor) for r in reads(body.body))

@@ -200,7 +200,8 @@ class _Work:
         return self._named(inner.at(read.subs), owner)
 
     def _named(self, term: Term, owner: Equation) -> Read:
-        """An exponential as an equation of its own, with all letters of the sum that it stands in."""
+        """An exponential as an equation of its own, with all letters of the sum that it stands in. Adds the equation;
+        returns a read of it."""
         key = letter("exp", owner.target, {*self.tensors, *words(self.program.equations)})
         self.tensors[key] = local(key, owner.indices)
         self.by[key] = Equation(key, tuple(map(Position, owner.indices)), owner.domain, term)

@@ -42,7 +42,7 @@ class _Parts:
     made: int = 0
 
     def term(self, term: Term, domain: Term) -> Term:
-        """A term that is read in a domain, with names for parts of what is long in it."""
+        """A term that is read in a domain, with names for parts of what is long in it. Adds the equations of these."""
         match term:
             case Fold(_, bound, inside, Apply(op, args)) if _shares(op) and len(args) > FEW:
                 outside, self.letters = self.letters, (*self.letters, *bound)
@@ -72,7 +72,8 @@ class _Parts:
         return (*still, *(self._named(op, group, own, domain) for own, group in groups.items()))
 
     def _named(self, op: str, args: tuple[Term, ...], own: tuple[Index, ...], domain: Term) -> Term:
-        """Some arguments as one that has a name, at the indices that they have; one alone is itself."""
+        """Some arguments as one that has a name, at the indices that they have; one alone is itself. Adds the equation
+        of the name."""
         if len(args) == 1:
             return args[0]
         inside = both(*(c for c in conjuncts(domain) if free_indices(c) <= {*own}))

@@ -164,7 +164,7 @@ class Values:
 
     def _list(self, parts: list[tuple[_Part, Term]], letter: Index) -> ChosenSet:
         """The list of the values of several alternatives, one after the other, as an equation: a rank without a value
-        has the number before the first."""
+        has the number before the first. Adds the equation and its tensor."""
         inside = frozenset[Index]().union(*(free_indices(x) - {p.rank} for p, valid in parts for x in (p.value, valid)))
         letters = tuple(sorted(inside, key=axis_order))
         ends = [number(0)]

@@ -158,7 +158,7 @@ def flat(program: Program) -> NormalProgram:
 
 
 def is_normal(equation: Equation) -> bool:
-    """The predicate of the module's docstring."""
+    """Whether an equation is in normal form, as the docstring of the module defines it."""
     match equation.body:
         case Fold("sum", _, domain, body):
             return (_pointwise(domain)
@@ -213,7 +213,7 @@ class _Flat:
         return Apply("pick", (Fold(ordered.op, ordered.bound, inside, found), Position(rank)))
 
     def _placed(self, ordered: Fold, rank: Term, given: Term, owner: str) -> Term:
-        """A pick at a computed rank: read from an equation of as many ranks as there can be."""
+        """A pick at a computed rank: read from an equation of as many ranks as there can be. Adds that equation."""
         (element,) = ordered.bound
         if isinstance(rank, Const) and rank.value < 1:
             return const(element.set.start - 1)
@@ -320,8 +320,8 @@ class _Flat:
         return Fold(fold.op, fold.bound, fold.domain, parts[0] if len(parts) == 1 else Apply("mul", parts))
 
     def named(self, term: Term, given: Term, stem: str, force: bool = False, last: tuple[Index, ...] = ()) -> Term:
-        """A read of the equation with this body: one that stands already, or a new one,
-        with the `last` axes where rows lie."""
+        """A read of the equation with this body: one that stands already, or a new one, with the `last` axes where
+        rows lie. Adds that."""
         if (plain(term) and not (force and packed(term))) or (isinstance(term, Const | Position | Size) and not force):
             return term
         order = appearance(term, TRUE)

@@ -97,7 +97,7 @@ class _Work:
         self.made: list[Equation] = []
 
     def taken(self) -> list[Equation]:
-        """The equations that were made since the last call."""
+        """The equations that were made since the last call. They are forgotten."""
         found, self.made = self.made, []
         return found
 
@@ -180,7 +180,8 @@ class _Work:
         return (made is None or made.domain == TRUE) and not any(s.set.packed for s in self.tensors[key].slots)
 
     def _gathered(self, term: Term, given: Term) -> Term:
-        """A part of what `apart` gives, as what is read of a product that was formed before, where that may be."""
+        """A part of what `apart` gives, as what is read of a product that was formed before, where that may be. Adds
+        the equation that forms the product."""
         match term:
             case Apply("mul", (Const() as count, Fold() as fold)):
                 return Apply("mul", (count, self._gathered(fold, given)))
@@ -244,7 +245,7 @@ class _Expanded:
     order: dict[Term, int] = field(default_factory=dict)
 
     def of(self, term: Term) -> Products | None:
-        """One term."""
+        """A term as a sum of products; None where it cannot be written so."""
         if not self.letters <= free_indices(term):
             return self._alone(term)
         match term:

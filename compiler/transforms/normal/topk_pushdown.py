@@ -64,7 +64,7 @@ class _Element:
     known: tuple[Term, ...]
 
     def of(self, letters: tuple[Index, ...]) -> _Element:
-        """The same in other letters."""
+        """What holds of an element, in other letters."""
         by: dict[Index, Term] = dict(zip(self.letters, map(Position, letters), strict=True))
         there, inside, known = (tuple(substitute(c, by) for c in x) for x in (self.there, self.inside, self.known))
         return _Element(letters, there, inside, known)
@@ -223,7 +223,7 @@ class _Work:
         return self._noted(sub) is not None
 
     def _at(self, read: Read) -> Read:
-        """The read of the equation that holds for the chosen elements alone."""
+        """The read of the equation that holds for the chosen elements alone. Adds that equation where it is new."""
         equation = self._by_rank(read.tensor)
         order = tuple(dict.fromkeys(i for s in read.subs for i in _own(s)))
         key = (read.tensor, tuple(canonical(s, order) for s in read.subs))

@@ -119,7 +119,7 @@ class _Lags:
         return self.names[key, 0], self.names[key, -1]
 
     def _start(self, key: str, letters: Iterable[Index], *, whole: bool) -> str:
-        """What such a state holds before the first round: nothing reads it."""
+        """What such a state holds before the first round: nothing reads it. Adds its tensor and its equation."""
         if (key, whole) not in self.starts:
             name = self.starts[key, whole] = self._tensor(f"{key}_start", key, whole=whole)
             self.made[name] = Equation(name, tuple(map(Position, letters)), TRUE, ZERO)
