@@ -1,8 +1,8 @@
 """The loops of compiled kernels: how many instructions of NVIDIA's machine code a warp issues for a tile of scores.
 
-Kernels are compiled as a call would compile them, without a device; Triton keeps machine code by the hash of the text,
-so only what changed is compiled again. The tile is the largest that fits, whose loop has least beside the scores: what is
-counted is the text, and not which tile a device is fastest with. A loop is what a backward branch closes.
+Kernels are compiled as a call would compile them, without a device; Triton keeps machine code by the hash of its text,
+so only what changed is compiled again. The tile is the largest that fits, whose loop has least beside the scores: the
+text is counted, and not the tile that a device is fastest with. A loop is what a backward branch closes.
 Of its ways to the branch the shortest counts: it is that of a tile which no mask cuts.
 """
 
