@@ -21,6 +21,7 @@ from typing import TypeVar
 
 from einc.ir.domains import negation, proves
 from einc.ir.draft import unused
+from einc.ir.finite import surely_above
 from einc.ir.indices import distinct
 from einc.ir.primitives import NONNEGATIVE, POSITIVE
 from einc.ir.programs import Equation, Program, Tensor, local
@@ -227,9 +228,10 @@ class _Scaling:
                 under.append((ZERO, self._relative(factor, common, given)))
                 powers.remove(common)
         down = [p for p, _ in under if p != ZERO]
-        for power in [p for p in down if p in powers]:  # 0 / 0 is 0 where a scale of both is −∞
-            powers.remove(power)
-            down.remove(power)
+        for power in tuple(down):  # 0 / 0 is 0 where a scale of both is −∞
+            if power in powers:
+                powers.remove(power)
+                down.remove(power)
         power = signed([*((1, p) for p in powers), *((-1, self._finite(p)) for p in down)])
         value, divisor = short(tuple(v for _, v in over)), short(tuple(v for _, v in under))
         return _cancelled(power), value if divisor == ONE else Apply("div", (value, divisor))
@@ -259,8 +261,9 @@ class _Scaling:
 
     def _finite(self, power: Term) -> Term:
         """A scale that something is divided by: 0 in place of the −∞ that it is where there is nothing to sum, and
-        where all that is summed is 0."""
-        return power if self.known.interval(power)[0] > -math.inf else Where(reached(power), power)
+        where all that is summed may be 0 by finite data or by a bias of −∞."""
+        above = self.known.interval(power)[0] > -math.inf or surely_above(power, self.known.equations)
+        return power if above else Where(reached(power), power)
 
     def _named(self, largest: Apply | Fold, given: Term) -> Term:
         """A maximum of the scales of a sum, with an equation of its own where there are others inside it. Changes
