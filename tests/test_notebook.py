@@ -106,7 +106,7 @@ def test_every_function_has_names_shapes_and_types(options: dict[str, Any]) -> N
     for one in functions:
         names = inspect.signature(one).parameters
         assert {"X", "W_Q", "W_K", "W_V", "W_O"} <= names.keys()
-        assert str(names["X"].annotation) == "torch.Tensor"
+        assert names["X"].annotation is torch.Tensor
     assert "weight W_K  (G, d_model, d_k)" in (inspect.getdoc(made) or "")
     assert inspect.getdoc(made) in inspect.cleandoc(pydoc.render_doc(made, renderer=pydoc.plaintext).split("\n", 3)[3])
     if made.module is not None:

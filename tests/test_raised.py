@@ -175,7 +175,7 @@ def test_what_may_turn_a_point_at_minus_infinity_is_no_domain(scores: str) -> No
 
 MATRIX = "Let $Q, K, V, O \\in \\mathbb{R}^{n \\times d}$ and $A, S, P \\in \\mathbb{R}^{n \\times n}$.\n\n"
 OPEN = [
-    (POSITIONS, r"y_t = \tanh^2(x_t)", "takes no script"), (POSITIONS, r"y_t = \log_2(x_t)", "takes no script"),
+    (POSITIONS, r"y_t = \log_2(x_t)", "takes no script"),
     (POSITIONS, r"y_t = \sin^{-1}(x_t)", "takes no script"),
     (POSITIONS, r"\frac{d y_t}{d x_t} = x_t", "differential or gradient"),
     (POSITIONS, "d y_t = z_t d x_t", "differential or gradient"),

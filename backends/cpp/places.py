@@ -1,6 +1,4 @@
-"""Where the values of a kernel stand while its C++ is written: variables, arrays, memory of the tile,
-and loads and stores.
-"""
+"""Where the values of a kernel stand while its C++ is written: variables, arrays, memory, and loads and stores."""
 
 from __future__ import annotations
 

@@ -156,8 +156,8 @@ def _undeclared(context: Context, stem: Name, scripts: tuple[s.Script, ...], nod
             helps += (Help(f"for a power write `{power}`", node.span, power, False),)
         else:
             end = len(node.span.source.text)
-            known = _KNOWN.get(stem.python, "") if not scripts else ""
-            lines = (f"{text} = {known}", f"input {text}") if known else (f"input {text}",)
+            number = _KNOWN.get(stem.python, "") if not scripts else ""
+            lines = (f"{text} = {number}", f"input {text}") if number else (f"input {text}",)
             if node.span.source.text[node.span.end :].lstrip().startswith("("):
                 helps += (Help(f"for a function write `def {text}(x) = …`"),)
             helps += tuple(Help(f"{'declare' if line.startswith('input') else 'define'} it: `{line}`",
