@@ -129,3 +129,13 @@ def test_a_logarithm_of_a_sum_of_exponentials_does_not_overflow() -> None:
     assert torch.allclose(found, torch.logsumexp(x, 0))
     found.sum().backward()  # type: ignore[no-untyped-call]
     assert x.grad is not None and torch.allclose(x.grad, torch.softmax(x.detach(), 0))
+
+
+@pytest.mark.parametrize("backend", ["torch", "cpp"])
+@pytest.mark.parametrize("fold", ["Σ", "∏", "max"])
+def test_a_fold_of_halves_is_carried_in_float32(fold: str, backend: str) -> None:
+    """The result is as near as the type of the data allows, however many numbers are folded."""
+    run = front.compile(f"index t : time(T)\nindex f : feature(F)\ninput x_t^f\noutput y_t = {fold}_f x_t^f", backend)
+    x = (1 + 1e-3 * torch.randn(3, 20_000, generator=torch.Generator().manual_seed(3))).bfloat16()
+    exact = {"Σ": x.double().sum(1), "∏": x.double().prod(1), "max": x.double().amax(1)}[fold]
+    torch.testing.assert_close(run(x=x).double(), exact, rtol=2.0**-8, atol=0.0)

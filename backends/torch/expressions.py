@@ -383,7 +383,7 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, ScatterWriter):
         code = self.value(arg)
         dim = str(dims[0]) if len(dims) == 1 else str(dims)
         if fold == "prod":
-            text = code.at(ATOM)
+            text = f"{code.at(ATOM)}.to(wide)" if self.lets[arg].kind == "real" else code.at(ATOM)
             for n in reversed(dims):
                 text += f".prod({n})"
             return Code(text, ATOM, True)
