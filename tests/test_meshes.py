@@ -187,7 +187,8 @@ def test_blocks_that_are_not_chosen_change_nothing() -> None:
 
 LINES = [
     ("shard q over tp", "`q` is no letter of this spec"), ("shard h", "the line stops too early"),
-    ("mesh tp = 0", "from 1 to"), ("mesh tp = 99999999999", "from 1 to"), ("mesh tp tp", "cannot stand here"),
+    ("mesh tp = 0", "from 1 to"), ("mesh tp = 1.5", "from 1 to"), ("mesh tp = 2.0", "from 1 to"),
+    ("mesh tp = 99999999999", "from 1 to"), ("mesh tp tp", "cannot stand here"),
     ("mesh tp = 2, tp = 4", "has `tp` twice"), ("shard t over tp, pass s by rings", "there is no pass by `rings`"),
     ("shard t over tp balanced", "`balanced` is for what goes round"),
     ("shard t over tp balanced, pass s by gather", "`balanced` is for what goes round"),

@@ -35,6 +35,9 @@ def test_what_is_kept_and_in_which_pages() -> None:
     ("cache", "not how a line about what is kept reads"), ("cache K V", "not how a line"),
     ("cache K paged", "not how a line"),
     ("cache K, Z", "`Z` is no tensor"), ("cache K, V paged 0", "from 1 to"),
+    ("cache K, V paged 1.5", "a page has from 1 to"), ("cache K, V as e4m3 per 2.5", "a block has from 1 to"),
+    ("products of K by e4m3 per block 1.5", "a block has from 1 to"),
+    ("cache K, V paged 99999999999999999999999", "a page has from 1 to 16,777,216 positions"),
     ("cach K, V", "`cach` is no word of a plan"),
 ])
 def test_a_line_that_asks_for_nothing(line: str, said: str) -> None:

@@ -140,7 +140,7 @@ def planned(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int
         passed = by_declaration(program, grad == "exact")
         made = (per_rank_rounds_gradient if program.repeats else _both)(program, mesh, {}, inner)
         assert not isinstance(made.body, Module)
-        kept_gathered([made], mesh)
+        kept_gathered([made], {name for axis in mesh for name in axis.gathered})
         return replace(made, body=replace(made.body, declared=passed))
 
 
