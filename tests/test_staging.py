@@ -180,6 +180,21 @@ def test_what_stages_need_is_told(tmp_path: object, words: list[str], said: str)
     assert done.exit_code == 1 and said in done.output
 
 
+@pytest.mark.parametrize(("mesh", "said"), [
+    ("pp=1", "the mesh has one rank, and one stage is the whole of `a`"),
+    ("pp=99999999", "an axis of a mesh has from 1 to 1,048,576 ranks, and `pp` has 99,999,999"),
+    ("pp=2,tp=2", "each stage is cut over `tp`, too"),
+])
+def test_stages_that_are_not_printed(tmp_path: Path, mesh: str, said: str) -> None:
+    """And the mesh that is named instead is printed."""
+    (tmp_path / "a.ein").write_text(f"{CARRIED}{PLAN.format(GOOD)}plan wide:\n    shard f over tp\n", encoding="utf-8")
+    words = ["derive", str(tmp_path / "a.ein"), "--plan", "deep,wide" if "tp" in mesh else "deep"]
+    done = CliRunner().invoke(main, [*words, "--mesh", mesh])
+    assert done.exit_code == 1 and said in done.output
+    way = re.search(r"`--mesh (\S+)`", done.output)
+    assert way is None or "stage 2" in CliRunner().invoke(main, [*words, "--mesh", way[1]]).output
+
+
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
     team = Team(2, tmp_path_factory.mktemp("two"))
