@@ -340,7 +340,7 @@ def test_a_file_refuses_what_the_interpreter_computes_wrongly(monkeypatch: pytes
     monkeypatch.setattr(triton_modes, "_half_precision", lambda: None)
     with interpreted():
         function = tiled(source, "sdpa")
-        with pytest.raises(TypeError, match="Triton's interpreter, .* computes wrongly in it: give float32"):
+        with pytest.raises(TypeError, match=r"Triton's interpreter, .* computes wrongly in it: give float32"):
             called(function, typed_of(one), half, one.sizes)
         called(function, typed_of(one), wide, one.sizes)
 

@@ -167,8 +167,8 @@ def read(plans: Iterable[s.Plan], program: Of, report: Report) -> tuple[Wanted, 
         except PlansDisagree as problem:
             report.add(problem)
     every = [line for block in blocks.values() for line in block.lines]
-    if program is not None and (problem := _kept_of_nothing(every, "text")) is not None:
-        report.add(problem)
+    if program is not None and (idle := _kept_of_nothing(every, "text")) is not None:
+        report.add(idle)
     return tuple(blocks.values())
 
 

@@ -74,6 +74,7 @@ def _multiplies(dtype: torch.dtype) -> bool:
 
     @triton.jit
     def square(x: Any, out: Any) -> None:
+        """The square of one number."""
         tl.store(out, tl.load(x) * tl.load(x))
 
     x, out = (torch.full((1,), 1.5, dtype=dtype) for _ in range(2))

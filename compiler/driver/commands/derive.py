@@ -92,7 +92,7 @@ def _stages(found: Staging, more: bool) -> None:
         cut = ", ".join(f"`{axis.name}`" for axis in found.rest)
         alone = ",".join((f"{found.axis.name}={found.axis.ranks}", *(f"{axis.name}=1" for axis in found.rest)))
         raise failure(f"each stage is cut over {cut}, too, and a spec is printed of stages that one device has each",
-                      f"say `--mesh {alone}` for those; `einc show --stage plan` prints what each device of a stage does")
+                      f"say `--mesh {alone}` for those; `einc show --stage plan` prints what each device does")
     click.echo(as_specs(found), nl=False)
 
 
