@@ -128,9 +128,10 @@ def test_a_row_reads_its_own_example(word: str) -> None:
     examples = [x for x in re.findall(r"`(.*?)`", row.usage) if x.startswith(word)]
     assert row.files <= set(KINDS) and row.files and examples
     for name, example in product((*row.files, "another"), examples):
-        program = flow.check_spec(Source("a.ein", f"{HEAD}{ROUNDS}plan {name}:\n    {example}\n"), Report())
+        text = f"{HEAD}{ROUNDS}plan beside:\n    shard t over p\nplan {name}:\n    {example}\n"  # for `keep`
+        program = flow.check_spec(Source("a.ein", text), Report())
         assert program is not None
-        ((line,),) = (plan.lines for plan in program.plans)
+        (line,) = program.plans[-1].lines
         assert line.word == row.word and isinstance(line.record, row.record)
 
 
