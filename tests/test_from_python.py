@@ -232,6 +232,14 @@ def test_what_is_no_function(text: str, place: str, message: str, tmp_path: Path
     assert message in done.output and "Traceback" not in done.output
 
 
+@pytest.mark.parametrize("command", ["check", "show", "compile"])
+def test_a_function_is_no_spec(command: str, tmp_path: Path) -> None:
+    (tmp_path / "f.py").write_text("def f(x):\n    # x: (T)\n    return x + 1\n")
+    done = einc_(command, place := f"{tmp_path / 'f.py'}::f")
+    assert done.exit_code == 1 and f"`einc from {place}`" in done.output
+    assert einc_("from", place).exit_code == 0
+
+
 def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     (tmp_path / "f.py").write_bytes(b"def f(x): \xff")
     done = einc_("from", f"{tmp_path / 'f.py'}::f")

@@ -116,6 +116,7 @@ def test_a_number_of_the_call_stands_in_place_of_one_of_the_plan(file: Path) -> 
     (("--plan", "tp", "--sizes", "H=6"), "H = 6 is no multiple of tp = 8", "H = 8 would do, or 16"),
     (("--plan", "tp", "--sizes", "H=12"), "H = 12 is no multiple of tp = 8", "H = 8 would do, or 16"),
     (("--mesh", "tp=0"), "the axis `tp` has 0 ranks", ""),
+    (("--mesh", "cp=1048577"), "from 1 to 1,048,576 ranks, and `cp` has 1,048,577", "`--mesh cp=2`"),
     (("--plan", "pt"), "there is no plan `pt`", "`tp`"),
     (("--plan", "serve", "--mesh", "cp=2"), "what serves is not on a mesh", "leave out"),
 ])
@@ -187,7 +188,8 @@ def test_blocks_that_are_not_chosen_change_nothing() -> None:
 
 LINES = [
     ("shard q over tp", "`q` is no letter of this spec"), ("shard h", "the line stops too early"),
-    ("mesh tp = 0", "from 1 to"), ("mesh tp = 99999999999", "from 1 to"), ("mesh tp tp", "cannot stand here"),
+    ("mesh tp = 0", "from 1 to"), ("mesh tp = 1.5", "from 1 to"), ("mesh tp = 2.0", "from 1 to"),
+    ("mesh tp = 99999999999", "from 1 to"), ("mesh tp tp", "cannot stand here"),
     ("mesh tp = 2, tp = 4", "has `tp` twice"), ("shard t over tp, pass s by rings", "there is no pass by `rings`"),
     ("shard t over tp balanced", "`balanced` is for what goes round"),
     ("shard t over tp balanced, pass s by gather", "`balanced` is for what goes round"),

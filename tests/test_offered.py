@@ -5,8 +5,10 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
+from helpers import meaning, typed
 from programs import CASES
 from test_errors import KINDS
 
@@ -242,8 +244,7 @@ def test_an_equation_is_known_by_its_line_whatever_else_is_wrong() -> None:
 
 
 @pytest.mark.parametrize(("right", "value"), [
-    ("cos(π x_t)", "π = 3.141592653589793"), ("x_t + e", "e = 2.718281828459045"),
-    ("pi * x_t", "pi = 3.141592653589793")])
+    ("x_t + e", "e = 2.718281828459045"), ('"pi" * x_t', '"pi" = 3.141592653589793')])
 def test_a_letter_for_a_number_is_defined_and_no_other_letter_is_written_for_it(right: str, value: str) -> None:
     text = f"index t : time(T)\ninput x_t\noutput y_t = {right}\n"
     report = Report()
@@ -255,6 +256,16 @@ def test_a_letter_for_a_number_is_defined_and_no_other_letter_is_written_for_it(
     assert [help_.text for help_ in problem.helps] == [f"define it: `{value}`", f"declare it: `input {name}`"]
     again = Report()
     assert pipeline.check(Source("a.ein", f"{text}{value}\n"), again) is not None and not again.errors
+
+
+@pytest.mark.parametrize("spelled", ["π", "pi", r"\pi"])
+def test_pi_is_its_number_where_no_line_gives_it_another(spelled: str) -> None:
+    text = f"index t : time(T)\ninput x_t\noutput y_t = {spelled} * x_t\n"
+    given = {"x": np.array([1.0, -2.0])}
+    for more, number in (("", np.pi), (f"{spelled} = 3\n", 3.0)):
+        (found,) = meaning(typed(text + more), given, {"T": 2}).values()
+        assert np.array_equal(found, number * given["x"])
+    assert typed(f"{text}input {spelled}\n").inputs()[-1].key == "pi"
 
 
 def test_two_labels_are_offered_where_a_composite_is_none() -> None:

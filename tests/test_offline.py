@@ -10,6 +10,7 @@ from inspect import unwrap
 
 import pytest
 import torch
+import triton_modes
 from helpers import arrays, assert_close, called, extent, meaning, plan_of, tensors, typed, typed_of
 from programs import FILES, MODELS, Case
 from test_backends import case
@@ -326,6 +327,22 @@ def test_the_interpreter_computes_in_half_precision_as_torch_does() -> None:
     for mine, its in zip(got, [*want, (square @ square).flatten().bfloat16()], strict=True):
         torch.testing.assert_close(mine, its, rtol=2**-7, atol=2**-7)
     assert all(torch.equal(mine, its) for mine, its in zip(got, want[:4], strict=False))
+
+
+def test_a_file_refuses_what_the_interpreter_computes_wrongly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Triton has it the interpreter computes with the bits of bfloat16; where that is put right, a file runs."""
+    one, source = case("sdpa"), front.emit(plan_of(case("sdpa")), "triton")
+    given = arrays(typed_of(one), one.sizes, {})
+    half, wide = (tensors(given, dtype) for dtype in (torch.bfloat16, torch.float32))
+    with interpreted():
+        got = called(tiled(source, "sdpa"), typed_of(one), half, one.sizes)
+    assert_close({key: x.double() for key, x in got.items()}, meaning(typed_of(one), given, one.sizes), 0.05)
+    monkeypatch.setattr(triton_modes, "_half_precision", lambda: None)
+    with interpreted():
+        function = tiled(source, "sdpa")
+        with pytest.raises(TypeError, match=r"Triton's interpreter, .* computes wrongly in it: give float32"):
+            called(function, typed_of(one), half, one.sizes)
+        called(function, typed_of(one), wide, one.sizes)
 
 
 def test_sums_over_sorted_rows_are_laid_out_without_data() -> None:

@@ -169,6 +169,19 @@ def test_what_cannot_be_kept_gathered_is_told(line: str, said: str) -> None:
         front.compile(text, "torch", grad=True, plan="it")
 
 
+def test_what_is_kept_gathered_needs_what_is_cut() -> None:
+    """In some plan of the text, and in those that are chosen."""
+    text = f"{BY_NAME['swiglu_block'].text}\nplan it:\n    keep H_prime2 gathered\n"
+    with pytest.raises(EincError, match="no line of the text cuts anything") as error:
+        front.compile(text)
+    (problem,) = error.value.problems
+    assert problem.code == "E0119" and problem.span is not None and problem.span.text == "keep H_prime2 gathered"
+    text += "plan cut:\n    mesh p = 2\n    shard h, g, e, else t over p\n"
+    with pytest.raises(EincError, match="no line of the plan cuts anything"):
+        front.compile(text, "torch", grad=True, plan="it")
+    assert "all_gather" in front.compile(text, "torch", grad=True, plan="it,cut").source
+
+
 MESHES: dict[str, tuple[str, dict[str, int], dict[str, str], dict[str, tuple[str, str, str]]]] = {
     "four ranks": ("gpt2_block", {"p": 4}, {"p": "he"}, {}),
     "weights in parts": ("gpt2_block", {"p": 2}, {"p": "nf"}, {}),

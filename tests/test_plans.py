@@ -35,6 +35,9 @@ def test_what_is_kept_and_in_which_pages() -> None:
     ("cache", "not how a line about what is kept reads"), ("cache K V", "not how a line"),
     ("cache K paged", "not how a line"),
     ("cache K, Z", "`Z` is no tensor"), ("cache K, V paged 0", "from 1 to"),
+    ("cache K, V paged 1.5", "a page has from 1 to"), ("cache K, V as e4m3 per 2.5", "a block has from 1 to"),
+    ("products of K by e4m3 per block 1.5", "a block has from 1 to"),
+    ("cache K, V paged 99999999999999999999999", "a page has from 1 to 16,777,216 positions"),
     ("cach K, V", "`cach` is no word of a plan"),
 ])
 def test_a_line_that_asks_for_nothing(line: str, said: str) -> None:
@@ -125,9 +128,10 @@ def test_a_row_reads_its_own_example(word: str) -> None:
     examples = [x for x in re.findall(r"`(.*?)`", row.usage) if x.startswith(word)]
     assert row.files <= set(KINDS) and row.files and examples
     for name, example in product((*row.files, "another"), examples):
-        program = flow.check_spec(Source("a.ein", f"{HEAD}{ROUNDS}plan {name}:\n    {example}\n"), Report())
+        text = f"{HEAD}{ROUNDS}plan beside:\n    shard t over p\nplan {name}:\n    {example}\n"  # for `keep`
+        program = flow.check_spec(Source("a.ein", text), Report())
         assert program is not None
-        ((line,),) = (plan.lines for plan in program.plans)
+        (line,) = program.plans[-1].lines
         assert line.word == row.word and isinstance(line.record, row.record)
 
 

@@ -150,6 +150,10 @@ GOOD = "ℓ over pp, n in 4 parts by 1F1B"
     (CARRIED, "ℓ, f over pp, n in 4 parts by 1F1B", "are stages of an axis of their own"),
     (CARRIED, "ℓ over pp, n in 4 parts by 2F2B", "stages have no order `2F2B`"),
     (CARRIED, "ℓ over pp, n in 0 parts by GPipe", "there are from 1 to 1,048,576 parts"),
+    (CARRIED, GOOD + "\n    keep Q gathered", "`Q` is not saved for the gradient"),
+    (CARRIED, GOOD + "\n    keep H gathered", "so it cannot be kept gathered"),
+    (CARRIED, "ℓ over pp, n in 1.5 parts by 1F1B", "there are from 1 to 1,048,576 parts"),
+    (CARRIED, GOOD + "\n    recompute ℓ every 1.5", "from 1 to 16,777,216 rounds are made again together"),
     (CARRIED, "ℓ over pp, k in 4 parts by GPipe", "`k` is no letter of this spec"),
     (CARRIED, "ℓ over pp, f in 4 parts by GPipe", "is folded over feature"),
     (CARRIED.replace("^f = (H", "^f = V_{1 (f)}^{(f)} (H"), GOOD, "reads `V` of all rounds"),
@@ -174,6 +178,21 @@ def test_what_stages_need_is_told(tmp_path: object, words: list[str], said: str)
         file.write(CARRIED + PLAN.format(GOOD))
     done = CliRunner().invoke(main, ["compile", text, "--plan", "deep", *words])
     assert done.exit_code == 1 and said in done.output
+
+
+@pytest.mark.parametrize(("mesh", "said"), [
+    ("pp=1", "the mesh has one rank, and one stage is the whole of `a`"),
+    ("pp=99999999", "an axis of a mesh has from 1 to 1,048,576 ranks, and `pp` has 99,999,999"),
+    ("pp=2,tp=2", "each stage is cut over `tp`, too"),
+])
+def test_stages_that_are_not_printed(tmp_path: Path, mesh: str, said: str) -> None:
+    """And the mesh that is named instead is printed."""
+    (tmp_path / "a.ein").write_text(f"{CARRIED}{PLAN.format(GOOD)}plan wide:\n    shard f over tp\n", encoding="utf-8")
+    words = ["derive", str(tmp_path / "a.ein"), "--plan", "deep,wide" if "tp" in mesh else "deep"]
+    done = CliRunner().invoke(main, [*words, "--mesh", mesh])
+    assert done.exit_code == 1 and said in done.output
+    way = re.search(r"`--mesh (\S+)`", done.output)
+    assert way is None or "stage 2" in CliRunner().invoke(main, [*words, "--mesh", way[1]]).output
 
 
 @pytest.fixture(scope="module")

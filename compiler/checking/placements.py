@@ -14,9 +14,11 @@ from einc.ir.programs import Program
 from einc.ir.requested import SCHEDULES, WAYS, Cut, Mesh, Parts, Pass, Shard
 from einc.ir.terms import Join, Position, bound_indices
 from einc.syntax import tree as s
+from einc.syntax.plan_lines import whole_number
 from einc.syntax.spelling import nearest
 
 MOST_RANKS = 1 << 20
+RANKS_RULE = "an axis of a mesh has from 1 to {} ranks"
 
 
 def letters_of(program: Program) -> Mapping[str, IndexSet]:
@@ -41,10 +43,9 @@ def read_mesh(line: s.PlanLine, words: list[s.PlanWord], program: Program | None
         if word.kind != "NAME":
             continue
         after = words[n + 1] if n + 1 < len(words) else None
-        ranks = int(after.text[:9]) if after is not None and after.kind == "DIGITS" else 0
-        if after is not None and after.kind == "DIGITS" and not 0 < ranks <= MOST_RANKS:
-            report.add(PlanLine(f"an axis of a mesh has from 1 to {MOST_RANKS:,} ranks", after.span, helps=(
-                Help(f"say `{word.text} = 2`, for instance"),)))
+        ranks = 0
+        if after is not None and after.kind == "DIGITS":
+            ranks = whole_number(after, MOST_RANKS, RANKS_RULE, f"{word.text} = 2", report)
         if word.text in axes:
             report.add(PlanLine(f"the mesh has `{word.text}` twice", word.span, helps=(
                 Help("give each axis a name of its own"),)))
@@ -105,10 +106,8 @@ def _parts(line: s.PlanLine, named: list[s.PlanWord], turns: list[s.PlanWord], k
         report.add(PlanLine(f"`{named[0].text}` counts no rounds, so there are no stages for parts to go through",
                             letter.span, helps=(Help("cut the letter of a `for`, or leave out the parts"),)))
     _known(letter, known, report)
-    parts, word = int(count.text[:9]), "".join(one.text for one in words)
-    if not 0 < parts <= MOST_RANKS:
-        report.add(PlanLine(f"there are from 1 to {MOST_RANKS:,} parts", count.span, helps=(
-            Help("say `8`, for instance"),)))
+    parts = whole_number(count, MOST_RANKS, "there are from 1 to {} parts", "8", report)
+    word = "".join(one.text for one in words)
     if word not in SCHEDULES:
         listed = ", ".join(f"`{name}`" for name in SCHEDULES)
         report.add(PlanLine(f"stages have no order `{word}`", words[0].span, helps=(

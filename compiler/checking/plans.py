@@ -18,7 +18,7 @@ from einc.ir.narrow import NARROW
 from einc.ir.programs import Program
 from einc.ir.requested import SHARES, Asked, Cache, Keep, Mesh, Products, Recompute, Record, Shard, Store, Wanted
 from einc.syntax import tree as s
-from einc.syntax.plan_lines import plan_words
+from einc.syntax.plan_lines import plan_words, whole_number
 from einc.syntax.spelling import nearest
 
 KINDS = ("call", "serve")  # of files: a function of whole inputs; a step that adds positions to a cache
@@ -62,13 +62,8 @@ def _cache(line: s.PlanLine, words: list[s.PlanWord], program: Of, report: Repor
 
 
 def _number(word: s.PlanWord | None, most: int, said: str, usage: str, report: Report) -> int:
-    """The number of a word, 0 without one; one that is 0 or beyond the most goes to the report."""
-    if word is None:
-        return 0
-    found = int(word.text) if len(word.text) <= len(str(most)) else most + 1
-    if not 0 < found <= most:
-        report.add(PlanLine(said.format(f"{most:,}"), word.span, helps=(Help(f"say `{usage}`, for instance"),)))
-    return found
+    """The number of a word that a line may leave out, 0 without one; one that is not of the rule goes to the report."""
+    return 0 if word is None else whole_number(word, most, said, usage, report)
 
 
 def _store(line: s.PlanLine, words: list[s.PlanWord], program: Of, report: Report) -> Store:
@@ -171,6 +166,9 @@ def read(plans: Iterable[s.Plan], program: Of, report: Report) -> tuple[Wanted, 
             _agreed(block.lines)
         except PlansDisagree as problem:
             report.add(problem)
+    every = [line for block in blocks.values() for line in block.lines]
+    if program is not None and (idle := _kept_of_nothing(every, "text")) is not None:
+        report.add(idle)
     return tuple(blocks.values())
 
 
@@ -201,6 +199,8 @@ def chosen(plans: Sequence[Wanted], names: Sequence[str]) -> Wanted:
                     Help(f"choose `{both}`"),))
             lines.append(line)
     _agreed(lines)
+    if (problem := _kept_of_nothing(lines, "plan")) is not None:
+        raise problem
     return Wanted(kind, tuple(lines))
 
 
@@ -236,6 +236,16 @@ def _instead(line: s.PlanLine, first: s.PlanWord) -> Help:
         return Help(f"what is {ROWS[near].done} is said by `{near}`", first.span, near)
     words = ", ".join(f"`{word}`" for word in ROWS)
     return Help(f"remove the line; the words of a plan are {words}", line.span, "", certain=False)
+
+
+def _kept_of_nothing(lines: Sequence[Asked], of: str) -> PlanLine | None:
+    """What is wrong with a line that keeps something gathered where no line cuts anything; None where nothing is."""
+    kept = next((line for line in lines if isinstance(line.record, Keep)), None)
+    if kept is None or any(isinstance(line.record, Shard) for line in lines):
+        return None
+    return PlanLine(f"nothing is gathered, since no line of the {of} cuts anything over a mesh", kept.span, helps=(
+        Help("leave the line out", kept.span, "", certain=False),
+        Help("or say in this plan what is cut: `shard t over tp`, for instance")))
 
 
 def _agreed(lines: Iterable[Asked]) -> None:

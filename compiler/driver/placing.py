@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from einc.checking.placements import letters_of
+from einc.checking.placements import MOST_RANKS, RANKS_RULE, letters_of
 from einc.checking.plans import chosen
 from einc.driver import pipeline
 from einc.driver.gradients import by_declaration, constant, library_with_halves
@@ -140,7 +140,7 @@ def planned(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int
         passed = by_declaration(program, grad == "exact")
         made = (per_rank_rounds_gradient if program.repeats else _both)(program, mesh, {}, inner)
         assert not isinstance(made.body, Module)
-        kept_gathered([made], mesh)
+        kept_gathered([made], {name for axis in mesh for name in axis.gathered})
         return replace(made, body=replace(made.body, declared=passed))
 
 
@@ -189,6 +189,8 @@ def on_all(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int]
     and claims that both make the same. EincError as for `on_mesh`.
     """
     if program.repeats:
+        with _told():
+            _several(program, plans, ranks)
         raise EincError([Problem(f"`{program.name}` has rounds, so what all devices do is no single text", helps=(
             Help("`einc show --stage plan` prints what each does of every piece"),))])
     found = on_mesh(program, plans, ranks, {}, grad)
@@ -197,6 +199,15 @@ def on_all(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int]
     what = f"The gradient of {program.name}" if grad else program.name
     text = _claimed(together(one, alone=True)) if claimed else show(together(one))
     return f"# {what} on {said}: what is each device's own has its number.\n{text}"
+
+
+def _several(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int]) -> None:
+    """Raises Problem where a mesh has one rank."""
+    if not _mesh(program, plans, ranks):
+        cuts = chosen(program.plans, _names(program, plans, ranks)).cuts()
+        one = "stage" if any(cut.parts is not None for cut, _ in cuts) else "device"
+        raise Problem(f"the mesh has one rank, and one {one} is the whole of `{program.name}`", helps=(
+            Help("`einc show` prints it; give an axis of the mesh 2 ranks or more to print what each has"),))
 
 
 def _claimed(program: NormalProgram) -> str:
@@ -229,6 +240,9 @@ def axes(program: TypedProgram, wanted: Wanted, ranks: Mapping[str, int]) -> tup
             raise Problem(f"no `shard` says what is cut over `{name}`", helps=(
                 Help(f"say it in a plan: `shard {next(iter(letters), 't')} over {name}`"),
                 Help(f"the axes that plans of this text cut something over: {listed(_every(program))}")))
+        if number not in range(1, MOST_RANKS + 1):
+            raise Problem(f"{RANKS_RULE.format(f'{MOST_RANKS:,}')}, and `{name}` has {number:,}", helps=(
+                Help(f"say `mesh {name} = 2` in the plan, or `--mesh {name}=2`, for instance"),))
         if number > 1:
             out.append(replace(axis_of(cuts[name][0], number, letters), gathered=wanted.gathered()))
     if not mesh:

@@ -55,6 +55,8 @@ class Sources:
             read, bare = self.read(path), str(path).removesuffix(ENDING)
             if isinstance(read, Problem) and bare != str(path) and not self.has(path) and shipped(bare) is not None:
                 read.helps = (Help(f"einc has a spec of that name: `{bare}`"), *read.helps)
+            if isinstance(read, Problem) and ".py::" in str(path):
+                read.helps = (Help(f"a Python function is read by `einc from {path}`"),)
             return read
         if (found := shipped(str(path))) is not None:
             return found

@@ -34,7 +34,7 @@ def staged(program: TypedProgram, wanted: Wanted, mesh: tuple[Axis, ...], grad: 
     inner = replace(choices, rows=library_with_halves()) if choices.rows else choices
     kinds = [one for _, _, one in found.kinds]
     plans = [_planned(one, made, found.rest, grad, inner) for one in kinds]
-    kept_gathered(plans, found.rest)
+    kept_gathered(plans, wanted.gathered())
     along = letters_of(program)[parts.letter]
     given = {t.key: n for t in program.inputs() if t.role == "input" for n, s in enumerate(t.slots) if s.set == along}
     joined = tuple([s.set for s in program.tensors[key].slots].index(along) for _, key in program.outputs)
@@ -72,8 +72,8 @@ def staging(program: TypedProgram, wanted: Wanted, mesh: tuple[Axis, ...]) -> St
     return Staging(program, axis, parts, rest, programs(program, axis, parts))
 
 
-def kept_gathered(plans: Iterable[PerRank], mesh: tuple[Axis, ...]) -> None:
-    """Raises Problem where what is to be kept gathered is not gathered, or not saved for a gradient."""
+def kept_gathered(plans: Iterable[PerRank], wanted: Iterable[str]) -> None:
+    """Raises Problem where a tensor that is to be kept gathered is not gathered, or not saved for a gradient."""
     saved, gathered = set[str](), set[str]()
     for body in (plan.body for plan in plans):
         halves = [body] if isinstance(body, Gradient) else [one for one, _ in body.gradients] if isinstance(
@@ -81,7 +81,7 @@ def kept_gathered(plans: Iterable[PerRank], mesh: tuple[Axis, ...]) -> None:
         saved |= {key for half in halves for key, _ in half.saved}
         gathered |= {step.out for half in halves for step in half.forward.steps
                      if isinstance(step, Move) and step.kind == "all_gather"}
-    for name in sorted({name for axis in mesh for name in axis.gathered}):
+    for name in sorted(wanted):
         if name not in saved & gathered:
             what = "is gathered nowhere" if name in saved else "is not saved for the gradient"
             listed = ", ".join(f"`{key}`" for key in sorted(saved))

@@ -9,7 +9,7 @@ from functools import cache
 from lark import Lark, Token, UnexpectedInput
 
 from einc.errors.problems import PlanLine
-from einc.errors.report import Span
+from einc.errors.report import Help, Report, Span
 from einc.syntax import tree as s
 from einc.syntax.brackets import Word
 from einc.syntax.parse import WordLexer
@@ -40,3 +40,15 @@ def plan_words(line: s.PlanLine, grammar: str) -> list[s.PlanWord]:
         raise PlanLine(f"`{token}` cannot stand here", Span(line.span.source, token.start_pos, token.end_pos)) from None
     kept = {x.start_pos for x in tree.scan_values(lambda x: isinstance(x, Token))}
     return [x for x in line.words if x.span.start in kept]
+
+
+def whole_number(word: s.PlanWord, most: int, said: str, usage: str, report: Report) -> int:
+    """The whole number from 1 to the most that a word is; any other number goes to the report, and is 0 here.
+
+    `said` is the rule, with braces for the most, `usage` words that keep it.
+    """
+    digits = word.text.isascii() and word.text.isdecimal() and len(word.text) <= len(str(most))
+    if digits and 0 < (found := int(word.text)) <= most:
+        return found
+    report.add(PlanLine(said.format(f"{most:,}"), word.span, helps=(Help(f"say `{usage}`, for instance"),)))
+    return 0

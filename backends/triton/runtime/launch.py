@@ -68,15 +68,33 @@ def _spread(rows: int, warps: int) -> float:
     return 5.6 * warps if rows < 16 * warps else 0
 
 
+def _multiplies(dtype: torch.dtype) -> bool:
+    """Whether kernels multiply numbers of this type as they should: Triton's interpreter takes bfloat16 for whole
+    numbers."""
+
+    @triton.jit
+    def square(x: Any, out: Any) -> None:
+        """The square of one number."""
+        tl.store(out, tl.load(x) * tl.load(x))
+
+    x, out = (torch.full((1,), 1.5, dtype=dtype) for _ in range(2))
+    square[(1,)](x, out)
+    return out.item() == 2.25
+
+
 @lru_cache(64)
 def _ready(device: torch.device, dtype: torch.dtype) -> None:
-    """Kernels run on a GPU, or on the CPU in Triton's interpreter; not every GPU has every type. Raises RuntimeError
+    """Kernels run on a GPU, or on the CPU in Triton's interpreter; neither has every type. Raises RuntimeError
     elsewhere, and TypeError for such a type."""
     if device.type == "cpu" and not triton.knobs.runtime.interpret:
         raise RuntimeError(
             "the tensors are on the CPU, where these kernels do not run: move them to a GPU, set TRITON_INTERPRET=1 "
             "before "
             "triton is imported, or compile for the torch back end")
+    if device.type == "cpu" and not _multiplies(dtype):
+        raise TypeError(
+            f"{dtype} on the CPU: Triton's interpreter, which runs these kernels without a GPU, computes wrongly in "
+            f"it: give float32 or float16, move the tensors to a GPU, or compile for the torch back end")
     if device.type == "cuda" and not torch.version.hip and dtype == torch.bfloat16:
         major, minor = torch.cuda.get_device_capability(device)
         if major < 8:

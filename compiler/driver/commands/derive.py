@@ -85,9 +85,14 @@ def command(ctx: click.Context, *, file: Chosen, grad: bool, mesh: dict[str, int
 
 def _stages(found: Staging, more: bool) -> None:
     """Prints the stages of a program, each as a spec. EincError where more is asked for, or there are other axes."""
-    if more or found.rest:
-        what = "--grad, --claim and --tex are" if more else "Axes beside those of stages are"
-        raise failure(f"{what} not for stages", "print the stages alone, and derive more of what is printed")
+    if more:
+        raise failure("--grad, --claim and --tex are not for stages",
+                      "print the stages alone, and derive more of what is printed")
+    if found.rest:
+        cut = ", ".join(f"`{axis.name}`" for axis in found.rest)
+        alone = ",".join((f"{found.axis.name}={found.axis.ranks}", *(f"{axis.name}=1" for axis in found.rest)))
+        raise failure(f"each stage is cut over {cut}, too, and a spec is printed of stages that one device has each",
+                      f"say `--mesh {alone}` for those; `einc show --stage plan` prints what each device does")
     click.echo(as_specs(found), nl=False)
 
 
