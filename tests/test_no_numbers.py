@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from cpp_texts import COMPILER
-from helpers import cut, meaning, typed
+from helpers import cut, typed
 
 import einc
 from einc.backends.torch.load import load
@@ -94,26 +94,3 @@ def test_what_is_relative_to_a_sum_of_nothing_is_nothing(right: str, own: bool |
     given = {key: value for key, value in (("a", a), ("b", b), ("x", x)) if f"{key}_" in right}
     found = load(cut(source, tiles) if tiles else source, "text")(**given)
     np.testing.assert_allclose(found.numpy(), torch.stack(wanted).double().numpy(), rtol=1e-9)
-
-
-@pytest.mark.parametrize(("right", "above", "below"), [
-    ("log((Σ_{s < t} exp(b_s)) / Σ_{s ≤ t} exp(b_s))", "before", "sum"),
-    ("log((Σ_{s ≤ t} exp(b_s)) / Σ_{s < t} exp(b_s))", "sum", "before"),
-    ("log(exp(b_t) / Σ_{s ≤ t} exp(b_s))", "one", "sum"),
-    ("log(exp(b_t) x_t^2 / Σ_{s ≤ t} exp(b_s))", "squared", "sum")])
-def test_the_logarithm_of_a_quotient_of_nothing_by_nothing(right: str, above: str, below: str) -> None:
-    """0 / 0 is 0, and the logarithm of that −∞; 1 / 0 is ∞, and what is no number stays none."""
-    x = torch.tensor([1.0, 2.0, -1.0, 3.0, 0.5], dtype=torch.float64)
-    for last in (1.0, math.nan):
-        b = torch.tensor([-math.inf, -math.inf, 0, 2, last], dtype=torch.float64)
-        total = b.exp().cumsum(0)
-        parts = {"one": b.exp(), "squared": b.exp() * x**2, "sum": total, "before": total - b.exp()}
-        parts["before"][-1] = total[-2]
-        up, down = parts[above], parts[below]
-        want = torch.where((up == 0) & (down == 0), 0, up / down).log().numpy()
-        text = f"index t, s : time(T)\ninput b_t, x_t\noutput y_t = {right}\n"
-        given = {"b": b} | ({"x": x} if "x_" in right else {})
-        text = text if "x_t^" in right else text.replace(", x_t", "")
-        (meant,) = meaning(typed(text), {key: one.numpy() for key, one in given.items()}, {"T": 5}).values()
-        np.testing.assert_allclose(meant, want, rtol=1e-9)
-        np.testing.assert_allclose(load(front.emit(front.plan(typed(text))), "text")(**given).numpy(), want, rtol=1e-9)

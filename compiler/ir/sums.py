@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from itertools import combinations
 
-from einc.ir.terms import ONE, ZERO, Apply, Const, Term, Where, canonical, const, reads, walk
+from einc.ir.terms import ONE, ZERO, Apply, Const, Term, const, reads, walk
 
 
 def factors(term: Term) -> tuple[Term, ...]:
@@ -114,19 +113,3 @@ def reached(maximum: Term) -> Term:
 def asks_reached(term: Term) -> bool:
     """Whether a part of a term asks that of a maximum, and so may be made of exponentials that are all 0."""
     return any(isinstance(x, Apply) and x.op == "ne" and x.args[0] == Const(-math.inf) for x in walk(term))
-
-
-def cancelled(total: Term) -> Term:
-    """A sum without what it adds and subtracts, whatever the letters that folds bind."""
-    parts = addends(total)
-    for (n, (sign, part)), (m, (other, second)) in combinations(enumerate(parts), 2):
-        if other == -sign and canonical(second) == canonical(part):
-            return cancelled(signed([p for k, p in enumerate(parts) if k not in (n, m)]))
-    return signed(parts) if len(parts) > 1 else total
-
-
-def logs_of_quotient(logs: Sequence[tuple[int, Term]]) -> list[tuple[int, Term]]:
-    """The logarithms of the factors above and below a stroke, where both sides may be 0: 0 / 0 is 0, so those below
-    count only where one of the two is not −∞."""
-    above, below = (signed([(1, log) for sign, log in logs if sign == side]) for side in (1, -1))
-    return [(1, above), (-1, Where(Apply("or", (reached(above), reached(below))), below))]

@@ -16,6 +16,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import combinations
 from typing import TypeVar
 
 from einc.ir.domains import negation, proves
@@ -24,7 +25,7 @@ from einc.ir.finite import surely_above
 from einc.ir.indices import distinct
 from einc.ir.primitives import NONNEGATIVE, POSITIVE
 from einc.ir.programs import Equation, Program, Tensor, local
-from einc.ir.sums import addends, cancelled, factors, fraction, logs_of_quotient, reached, signed
+from einc.ir.sums import addends, factors, fraction, reached, signed
 from einc.ir.sums import product as short
 from einc.ir.terms import (
     ONE,
@@ -164,7 +165,7 @@ class _Scaling:
 
     def _whole(self, found: Scaled) -> Term:
         """v · e^m as one term, its quotient outside."""
-        power, value = simplify(cancelled(found[0])), found[1]
+        power, value = simplify(_cancelled(found[0])), found[1]
         if power == ZERO:
             return value
         match value:
@@ -233,7 +234,7 @@ class _Scaling:
                 down.remove(power)
         power = signed([*((1, p) for p in powers), *((-1, self._finite(p)) for p in down)])
         value, divisor = short(tuple(v for _, v in over)), short(tuple(v for _, v in under))
-        return cancelled(power), value if divisor == ONE else Apply("div", (value, divisor))
+        return _cancelled(power), value if divisor == ONE else Apply("div", (value, divisor))
 
     def _parts(self, term: Term, given: Term) -> list[tuple[int, Term, Term]]:
         """The addends of a sum that is written out, each as a sign and v · e^m."""
@@ -312,8 +313,6 @@ class _Scaling:
                 rest = [[f for f in side if (sign, f) not in apart] for sign, side in ((1, above), (-1, below))]
                 logs = [(sign, self._log(f, given)) for sign, f in apart]
                 left = _over(*(short(tuple(self.term(f, given) for f in side)) for side in rest))
-                if {sign for sign, f in apart if f != ONE and self._vanishes(f, given)} == {1, -1}:
-                    logs = logs_of_quotient(logs)
                 return signed([*logs, *([(1, Apply("log", (left,)))] if left != ONE else [])])
             case Apply("add" | "sub"):
                 return self._log_sum(addends(term), given)
@@ -323,11 +322,6 @@ class _Scaling:
                 return Apply("mul", (rest[0] if rest else const(Fraction(1, 2)), self._log(base, given)))
         power, value = self._scaled(term, given)
         return power if value == ONE else Apply("add", (power, Apply("log", (value,))))
-
-    def _vanishes(self, term: Term, given: Term) -> bool:
-        """Whether a factor may be 0 by exponents of −∞."""
-        power, _ = self._scaled(term, given)
-        return self._finite(power) != power
 
     def _log_sum(self, parts: list[tuple[int, Term]], given: Term) -> Term:
         """log(e^p + e^q) is logaddexp(p, q); of a difference nothing is lost where its
@@ -376,7 +370,7 @@ def _minus(power: Term, reference: Term) -> Term:
     match reference:
         case Apply("max", (m, n)) if power in (m, n) and power != ZERO:
             return Apply("min", (ZERO, _minus(power, n if power == m else m)))
-    return cancelled(signed([*((1, p) for p in (power,) if p != ZERO), *((-1, p) for p in (reference,) if p != ZERO)]))
+    return _cancelled(signed([*((1, p) for p in (power,) if p != ZERO), *((-1, p) for p in (reference,) if p != ZERO)]))
 
 
 def _total(parts: list[tuple[int, Term, Term]]) -> Term:
@@ -395,3 +389,12 @@ def _is_part(power: Term) -> bool:
 
 def _over(above: Term, below: Term) -> Term:
     return above if below == ONE else Apply("div", (above, below))
+
+
+def _cancelled(power: Term) -> Term:
+    """A sum without what it adds and subtracts, whatever the letters that folds bind."""
+    parts = addends(power)
+    for (n, (sign, part)), (m, (other, second)) in combinations(enumerate(parts), 2):
+        if other == -sign and canonical(second) == canonical(part):
+            return _cancelled(signed([p for k, p in enumerate(parts) if k not in (n, m)]))
+    return signed(parts) if len(parts) > 1 else power
