@@ -16,6 +16,10 @@ ZERO = [
     X + r"It has the entries $x_0, x_1, \dots, x_{d-1}$.", X + "Indices start at $0$.", X + "The indices are 0-based.",
     X + "We use zero-based indices.", X + "Positions are counted from zero.", X + "Entries are numbered from 0.",
     X + "Here counting begins with 0.", X + "Arrays are zero-indexed.", X + r"Here $0 \le i < d$.",
+    X + r"Here $i$ starts at 0.", X + "We count from 0.", X + r"where $i$ runs from $0$ to $d-1$.",
+    X + "The first entry is $x_0$.", X + "The index of the first entry is 0.", X + "where $i \\ge 0$.",
+    X + r"with $i \in [0, d-1]$.", X + r"$x = [x_0, x_1, x_2, \ldots]$.", X + "Indices are counted backwards.",
+    X + "Indices start at two.", X + "We use Python indexing.", X + "Indices follow the convention of C.",
     r"Let $x \in \mathbb{R}^{d}$ with $0 \leq i \leq d - 1$.", X + r"Let $x = (x_0, \dots, x_{d-1})$."]
 PARTS = [r"i = 2, \dots, d", r"i = 1, \dots, d-1", r"i = 0, \dots, d", r"i = 1, \dots, d/2", r"i = 1, \dots, 3",
          r"i = 3, 4, \dots, d"]
@@ -42,11 +46,14 @@ def test_what_does_not_depend_on_where_a_letter_begins_to_count_is_read(words: s
     check(rf"{words} $$ z_i = 2 x_i $$", "z", given, 2 * given["x"])
 
 
-@pytest.mark.parametrize("words", [X, X + "Learning starts at 0.", X + "Indices start at 1.",
-                                   X + r"For $i = 1, \dots, d$ it is given.", X + r"Here $0 \le p < 1$ is a number."])
+ONE = ["", "Learning starts at 0.", "Indices start at 1.", r"For $i = 1, \dots, d$ it is given.",
+       "The first index is 1.", "where $i$ runs from 1.", r"with $i \in [1, d]$.", r"where $p \ge 0$.", r"Here $0 \le p < 1$ is a number."]
+
+
+@pytest.mark.parametrize("words", ONE)
 def test_a_letter_that_counts_from_one_is_a_number(words: str) -> None:
     given = drawn(1, x="d")
-    check(rf"{words} $$ z_i = i x_i $$", "z", given, given["x"] * np.arange(1, len(given["x"]) + 1))
+    check(rf"{X}{words} $$ z_i = i x_i $$", "z", given, given["x"] * np.arange(1, len(given["x"]) + 1))
 
 
 @pytest.mark.parametrize("range_", [r"i = 0, \dots, d-1", *PARTS])

@@ -55,6 +55,7 @@ _PAST = re.compile(r"(?<!non-)(?<!non)(?<!un)\b(?:caus(?:al|ally|ality)|auto-?re
                      r"|earlier\s+(?:positions?|tokens?|keys|ones)|(?:upper|lower)[\s-]+triang(?:le|ular)"
                      r"|(?:only\s+(?:sees?|attends?|looks?)|(?:sees?|attends?|looks?)\s+only)\b|cannot\s+(?:see|attend)"
                      r"|(?:above|below)\s+the\s+(?:main\s+)?diagonal|diagonal\s+(?:is|are)\s+excluded)\b", re.I)
+_UNSEEN = re.compile(r"\b(?:sees?|attends?\s+to|looks?\s+at)\s+(?:no|itself\s+and)\b|\bcannot\s+(?:see|attend)\b", re.I)
 _WITHOUT = re.compile(r"\b(?:no(?!\s+weight\b)|without|omit\w*|ignor\w*|drop\w*"
                       r"|leav\w+\s+(?:out|aside)|bidirectional)\b", re.I)
 _DENIED = re.compile(r"\b(?:not|never|nor|instead|rather|unlike)\b|n't\b", re.I)
@@ -97,7 +98,7 @@ def axes(document: Document, functions: Iterable[str], section: int) -> dict[str
                     into.setdefault(other.get(name[0].lower(), name[0]).lower(), set()).update(said)
     found_ = {name: frozenset(own.get(name) or apart[name]) for name in {*own, *apart}}
     here = (sentence for at, sentence in _sentences(_prose(document)) if bisect_right(starts, at) - 1 in (section, -1))
-    if any(_PAST.search(x) and not (_DENIED.search(x) or _WITHOUT.search(x)) for x in here):
+    if any(_UNSEEN.search(x) or (_PAST.search(x) and not (_DENIED.search(x) or _WITHOUT.search(x))) for x in here):
         found_ |= {x.lower(): found_.get(x.lower(), frozenset()) | {PAST} for x in names}
     return found_ | {COLUMNS: _upright(document.source.text), COUNTED: _counted(document.source.text)}
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from einc.checking.declarations.names import head, index_name, size_name
 from einc.checking.matrices.shapes import parts, within
 from einc.documents.document import Document
+from einc.documents.facts import bare
 from einc.documents.said import Said, neighbours, ranged
 from einc.documents.sentences import index_lines
 from einc.documents.shapes import FACT
@@ -20,22 +21,31 @@ from einc.errors.report import Help, Problem
 from einc.syntax import tree as s
 
 _ANY = r"(?:(?!\n\s*\n)[^.;])"  # within a sentence and a paragraph
-_ORIGIN = r"(?:\$\s*)?(?:0|zero)\b(?!\.\d)"
+_ORIGIN = r"(?:\$\s*)?(?:0|-?[2-9]|-1|1\d+|zero|two|three|four|five|ten)\b(?!\.\d)"
 _COUNTED = r"(?:ind(?:ex|ices|exes|exing)|positions?|tokens?|steps?|time|rows?|columns?|entries|counting|numbering)"
 _COUNTS = r"(?:start|begin|beg[au]n|count|number|run|ran|go|index)\w*"
 _WORDS = re.compile(
     r"(?<![\w.])(?:0|zero)\$?\s?-?\s?(?:based|index(?:ed|ing))\b"
     rf"|\b{_COUNTED}\b{_ANY}{{0,60}}?\b{_COUNTS}\b{_ANY}{{0,30}}?\b(?:at|from|with|by)\s+{_ORIGIN}"
+    rf"|\$\s*[a-z]\s*\$\s+(?:is\s+|are\s+)?{_COUNTS}\s+(?:at|from|with)\s+{_ORIGIN}"
+    rf"|\bfirst\b{_ANY}{{0,40}}?(?:\b(?:is|has|equals)\b|=){_ANY}{{0,25}}?(?<![\w.])(?:[A-Za-z]?_\{{?)?(?:0|zero)\b(?!\.\d)"
+    rf"|\b{_COUNTED}\b{_ANY}{{0,40}}?\b(?:backwards?|revers\w+|downwards?|descending)\b"
+    r"|\b(?:python|numpy|pytorch|c)(?:-?\s?(?:style|like))?\s+ind(?:ex|ices|exing)\b"
+    rf"|\bind(?:ex|ices|exing)\b{_ANY}{{0,40}}?\b(?-i:Python|NumPy|PyTorch|C)\b"
     rf"|\b(?:count|number|index)(?:ed|ing|s)?\b{_ANY}{{0,40}}?\b(?:at|from|with)\s+{_ORIGIN}", re.I)
 _BACKWARDS = re.compile(r"\bright[\s-]+to[\s-]+left\b|\bbackwards?\s+in\s+time\b|\bin\s+reversed?\b"
                         r"|\bfrom\s+the\s+(?:last|end)\b", re.I)
 _DOTS = r"(?:\\[lcvd]?dots[cb]?(?![A-Za-z])|\.\.\.?|…)"
 # `x_0, \dots` and `x_0, x_1, \dots`
 _LIST = re.compile(r"\\?[A-Za-z]*\}?_\s*\{?\s*0\s*\}?\s*"
-                   r"(?:\^\s*\\top|[,;&\\\s]|\\quad|\\?[A-Za-z]+\s*_\s*\{?\s*1\s*\}?)*?"
+                   r"(?:\^\s*\\top|[,;&\\\s]|\\quad|\\?[A-Za-z]+\s*_\s*\{?\s*\d\s*\}?)*?"
                    rf"\s*{_DOTS}")
 _FROM_ZERO = re.compile(r"(?<![\d.\w])0\s*(?:\\leq?(?:slant|q)?(?![A-Za-z])|≤|⩽|<=)\s*[a-z](?:\s*,\s*[a-z])*"
                         r"\s*(?:<|\\lt(?![A-Za-z])|\\leq?(?![A-Za-z])|≤)\s*\\?[A-Za-z|]")
+# `i \ge 0`, `i \in [0, d)` and `i < d`, which may be of a letter that counts, or of a number
+_OF_ONE = re.compile(r"(?<![\w{\\])(?P<letter>[a-z])\s*(?:(?:\\geq?(?:slant|q)?(?![A-Za-z])|≥|⩾|>=)\s*0(?!\.?\d)"
+                     r"|(?:\\in(?![A-Za-z])|∈)\s*\\?[\[({]\s*0\s*,)")
+_BELOW = re.compile(r"\s*(?P<letter>[a-z])\s*(?:<|\\lt(?![A-Za-z])|\\neq?(?![A-Za-z])|≠)\s*(?P<size>\\?[A-Za-z]\w*)\s*")
 _HELP = (Help(r"declare the range of the letter: `For $i \in \{0, \dots, d-1\}$,` or `index i : feature(0..d-1)`"),)
 
 
@@ -50,19 +60,21 @@ class Way:
     part: bool = False
     section: int = -1
     display: int = -1
+    alone: bool = False  # it is said of its letters, and of no others
     backwards: bool = False  # it says that what comes one after the other is computed from the last
 
 
-def counting(document: Document, found: list[Said], declared: Iterable[str]) -> list[Said]:
+def counting(document: Document, found: list[Said], declared: Iterable[str], sizes: Container[str]) -> list[Said]:
     """The equations, of which those are questions that depend on how a letter counts, where the text says that it does
-    in another way than the notation, and neither the text nor a side file (`declared`) declares its range.
+    in another way than the notation, and neither the text nor a side file (`declared`) declares its range. `sizes` are
+    those of the text.
     """
     read = list(index_lines(document, found))
     settled = {*declared, *(name for _, line in read for c in line.clauses
                             if (name := index_name(c.body)) is not None)}
     ranges = [x for x in found if x.indices and x.statement is not None
               and not {index_name(n) for n in x.indices} <= settled]
-    ways = [*filter(None, map(_way, ranges)), *_told(document)]
+    ways = [*filter(None, map(_way, ranges)), *_told(document, sizes)]
     if not ways:
         return found
     names = list(_names(found))
@@ -94,7 +106,7 @@ def _way(said: Said) -> Way | None:
     return Way(said.span.text.strip(), letters, True, said.formula.section, display)
 
 
-def _told(document: Document) -> Iterator[Way]:
+def _told(document: Document, sizes: Container[str]) -> Iterator[Way]:
     """What the words of a text say of its letters, and its lists and comparisons."""
     text = document.source.text
     inside = [(x.span.start, x.span.end) for x in document.formulas if x.display or x.code]
@@ -106,6 +118,11 @@ def _told(document: Document) -> Iterator[Way]:
         for form in (_LIST, _FROM_ZERO):
             if (found_ := form.search(x.span.text)) is not None:
                 yield Way(found_[0].strip(), display=x.span.start if x.display and form is _FROM_ZERO else -1)
+        if not x.display:
+            yield from (Way(y[0], frozenset(y["letter"]), alone=True) for y in _OF_ONE.finditer(x.span.text))
+            below = _BELOW.fullmatch(x.span.text)
+            if below is not None and bare(below["size"]) in sizes:
+                yield Way(below[0].strip(), frozenset(below["letter"]), True, x.section)
 
 
 def _question(said: Said, ways: Iterable[Way], settled: Set[str], numbered: Container[str]) -> Problem | None:
@@ -121,7 +138,8 @@ def _question(said: Said, ways: Iterable[Way], settled: Set[str], numbered: Cont
         if way.backwards:
             meant = any(True for x in bodies for _ in neighbours(x))
         else:
-            meant = bool(letters & way.letters) if way.part else any(_depends(x, letters, numbered) for x in bodies)
+            meant = bool(letters & way.letters) if way.part else any(
+                _depends(x, letters & way.letters if way.alone else letters, numbered) for x in bodies)
         if meant:
             return OpenReading(f"`{way.words}` says how a letter of it counts, and is not read", said.span, helps=_HELP)
     return None

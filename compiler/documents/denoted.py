@@ -34,8 +34,9 @@ class Meant:
 
 def _function(name: str, usual: str) -> Meant:
     """A function, which a text may name by a macro, in letters of a text, or by a word."""
-    return Meant(rf"\\?(?:{name})(?:\s*\(?\s*\\cdot\s*\)?)?|{_TEXT.format(f'(?:{name})')}(?:\s*\(\s*\\cdot\s*\))?",
-                 rf"\b(?:{name})\b",
+    given = r"(?:\s*\(\s*(?:\\cdot|[a-z])\s*\))?"
+    return Meant(rf"(?:\\?(?:{name})|{_TEXT.format(f'(?:{name})')}){given}",
+                 rf"\b(?:{name})(?:es)?\b",
                  f"{_ENTRIES}{name} {usual} function nonlinearity activation".lower().replace("|", " "),
                  rf"(?<![A-Za-z])(?:{name})(?![A-Za-z])")
 
@@ -48,12 +49,13 @@ SIGNS = (
     Meant(r"\\cdot|·|\\times|×|[A-Za-z]\s*(?:\\cdot|\\times)\s*[A-Za-z]", r"(?!)",
           "dot inner scalar matrix product products multiplication multiplications numbers scalars matrices",
           r"\\cdot(?![A-Za-z])|·|\\times(?![A-Za-z])|×"),
-    Meant(r"[A-Z]\s*[A-Z]", r"\bjuxtaposition\b", "matrix product products multiplication composition usual", ""),
-    Meant(r"\+|[A-Za-z]\s*\+\s*[A-Za-z]", r"\b(?:plus|addition)\b",
+    Meant(r"[A-Z]\s*[A-Z]", r"\bjuxtaposition\b|\A\W*(?:All\s+|Matrix\s+)?(?:[Pp]roducts?|[Mm]ultiplications?)\b",
+          "matrix product products multiplication composition usual", ""),
+    Meant(r"\+|[A-Za-z]\s*\+\s*[A-Za-z]", r"(?i:\b(?:plus|additions?)\b)",
           _ENTRIES + "sum addition adding plus matrix residual", r"\+"),
-    Meant(r"-|[A-Za-z]\s*-\s*[A-Za-z]", r"\b(?:minus|subtraction)\b", _ENTRIES + "difference subtraction minus",
+    Meant(r"-|[A-Za-z]\s*-\s*[A-Za-z]", r"(?i:\b(?:minus|subtractions?)\b)", _ENTRIES + "difference subtraction minus",
           "-|−"),
-    Meant(r"/|÷|\\div|[A-Za-z]\s*/\s*[A-Za-z]", r"\bdivisions?\b",
+    Meant(r"/|÷|\\div|[A-Za-z]\s*/\s*[A-Za-z]", r"(?i:\bdivisions?\b)",
           _ENTRIES + "division quotient real", r"/|÷|\\div(?![A-Za-z])|\\[dt]?frac(?![A-Za-z])"),
     Meant(rf"{_BARS}{_DOT}{_BARS}(?:_\{{?2\}}?)?", r"(?!)", "euclidean norm l2 ell 2 length magnitude two",
           _BARS),
@@ -61,20 +63,21 @@ SIGNS = (
           _ENTRIES + "absolute value modulus magnitude cardinality size number elements set", rf"{_BAR}(?!\|)"),
     Meant(r"\\sqrt\s*(?:\{[^{}]{0,9}\})?|√", r"\bsquare\s+roots?\b",
           _ENTRIES + "square root roots positive nonnegative principal", r"\\sqrt(?![A-Za-z])|√"),
-    Meant(rf"\[{_DOT}\]", r"\b(?:square\s+)?brackets\b",
+    Meant(rf"\[{_DOT}\]", r"(?i:\b(?:square\s+)?brackets\b)",
           "concatenation concatenating concatenate grouping group indicator iverson stacking rows columns blocks",
           r"(?<!\\)\[|\\[lr]brack"),
-    Meant(r"\\exp|\\?exp|e\^\{?[a-z]\}?", r"\bexponentials?\b", _ENTRIES + "exponential natural base e",
+    Meant(r"\\exp|\\?exp|e\^\{?[a-z]\}?", r"(?i:\bexponentials?\b)", _ENTRIES + "exponential natural base e",
           r"\\?exp(?![A-Za-z])|(?<![A-Za-z\\])e\s*\^"),
-    Meant(r"\\sum(?:_\{?[a-z]\}?)?", r"\bsums\b", _ENTRIES + "sum sums summation indices", r"\\sum(?![A-Za-z])|∑"),
+    Meant(r"\\sum(?:_\{?[a-z]\}?)?", r"(?i:\bsums\b)", _ENTRIES + "sum sums summation indices", r"\\sum(?![A-Za-z])|∑"),
     Meant(r"\\prod(?:_\{?[a-z]\}?)?", r"(?!)", _ENTRIES + "product products indices", r"\\prod(?![A-Za-z])|∏"),
     Meant(r"\\[a-z]*top|[A-Z]?\s*\^\s*\{?\s*\\top\s*\}?", r"(?!)", "transpose transposed transposition matrix",
           r"\\top(?![A-Za-z])"),
-    _function("max|min", "maximum minimum largest smallest value"),
-    _function("sin|cos|tan", "sine cosine tangent trigonometric"),
+    Meant(r"\\log|\\ln", r"\blogarithms\b", _ENTRIES + "log natural logarithm base e", r"\\?(?:log|ln)(?![A-Za-z])"),
+    _function("max", "maximum largest value"), _function("min", "minimum smallest value"),
+    _function("sin", "sine trigonometric"), _function("cos", "cosine trigonometric"),
     _function("ReLU|relu", "rectified linear unit rectifier positive part"),
     _function("softmax|Softmax", "normalized exponential usual"),
-    _function("LN|LayerNorm", "layer normalization normalisation norm layernorm"),
+    _function("LN|LayerNorm|[Ll]ayer normali[sz]ation", "layer normalization normalisation norm layernorm"),
     _function("RMSNorm", "root mean square rms layer normalization normalisation norm"),
     _function("gelu|GELU|GeLU", "gaussian error linear unit"),
     _function("silu|SiLU|swish|Swish", "sigmoid weighted linear unit swish silu"),
@@ -97,12 +100,22 @@ _SAYS = re.compile(
     r"denot(?:es?|ing)|means?\b|meaning|stands?\s+for|represents?|representing|refers?\s+to|we\s+(?:mean|denote|understand)"
     r"|to\s+(?:denote|mean|represent|stand\s+for)|(?:is|are|be)\s+(?:defined|understood|meant|taken|used|written)\s+"
     r"(?:as|for|to\s+(?:be|mean|denote))"
-    r"|(?:(?:is|are)\s+(?:applied|taken|computed|used|evaluated)\s+)?(?=with(?:out)?\b)|(?=rounds?\b|truncates?\b)"
+    r"|(?:(?:is|are)\s+(?:(?:applied|taken|computed|used|evaluated)\s+)?)?(?=with(?:out)?\b)"
+    r"|(?=(?:rounds?|truncates?|skips?|omits?|drops?|ignores?|subtracts?)\b|(?:does|do)\s+not\s+(?:subtract|divide|include|add)\b)"
+    r"|(?=(?:is|are)\s+(?:replaced|approximated|modified)\b|(?:has|have|uses?)\s+(?:an?\s+)?(?:temperature|slope|base)\b)"
+    r"|(?:runs?|ranges?|goes|go|is|are)\s+over\b|(?:is|are)(?=\s+\$)"
     rf"|be(?=\s+{_DETERMINED})|(?:is|are)(?=\s+(?:always\s+)?{_DETERMINED}))\s*", re.I)
 _IS = re.compile(r"\W*(?:is|are)\s+(?P<noun>[A-Za-z]+(?:-?wise)?)", re.I)
 _AND = re.compile(r"\band\s+\W*\Z", re.I)
 _FOR = re.compile(r"\W*(?:for|as|to\s+be)\s+", re.I)
-_VERB = re.compile(r"\b(?:writ\w+|us(?:e|es|ed|ing)|denot\w+|mean\w*|symbol|sign|represent\w*|express\w*)\b", re.I)
+_VERB = re.compile(r"\b(?:writ\w+|set|let|take|define|us(?:e|es|ed|ing)|denot\w+|mean\w*|symbol|sign|represent\w*"
+                   r"|express\w*)\b", re.I)
+# What a sentence says that begins with the name of an operation: "Sums are over even indices."
+_CONVENTION = re.compile(r"\W*(?:is|are|be)\s+(?!(?:comput|perform|implement|accumulat|fus|don|cheap|expens|fast|slow"
+                         r"|cost|need|use|bound|hard|efficien|parallel|also|not|import|require|large|small"
+                         r"|well)\w*)", re.I)
+_BEGINS = re.compile(r"\W*(?:(?:all|the|here|throughout)\W+)*\Z", re.I)
+_APPROXIMATED = re.compile(r"\b(?P<how>\w+\s+(?:approximation|variant|version))\s+(?:of|to)\s+(?:the\s+)?\W*\Z")
 _BY = re.compile(r"\b(?:by|with|as)\s+(?:the\s+)?(?:symbol|sign|operator)?\s*\Z", re.I)
 _AHEAD = re.compile(r"\A.*\b(?:denote|write|written|represent|express|use|mean)\b|\A\W*and\b", re.I | re.S)
 _CITED = re.compile(r"\([^()]*\d{4}[^()]*\)|\[[^\]]{0,30}\]|\\cite\w*\{[^}]*\}|@\w+")
@@ -143,8 +156,12 @@ def _meanings(sentence: str) -> Iterator[tuple[Meant, str]]:
         before = sentence[max((x[1] for x in found[:n]), default=0) : start]
         ahead = (x[0] for x in found[n + 1 :] if x[3] or not formula or _AND.search(sentence[: x[0]]))
         after = sentence[end : next(ahead, len(sentence))]
-        says = _SAYS.match(after) or (_IS.match(after) if formula else None)
+        if (before_ := _APPROXIMATED.search(sentence[:start])) is not None:
+            yield sign, before_["how"]
+        says = _SAYS.match(after) or _IS.match(after)
         says = says if says is None or says.re is _SAYS or says["noun"].lower() in sign.usual.split() else None
+        if says is None and not formula and _BEGINS.fullmatch(before):
+            says = _CONVENTION.match(after)
         verb = _VERB.search(sentence[:start]) is not None
         if says is None and verb:
             says = _FOR.match(after)
