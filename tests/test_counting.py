@@ -47,7 +47,8 @@ def test_what_does_not_depend_on_where_a_letter_begins_to_count_is_read(words: s
 
 
 ONE = ["", "Learning starts at 0.", "Indices start at 1.", r"For $i = 1, \dots, d$ it is given.",
-       "The first index is 1.", "where $i$ runs from 1.", r"with $i \in [1, d]$.", r"where $p \ge 0$.", r"Here $0 \le p < 1$ is a number."]
+       "The first index is 1.", "where $i$ runs from 1.", r"with $i \in [1, d]$.",
+       r"where $p \ge 0$.", r"Here $0 \le p < 1$ is a number."]
 
 
 @pytest.mark.parametrize("words", ONE)
