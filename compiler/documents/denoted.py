@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.resources import files
 from itertools import pairwise
 
 _ENTRIES = ("wise elementwise entrywise pointwise componentwise coordinatewise dimensionwise channelwise "
@@ -30,15 +31,19 @@ class Meant:
     words: str
     usual: str
     stands: str
+    function: bool = False
 
 
-def _function(name: str, usual: str) -> Meant:
-    """A function, which a text may name by a macro, in letters of a text, or by a word."""
+def _function(names: str, usual: str) -> Meant:
+    """A function, which a text may name by a macro, in letters of a text, or by a word: a line of the file of usual
+    names has patterns of its names, and the words that its other names may have.
+    """
+    name = "|".join(names.split())
     given = r"(?:\s*\(\s*(?:\\cdot|[a-z])\s*\))?"
     return Meant(rf"(?:\\?(?:{name})|{_TEXT.format(f'(?:{name})')}){given}",
                  rf"\b(?:{name})(?:es)?\b",
-                 f"{_ENTRIES}{name} {usual} function nonlinearity activation".lower().replace("|", " "),
-                 rf"(?<![A-Za-z])(?:{name})(?![A-Za-z])")
+                 f"{_ENTRIES}{names} {usual} function nonlinearity activation".lower(),
+                 rf"(?<![A-Za-z])(?:{name})(?![A-Za-z])", True)
 
 
 SIGNS = (
@@ -52,7 +57,7 @@ SIGNS = (
     Meant(r"[A-Z]\s*[A-Z]", r"\bjuxtaposition\b|\A\W*(?:All\s+|Matrix\s+)?(?:[Pp]roducts?|[Mm]ultiplications?)\b",
           "matrix product products multiplication composition usual", ""),
     Meant(r"\+|[A-Za-z]\s*\+\s*[A-Za-z]", r"(?i:\b(?:plus|additions?)\b)",
-          _ENTRIES + "sum addition adding plus matrix residual", r"\+"),
+          _ENTRIES + "sum addition adding plus matrix residual connection connections skip", r"\+"),
     Meant(r"-|[A-Za-z]\s*-\s*[A-Za-z]", r"(?i:\b(?:minus|subtractions?)\b)", _ENTRIES + "difference subtraction minus",
           "-|−"),
     Meant(r"/|÷|\\div|[A-Za-z]\s*/\s*[A-Za-z]", r"(?i:\bdivisions?\b)",
@@ -73,16 +78,8 @@ SIGNS = (
     Meant(r"\\[a-z]*top|[A-Z]?\s*\^\s*\{?\s*\\top\s*\}?", r"(?!)", "transpose transposed transposition matrix",
           r"\\top(?![A-Za-z])"),
     Meant(r"\\log|\\ln", r"\blogarithms\b", _ENTRIES + "log natural logarithm base e", r"\\?(?:log|ln)(?![A-Za-z])"),
-    _function("max", "maximum largest value"), _function("min", "minimum smallest value"),
-    _function("sin", "sine trigonometric"), _function("cos", "cosine trigonometric"),
-    _function("ReLU|relu", "rectified linear unit rectifier positive part"),
-    _function("softmax|Softmax", "normalized exponential usual"),
-    _function("LN|LayerNorm|[Ll]ayer normali[sz]ation", "layer normalization normalisation norm layernorm"),
-    _function("RMSNorm", "root mean square rms layer normalization normalisation norm"),
-    _function("gelu|GELU|GeLU", "gaussian error linear unit"),
-    _function("silu|SiLU|swish|Swish", "sigmoid weighted linear unit swish silu"),
-    _function("sigmoid", "logistic sigmoid sigmoidal"),
-    _function("tanh", "hyperbolic tangent"),
+    *(_function(*line.split(": ")) for line in files("einc.grammar").joinpath("usual_names.txt").read_text(
+        encoding="utf-8").splitlines()),
 )
 _NEUTRAL = frozenset("""
     the a an of and or two three its their any each every all both in on by to from for at be as is are it this
@@ -90,10 +87,11 @@ _NEUTRAL = frozenset("""
     well known here always again just simply also over along across across between with respect applied acting
     rows row columns column rowwise columnwise dimension feature features last axis keys key tokens token
     positions position sequence vector vectors matrices tensors tensor scalar scalars real numbers number paper
-    throughout one ones same argument arguments corresponding we our
+    throughout one ones same shape size argument arguments corresponding we our
 """.split())  # noqa: SIM905, as a text they read better
 _FORMULA = re.compile(r"(?:\$|\\\()(?P<inner>[^$\n]{1,60}?)(?:\$|\\\))")
-_STOP = re.compile(r"(?<!e\.g)(?<!i\.e)(?<!\d)[.!?;](?=[\s)]|\Z)|(?<=\d)\.(?=\s|\Z)|\n[ \t>]*\n|\$\$|\\\]|\\\[|\\end\{")
+_STOP = re.compile(r"(?<!e\.g)(?<!i\.e)(?<!\d)[.!?;](?=[\s)]|\Z)|(?<=\d)\.(?=\s|\Z)|\n[ \t>]*\n|\$\$"
+                   r"|\\\]|\\\[|\\(?:begin|end)\{")
 _DETERMINED = r"(?:the|an?|our|not)\b"
 _SAYS = re.compile(
     r"\W*(?:(?:always|here|will|shall|now|then|simply|throughout|just)\s+)*(?:"
@@ -118,6 +116,7 @@ _BEGINS = re.compile(r"\W*(?:(?:all|the|here|throughout)\W+)*\Z", re.I)
 _APPROXIMATED = re.compile(r"\b(?P<how>\w+\s+(?:approximation|variant|version))\s+(?:of|to)\s+(?:the\s+)?\W*\Z")
 _BY = re.compile(r"\b(?:by|with|as)\s+(?:the\s+)?(?:symbol|sign|operator)?\s*\Z", re.I)
 _AHEAD = re.compile(r"\A.*\b(?:denote|write|written|represent|express|use|mean)\b|\A\W*and\b", re.I | re.S)
+_CLAUSE = re.compile(r"[,:](?=\s)|\s(?:and|while|whereas)(?:\s*\Z|\s+\$|(?=\s.*\s(?:is|are|denotes?)\s))")
 _CITED = re.compile(r"\([^()]*\d{4}[^()]*\)|\[[^\]]{0,30}\]|\\cite\w*\{[^}]*\}|@\w+")
 
 
@@ -160,10 +159,10 @@ def _meanings(sentence: str) -> Iterator[tuple[Meant, str]]:
             yield sign, before_["how"]
         says = _SAYS.match(after) or _IS.match(after)
         says = says if says is None or says.re is _SAYS or says["noun"].lower() in sign.usual.split() else None
-        if says is None and not formula and _BEGINS.fullmatch(before):
+        if says is None and not (formula or sign.function) and _BEGINS.fullmatch(before):
             says = _CONVENTION.match(after)
         verb = _VERB.search(sentence[:start]) is not None
-        if says is None and verb:
+        if says is None and verb and (formula or not sign.function):
             says = _FOR.match(after)
         if says is not None and (formula or not re.match(r"\W*(?:is|are)\s+(?:the|an?|our|not)\b", after)):
             yield sign, after[says.start("noun") if says.re is _IS else says.end() :]
@@ -173,7 +172,7 @@ def _meanings(sentence: str) -> Iterator[tuple[Meant, str]]:
 
 def _other(sign: Meant, words: str) -> bool:
     """Whether words are more or others than the usual names of a sign, up to the next comma."""
-    clause = re.split(r"[,:](?=\s)|\s(?:and|while|whereas)(?:\s*\Z|\s+\$)", _CITED.sub(" ", words), maxsplit=1)[0]
+    clause = _CLAUSE.split(_CITED.sub(" ", words), maxsplit=1)[0]
     clause = re.sub(r"\\(?:ell|mathbb|math\w+|text|top)|[${}\\_^]", " ", clause.replace("ℓ", "ell "))
     spelled = re.sub(r"(?<=[a-z])-\s?wise|(?<=[a-z]) by \w+", "wise", clause.lower())
     told = re.findall(r"[a-z]{2,}|\d[\d.]*", spelled)
