@@ -69,6 +69,7 @@ SAME = [
     (r"where $\sum_i$ runs over all positions.", r"z = \sum_i u_i"), ("Sums are computed last.", r"z = \sum_i u_i"),
     ("Matrix multiplication is the usual one.", "Z = A B"), ("The softmax has a quadratic cost.", r"z = \exp(u)"),
     ("Layer normalization does not help much here.", r"Z = \mathrm{LN}(X)"),
+    ("The softmax runs over the $n$ source positions.", r"Z = \mathrm{softmax}(X Y^\top) X"),
     ("Here softmax is the usual function, applied row-wise.", r"Z = \mathrm{softmax}(X Y^\top) X"),
     (r"where $\mathrm{GELU}$ is the Gaussian error linear unit.", r"z = \mathrm{GELU}(u)"),
 ]

@@ -116,6 +116,7 @@ _BEGINS = re.compile(r"\W*(?:(?:all|the|here|throughout)\W+)*\Z", re.I)
 _APPROXIMATED = re.compile(r"\b(?P<how>\w+\s+(?:approximation|variant|version))\s+(?:of|to)\s+(?:the\s+)?\W*\Z")
 _BY = re.compile(r"\b(?:by|with|as)\s+(?:the\s+)?(?:symbol|sign|operator)?\s*\Z", re.I)
 _AHEAD = re.compile(r"\A.*\b(?:denote|write|written|represent|express|use|mean)\b|\A\W*and\b", re.I | re.S)
+_OVER = re.compile(r"\W*(?:runs?|ranges?|goes|go|is|are)\s+over\b", re.I)
 _CLAUSE = re.compile(r"[,:](?=\s)|\s(?:and|while|whereas)(?:\s*\Z|\s+\$|(?=\s.*\s(?:is|are|denotes?)\s))")
 _CITED = re.compile(r"\([^()]*\d{4}[^()]*\)|\[[^\]]{0,30}\]|\\cite\w*\{[^}]*\}|@\w+")
 
@@ -157,6 +158,8 @@ def _meanings(sentence: str) -> Iterator[tuple[Meant, str]]:
         after = sentence[end : next(ahead, len(sentence))]
         if (before_ := _APPROXIMATED.search(sentence[:start])) is not None:
             yield sign, before_["how"]
+        if sign.function and _OVER.match(after):  # along what it runs is another question
+            continue
         says = _SAYS.match(after) or _IS.match(after)
         says = says if says is None or says.re is _SAYS or says["noun"].lower() in sign.usual.split() else None
         if says is None and not (formula or sign.function) and _BEGINS.fullmatch(before):
