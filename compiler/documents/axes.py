@@ -25,6 +25,8 @@ _EACH_OF = re.compile(r"\b(?:a|any|every|each)\s+matrix\b[^.$]{0,40}\$[^$]{1,9}\
 _LINE = re.compile(r"\b(?:row|column)s?\b", re.I)
 # What is said of every function that runs along lines.
 _NORMAL = re.compile(r"\bnormali[sz]|\bsums?\s+to\s+(?:one\b|\$?1(?!\d))", re.I)
+# What is said of norms, by which a function may be meant or a length.
+_NORMS = re.compile(r"\bnorms?\s+(?:is|are)\b", re.I)
 _AXIS = re.compile(r"\b(?:(?:first|second|other)\s+(?:axis|dimension)|axis\s*=?\s*\d"
                    r"|(?:over|across)\s+(?:the\s+)?quer\w+|of\s+each\s+\w+\s+sums?)\b", re.I)
 # Words of a set of tokens, of which each has entries of its own, and of a function that runs over it.
@@ -50,7 +52,10 @@ _COUNTS = tuple(re.compile(x, re.I) for x in (
 _PAST = re.compile(r"(?<!non-)(?<!non)(?<!un)\b(?:caus(?:al|ally|ality)|auto-?regressive(?:ly)?|masked|masking|masks?"
                      r"|look-?ahead|left-to-right|(?:future|previous|preceding|past)\s+(?:positions?|tokens?|keys)"
                      r"|(?:tokens?|positions?|keys)\s+before|to\s+the\s+left|padding\s+(?:tokens?|positions?|keys)"
+                     r"|earlier\s+(?:positions?|tokens?|keys|ones)|(?:upper|lower)[\s-]+triang(?:le|ular)"
+                     r"|(?:only\s+(?:sees?|attends?|looks?)|(?:sees?|attends?|looks?)\s+only)\b|cannot\s+(?:see|attend)"
                      r"|(?:above|below)\s+the\s+(?:main\s+)?diagonal|diagonal\s+(?:is|are)\s+excluded)\b", re.I)
+_UNSEEN = re.compile(r"\b(?:sees?|attends?\s+to|looks?\s+at)\s+(?:no|itself\s+and)\b|\bcannot\s+(?:see|attend)\b", re.I)
 _WITHOUT = re.compile(r"\b(?:no(?!\s+weight\b)|without|omit\w*|ignor\w*|drop\w*"
                       r"|leav\w+\s+(?:out|aside)|bidirectional)\b", re.I)
 _DENIED = re.compile(r"\b(?:not|never|nor|instead|rather|unlike)\b|n't\b", re.I)
@@ -83,7 +88,9 @@ def axes(document: Document, functions: Iterable[str], section: int) -> dict[str
     for at, sentence in _sentences(_prose(document)) if called is not None else ():
         found = list(called.finditer(sentence)) if called is not None else []
         said = _said(sentence, [x.end() for x in found])
-        if not found and said and _NORMAL.search(sentence):
+        if not found and said and _NORMS.search(sentence):
+            said.add("?")
+        if not found and said and (_NORMAL.search(sentence) or _NORMS.search(sentence)):
             found = [x for x in map(called.match, names) if x is not None] if called is not None else []
         if found and said:
             for into in ((own,) if bisect_right(starts, at) - 1 == section else (apart,)):
@@ -91,7 +98,7 @@ def axes(document: Document, functions: Iterable[str], section: int) -> dict[str
                     into.setdefault(other.get(name[0].lower(), name[0]).lower(), set()).update(said)
     found_ = {name: frozenset(own.get(name) or apart[name]) for name in {*own, *apart}}
     here = (sentence for at, sentence in _sentences(_prose(document)) if bisect_right(starts, at) - 1 in (section, -1))
-    if any(_PAST.search(x) and not (_DENIED.search(x) or _WITHOUT.search(x)) for x in here):
+    if any(_UNSEEN.search(x) or (_PAST.search(x) and not (_DENIED.search(x) or _WITHOUT.search(x))) for x in here):
         found_ |= {x.lower(): found_.get(x.lower(), frozenset()) | {PAST} for x in names}
     return found_ | {COLUMNS: _upright(document.source.text), COUNTED: _counted(document.source.text)}
 

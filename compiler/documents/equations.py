@@ -20,6 +20,7 @@ from einc.documents.begins import starting
 from einc.documents.blocks import updates
 from einc.documents.braces import braces
 from einc.documents.conditions import in_cases, limited
+from einc.documents.counting import counting
 from einc.documents.document import Document, Formula
 from einc.documents.domains import within
 from einc.documents.doubtful import doubtful, exponential
@@ -76,6 +77,7 @@ def said(document: Document, functions: frozenset[str], indices: Iterable[str],
     states |= {(x.formula.section, left_text(x)) for x in found for y in found
                if x.fact == "a value" and x.formula.section == y.formula.section and not y.fact and _begins(x, y)}
     found = list(spelled_out(document, numbered(found), functions, known, apart))
+    found = counting(document, found, beside, known.sizes)
     return tuple(single([replace(x, statement=None) if x.fact and (x.formula.section, left_text(x)) not in states
                           and _no_definition(x, known) else x for x in found], declared))
 

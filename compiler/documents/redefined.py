@@ -9,6 +9,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from einc.checking.matrices.shapes import ENTRYWISE, TRANSPOSE, parts
+from einc.documents.denoted import other_meaning
 from einc.documents.document import Document, Macro
 from einc.documents.said import Said
 from einc.errors.problems import OpenReading
@@ -85,9 +86,17 @@ def redefined(document: Document, said: Said) -> Problem | None:
     nodes = [x for line in lines for c in line.clauses for x in parts(c.body)]
     for sign, words in (*_said(document.source.text), *_defined(document)) if nodes else ():
         if any(map(sign.stands, nodes)) and (not sign.macros or _written(sign, document, said.span.text)):
-            return OpenReading(f"the words `{words}` say what a sign of it means, and are not read", said.span,
-                               helps=(Help("write it with signs of the language, or in a side file"),))
-    return None
+            return _question(said, words)
+    macros = {name: x.body for name, (_, meanings) in document.macros.lines.items()
+              for x in meanings if isinstance(x, Macro)}
+    told = other_meaning(document.source.text, said.span.text, macros, any(map(_beside, nodes))) if nodes else None
+    return None if told is None else _question(said, told)
+
+
+def _question(said: Said, words: str) -> Problem:
+    """The question of an equation with a sign of which words say another meaning."""
+    return OpenReading(f"the words `{words}` say what a sign of it means, and are not read", said.span,
+                       helps=(Help("write it with signs of the language, or in a side file"),))
 
 
 def _written(sign: Sign, document: Document, text: str) -> bool:
