@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
+from functools import cached_property
 
 from einc.errors.report import Problem, Source, Span
 from einc.syntax.macros import NONE, Macros
@@ -76,6 +77,11 @@ class Document:
     problems: tuple[Problem, ...] = ()
     algorithms: tuple[Heading, ...] = ()
     parents: tuple[int, ...] = ()
+
+    @cached_property
+    def texts(self) -> tuple[str, ...]:
+        """The text of each formula."""
+        return tuple(x.span.text for x in self.formulas)
 
     def title(self, section: int) -> str:
         """The words of a section's heading, "" before the first."""

@@ -84,7 +84,7 @@ def redefined(document: Document, said: Said) -> Problem | None:
     """
     lines = said.sides or (() if said.statement is None else (said.statement,))
     nodes = [x for line in lines for c in line.clauses for x in parts(c.body)]
-    for sign, words in (*_said(document.source.text), *_defined(document)) if nodes else ():
+    for sign, words in (*_said(document.source.text), *_defined(document.texts)) if nodes else ():
         if any(map(sign.stands, nodes)) and (not sign.macros or _written(sign, document, said.span.text)):
             return _question(said, words)
     macros = {name: x.body for name, (_, meanings) in document.macros.lines.items()
@@ -106,13 +106,17 @@ def _written(sign: Sign, document: Document, text: str) -> bool:
     return re.search("|".join((sign.macros, *(rf"\\{re.escape(x)}(?![A-Za-z])" for x in own))), text) is not None
 
 
-def _defined(document: Document) -> Iterator[tuple[Sign, str]]:
-    """The signs that an equation defines, `A \\odot B = A B^\\top`, with that equation, whose right side lacks them."""
-    for x in document.formulas:
-        left, equals, right = x.span.text.partition("=")
+@lru_cache(maxsize=8)
+def _defined(texts: tuple[str, ...]) -> tuple[tuple[Sign, str], ...]:
+    """The signs that one of these equations defines, `A \\odot B = A B^\\top`, with that equation, whose right side
+    lacks them."""
+    found = list[tuple[Sign, str]]()
+    for text in texts:
+        left, equals, right = text.partition("=")
         alone = left.strip(" :&\\n")
-        yield from ((y, x.span.text.strip()) for y in SIGNS if equals and y.macros and re.fullmatch(y.alone, alone)
-                    and not re.search(y.macros, right))
+        found += [(y, text.strip()) for y in SIGNS if equals and y.macros and re.fullmatch(y.alone, alone)
+                  and not re.search(y.macros, right)]
+    return tuple(found)
 
 
 @lru_cache(maxsize=8)
