@@ -234,7 +234,7 @@ $$ S = Q^\top Q $$""", "is a transpose"),
     ("two shapes in words", r"""There are $n$ rows in $Q$ and the rows of $Q$ have dimension $d$.
 There are $m$ rows in $Q$. $$ S = Q Q^\top $$""", "is a transpose"),
     ("a left side from 0", r"""Let $x \in \mathbb{R}^{d}$, $W \in \mathbb{R}^{h e \times d}$.
-$$ [q_0; \dots; q_h] = W x, \qquad y_i = 2 q_i $$""", "what stands where the dots are?"),
+$$ [q_0; \dots; q_h] = W x, \qquad y_i = 2 q_i $$""", "says how a letter of it counts"),
     ("a left side with another step", r"""Let $x \in \mathbb{R}^{d}$, $W \in \mathbb{R}^{h e \times d}$.
 $$ [q_1; q_3; \dots; q_h] = W x, \qquad y_i = 2 q_i $$""", "what stands where the dots are?"),
     ("pieces below or beside", r"""Let $X \in \mathbb{R}^{h e \times h d}$.
