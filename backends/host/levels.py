@@ -19,7 +19,7 @@ from einc.backends.host.wanted import Asked
 from einc.backends.writer import folded, sized
 from einc.ir.elements import REAL
 from einc.ir.indices import Extent
-from einc.ir.plan import Buffer, Hops, Kernel, Loop, Module, Move, Step, makes, within
+from einc.ir.plan import Buffer, Hops, Kernel, Loop, Module, Move, RowBlocks, Step, makes, within
 from einc.ir.programs import Slot, Tensor
 
 
@@ -181,6 +181,8 @@ def _sizes(value: Any) -> frozenset[str]:
             return _sizes(value.around) - {value.around.part} | {name for _, name in value.sizes}
         case Loop():
             return _sizes(value.index) | {name for _, name in value.sizes}
+        case RowBlocks():
+            return _sizes(value.rows) | {name for _, name in value.sizes}
         case Mapping():
             return _sizes(tuple(value.values()))
         case tuple():
