@@ -113,7 +113,8 @@ NO_INT = {"top_keys": "a local tensor of chosen positions is printed without `: 
 
 @pytest.mark.whole
 @pytest.mark.parametrize("name", [
-    pytest.param(name, marks=[pytest.mark.xfail(strict=True, reason=NO_INT[name])] * (name in NO_INT)) for name in ROUND])
+    pytest.param(name, marks=[pytest.mark.xfail(strict=True, reason=NO_INT[name])] if name in NO_INT else [])
+    for name in ROUND])
 def test_all_ranks_of_every_mask_with_two_blocks_are_one_spec(name: str) -> None:
     for one, ranks, grad in PRINTED:
         if one == name:
