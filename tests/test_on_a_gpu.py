@@ -23,7 +23,6 @@ from test_serving import GROWING, LATER, stepwise
 import einc
 from einc.driver import front
 from einc.driver.commands.measure import _VERIFIED as BOUNDS
-from einc.driver.timing.judge import FUDGE
 from einc.errors.report import EincError
 from einc.ir.programs import TypedProgram
 
@@ -31,9 +30,7 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU is
 
 TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
 MANY = 300  # positions: several tiles of every kernel, the last one cut
-# Times as far as einc's torch file in the same type, where that is farther than the bound: in float32 a product is of
-# three in tf32, and the bench allows as much.
-FAIR = {"float64": FUDGE["float64"], "float32": FUDGE["float32"], "bfloat16": 2.0}
+FAIR = 2.0  # times as far as einc's torch file in the same type, where that is farther than the bound
 SHORT = ("simplicial",)  # of triples
 Outputs = Mapping[str, torch.Tensor]
 
@@ -93,7 +90,7 @@ def hold(got: Outputs, exact: Outputs, eager: Callable[[], Outputs], dtype: str)
     if all(x <= BOUNDS[dtype] for x in far.values()):
         return
     fair = {name: relative(x, exact[name]) for name, x in eager().items()}
-    wrong = {name: (x, fair[name]) for name, x in far.items() if x > max(BOUNDS[dtype], FAIR[dtype] * fair[name])}
+    wrong = {name: (x, fair[name]) for name, x in far.items() if x > max(BOUNDS[dtype], FAIR * fair[name])}
     assert not wrong, wrong
 
 
@@ -129,7 +126,9 @@ def gradients(case: Case, sizes: dict[str, int], given: Mapping[str, torch.Tenso
     return {key: x.grad for key, x in leaves.items() if x.grad is not None}
 
 
-BROKEN = {"fp8_block-bfloat16": "its gradients are up to 2.7 times as far as those of the torch file"}
+THREE = "a product of float32 is three of tf32, and an ill-conditioned gradient is more than twice as far for it"
+BROKEN = {"fp8_block-bfloat16": "its gradients are up to 2.7 times as far as those of the torch file",
+          **dict.fromkeys(("rounds-float32", "one_value_in_two_kernels-float32", "differential-float32"), THREE)}
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
