@@ -23,6 +23,7 @@ from helpers import typed
 from hypothesis import settings
 from programs import Case
 from seconds import Seconds
+from team import Team
 
 sys.path.append(str(Path(__file__).parent.parent))  # the bench and the tests are no part of the package
 torch.set_num_threads(1)
@@ -143,3 +144,19 @@ def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.delenv("EINC_NATIVE", raising=False)
         patch.delenv("EINC_SKIP_CACHE", raising=False)
         yield
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
+    """Two processes that are ranks of one another, for the tests of a file."""
+    team = Team(2, tmp_path_factory.mktemp("two"))
+    yield team
+    team.end()
+
+
+@pytest.fixture(scope="module")
+def four(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
+    """Four of them."""
+    team = Team(4, tmp_path_factory.mktemp("four"))
+    yield team
+    team.end()

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -36,20 +36,6 @@ from einc.planning.placing.modules import per_rank, per_rank_gradient
 EXACT = 1e-10
 SIZES = {"B": 4, "N": 4, "T": 8, "H": 4, "d_k": 4, "d_model": 8, "d_ff": 8, "V": 8, "G": 2, "E": 4, "n": 2, "r": 4,
          "r_Q": 4, "d_h": 4, "d_c": 4, "U": 8, "S": 8}
-
-
-@pytest.fixture(scope="module")
-def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
-    team = Team(2, tmp_path_factory.mktemp("two"))
-    yield team
-    team.end()
-
-
-@pytest.fixture(scope="module")
-def four(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
-    team = Team(4, tmp_path_factory.mktemp("four"))
-    yield team
-    team.end()
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
 
@@ -193,20 +193,6 @@ def test_stages_that_are_not_printed(tmp_path: Path, mesh: str, said: str) -> No
     assert done.exit_code == 1 and said in done.output
     way = re.search(r"`--mesh (\S+)`", done.output)
     assert way is None or "stage 2" in CliRunner().invoke(main, [*words, "--mesh", way[1]]).output
-
-
-@pytest.fixture(scope="module")
-def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
-    team = Team(2, tmp_path_factory.mktemp("two"))
-    yield team
-    team.end()
-
-
-@pytest.fixture(scope="module")
-def four(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
-    team = Team(4, tmp_path_factory.mktemp("four"))
-    yield team
-    team.end()
 
 
 def check(team: Team, name: str, mesh: dict[str, int], line: str, steps: int = 0, more: str = "") -> None:
