@@ -19,6 +19,7 @@ from einc.documents.shapes import FACT
 from einc.errors.problems import OpenReading
 from einc.errors.report import Help, Problem
 from einc.syntax import tree as s
+from einc.syntax.spelling import GREEK
 
 _ANY = r"(?:(?!\n\s*\n)[^.;])"  # within a sentence and a paragraph
 _ORIGIN = r"(?:\$\s*)?(?:0|-?[2-9]|-1|1\d+|zero|two|three|four|five|ten)\b(?!\.\d)"
@@ -37,7 +38,7 @@ _BACKWARDS = re.compile(r"\bright[\s-]+to[\s-]+left\b|\bbackwards?\s+in\s+time\b
                         r"|\bfrom\s+the\s+(?:last|end)\b", re.I)
 _DOTS = r"(?:\\[lcvd]?dots[cb]?(?![A-Za-z])|\.\.\.?|…)"
 # `x_0, \dots` and `x_0, x_1, \dots`
-_LIST = re.compile(r"\\?[A-Za-z]*\}?_\s*\{?\s*0\s*\}?\s*"
+_LIST = re.compile(r"(?P<name>\\?[A-Za-z]*)\}?_\s*\{?\s*0\s*\}?\s*"
                    r"(?:\^\s*\\top|[,;&\\\s]|\\quad|\\?[A-Za-z]+\s*_\s*\{?\s*\d\s*\}?)*?"
                    rf"\s*{_DOTS}")
 _FROM_ZERO = re.compile(r"(?<![\d.\w])0\s*(?:\\leq?(?:slant|q)?(?![A-Za-z])|≤|⩽|<=)\s*[a-z](?:\s*,\s*[a-z])*"
@@ -74,10 +75,10 @@ def counting(document: Document, found: list[Said], declared: Iterable[str], siz
                             if (name := index_name(c.body)) is not None)}
     ranges = [x for x in found if x.indices and x.statement is not None
               and not {index_name(n) for n in x.indices} <= settled]
-    ways = [*filter(None, map(_way, ranges)), *_told(document, sizes)]
+    names = list(_names(found))
+    ways = [*filter(None, map(_way, ranges)), *_told(document, sizes, names)]
     if not ways:
         return found
-    names = list(_names(found))
     numbered = {base for base, x in names if any(map(_numbered, x.scripts))}
     lettered = {base for base, x in names if not any(map(_numbered, x.scripts))}
     lettered |= {c.body.text for x in found if x.fact == FACT and x.statement is not None for c in x.statement.clauses
@@ -106,8 +107,10 @@ def _way(said: Said) -> Way | None:
     return Way(said.span.text.strip(), letters, True, said.formula.section, display)
 
 
-def _told(document: Document, sizes: Container[str]) -> Iterator[Way]:
-    """What the words of a text say of its letters, and its lists and comparisons."""
+def _told(document: Document, sizes: Container[str], names: Iterable[tuple[str, s.Scripted]]) -> Iterator[Way]:
+    """What the words of a text say of its letters, and its lists and comparisons. A list is said of the letters that
+    its name has in the text.
+    """
     text = document.source.text
     inside = [(x.span.start, x.span.end) for x in document.formulas if x.display or x.code]
     for form in (_WORDS, _BACKWARDS):
@@ -117,7 +120,10 @@ def _told(document: Document, sizes: Container[str]) -> Iterator[Way]:
     for x in (x for x in document.formulas if not x.code):
         for form in (_LIST, _FROM_ZERO):
             if (found_ := form.search(x.span.text)) is not None:
-                yield Way(found_[0].strip(), display=x.span.start if x.display and form is _FROM_ZERO else -1)
+                name = GREEK.get(bare(found_["name"])[1:], bare(found_["name"])) if form is _LIST else ""
+                letters = frozenset(y for base, node in names if base == name for y in _letters(node) if y not in sizes)
+                yield Way(found_[0].strip(), letters,
+                          display=x.span.start if x.display and form is _FROM_ZERO else -1)
         if not x.display:
             yield from (Way(y[0], frozenset(y["letter"]), alone=True) for y in _OF_ONE.finditer(x.span.text))
             below = _BELOW.fullmatch(x.span.text)
@@ -134,6 +140,8 @@ def _question(said: Said, ways: Iterable[Way], settled: Set[str], numbered: Cont
     letters = {y for body in bodies for y in _letters(body)} - settled
     for way in ways:
         if way.display not in (-1, said.formula.span.start) or way.section not in (-1, said.formula.section):
+            continue
+        if way.letters and not way.part and way.letters <= settled:  # a range that is read says it
             continue
         if way.backwards:
             meant = any(True for x in bodies for _ in neighbours(x))
