@@ -23,7 +23,7 @@ from triton.runtime.jit import JITFunction
 from einc.backends.triton.offline import TARGETS, Gpu
 
 _KERNEL = re.compile(r"_(kernel|join)\d*$")  # several of one value are numbered
-PROCESSORS = 132  # of an H200
+PROCESSORS, CACHE = 132, 50 * 2**20  # of an H200; bytes of its level-two cache
 _OF_A_DEVICE = ("_ready", "_room", "_numbers", "_parts", "_precision")  # helpers that ask for the device
 
 
@@ -106,6 +106,7 @@ def kernels(function: Callable[..., Any]) -> dict[str, JITFunction[Any]]:
 def properties(gpu: Gpu, processors: int = PROCESSORS) -> Iterator[None]:
     """torch answers for a device that is not here."""
     found = SimpleNamespace(multi_processor_count=processors, shared_memory_per_block_optin=gpu.shared,
+                            L2_cache_size=CACHE,
                             major=int(gpu.architecture) // 10, minor=int(gpu.architecture) % 10)
     with (patch.object(torch.cuda, "get_device_properties", lambda *_: found),
           patch.object(torch.cuda, "get_device_capability", lambda *_: (found.major, found.minor))):

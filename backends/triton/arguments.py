@@ -93,6 +93,13 @@ class Arguments:
             self.paging = self.names.fresh("pages"), self.names.fresh("PAGE")
         return self.paging
 
+    def bands(self, others: str, read: str) -> str:
+        """The parameter for the number of bands in which programs go over `others`, each of which reads so many
+        elements of the data. Changes `self.whole` and `self.calls`."""
+        name, text = self.names.fresh("bands"), f"_bands({others}, ({read}) * dtype.itemsize, device)"
+        self.whole[name], self.calls[text] = text, frozenset({"_bands"})
+        return name
+
     # sizes and numbers
 
     def size(self, extent: Extent, static: bool = False) -> str:

@@ -17,7 +17,8 @@ from einc.backends.triton.layout import Layout, layout
 from einc.backends.triton.loads import SPLIT, extent_text
 from einc.backends.triton.loops import Passer
 from einc.backends.triton.merging import shared
-from einc.backends.triton.phases import Phases, phases
+from einc.backends.triton.phases import phases
+from einc.backends.triton.resources import Room, measured
 from einc.backends.triton.scatters import ScatterWriter
 from einc.backends.triton.tile import Even, Shifted
 from einc.backends.writer import Writer, identifier
@@ -29,7 +30,7 @@ class Written:
     """The text of a kernel, and what the host has to know of it."""
 
     layout: Layout
-    stages: Phases
+    room: Room
     arguments: Arguments
     lines: list[str]
     counts: dict[str, str]  # program axis, or cut dimension -> how many of it there are, for the host
@@ -60,13 +61,14 @@ def _kernel_text(module: Module, kernel: Kernel, parts: bool, join: bool, laid: 
     body = Writer(depth=1)
     scribe = ScatterWriter(module, kernel, made, given, set(), body)
     order = phases(kernel, made)
-    writer = _Kernel(scribe, order, Numbers(scribe), parts)
+    room = measured(kernel, made, order)
+    writer = _Kernel(scribe, order, Numbers(scribe), room, parts)
     writer.join_parts() if join else writer.write()
     lines = _pruned(body.lines)
     states = writer.numel() if parts else ""
     rows = made.role("rows")
-    uneven = writer.counts[rows.name] if parts and rows is not None and writer.longest_last() else ""
-    return Written(made, order, given, lines, writer.counts, writer.split, states, uneven, scribe.deep, scribe.helpers)
+    uneven = writer.counts[rows.name] if parts and rows is not None and writer.longest() == "last" else ""
+    return Written(made, room, given, lines, writer.counts, writer.split, states, uneven, scribe.deep, scribe.helpers)
 
 
 def _pruned(lines: list[str]) -> list[str]:

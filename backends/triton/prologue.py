@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from einc.backends.host.code import tight
 from einc.backends.triton.bounds import Numbers
 from einc.backends.triton.layout import Dim, Layout
 from einc.backends.triton.loads import extent_text
 from einc.backends.triton.phases import Phases
+from einc.backends.triton.resources import Room
+from einc.backends.triton.resources import text as polynomial
 from einc.backends.triton.scatters import ScatterWriter
 from einc.backends.writer import identifier
 from einc.ir.plan import Kernel, Let
@@ -16,11 +19,13 @@ from einc.ir.plan import Kernel, Let
 
 @dataclass
 class Frame:
-    """The text of a kernel in the making. `parts`: several programs may share the passed axis of one tile."""
+    """The text of a kernel in the making. `parts`: several programs may share the passed axis of one tile; `room`: what
+    a program holds."""
 
     scribe: ScatterWriter
     stages: Phases
     numbers: Numbers
+    room: Room
     parts: bool = False
     # program axis, or cut dimension -> how many of it, for the host
     counts: dict[str, str] = field(default_factory=dict)
@@ -66,39 +71,78 @@ class Frame:
         """
         cut = [d for d in self.layout.dims
                if d.role in ("rows", "columns") and not (d.role == "rows" and self.kernel.resumed)]
-        digits: list[tuple[str, str, str]] = []
+        digits: list[tuple[str, str]] = []
         for dim in cut:
             total, block = self._total(dim), self.given.block(dim.name)
             self.counts[dim.name] = f"-(-{tight(extent_text(self.given, self.kernel, dim.axes))} // {block})"
             name = self.tiles[dim.name] = self.fresh(f"{dim.name}_tile")
             self.scribe.place.which = name if dim.role == "rows" else self.scribe.place.which
-            last = dim.role == "rows" and self.longest_last()
-            digits.append((name, f"tl.cdiv({total}, {block})", " - 1 - {}  # the longest first" if last else ""))
+            digits.append((name, f"tl.cdiv({total}, {block})"))
         for axis in reversed(self.layout.programs):
             name = self.scribe.place.at[axis] = self.fresh(identifier(axis))
             self.counts[axis] = extent_text(self.given, self.kernel, (axis,))
-            digits.append((name, self.counts[axis], ""))
-        if self.parts:
-            digits.append(("part", "parts", ""))
-        if len(digits) > 1:
-            self.body("program = tl.program_id(0).to(OFFSET)")
-        for n, (name, count, turned) in enumerate(digits):
-            last = n == len(digits) - 1
-            if count.startswith("tl.cdiv") and (turned or not last):
-                many = self.fresh(f"{name}s")
-                self.body(f"{many} = {count}")
-                count = many
-            text = ("tl.program_id(0).to(OFFSET)" if len(digits) == 1 else "program" if last
-                    else f"program % {tight(count)}")
-            self.body(f"{name} = {count}{turned.format(text)}" if turned else f"{name} = {text}")
-            if not last:
-                self.body(f"program = program // {tight(count)}")
+            digits.append((name, self.counts[axis]))
+        longest = self.longest() if cut and cut[0].role == "rows" else ""
+        place = "tl.program_id(0).to(OFFSET)"
+        if len(digits) + self.parts > 1:
+            self.body(f"program = {place}")
+            place = "program"
+        if longest and len(digits) > 1:
+            self._in_bands(digits, longest)
+        else:
+            self._digits([*digits, *[("part", "parts")] * self.parts], place, longest)
 
-    def longest_last(self) -> bool:
-        """Whether later rows reach farther."""
+    def _digits(self, digits: list[tuple[str, str]], place: str = "program", longest: str = "") -> None:
+        """Writes the digits of the number of a program, which stands at `place`: each with its name and its base, the
+        lowest first. Where the `longest` tile is the last one, the greatest value of the lowest digit comes first."""
+        for n, (name, count) in enumerate(digits):
+            last, turned = n == len(digits) - 1, n == 0 and longest == "last"
+            many = self._counted(name, count) if turned or not last else count
+            text = place if last else f"{place} % {tight(many)}"
+            self.body(f"{name} = {f'{many} - 1 - {text}  # the longest first' if turned else text}")
+            if not last:
+                self.body(f"program = program // {tight(many)}")
+
+    def _in_bands(self, digits: list[tuple[str, str]], longest: str) -> None:
+        """Writes the digits where some tiles of rows take longer than others. The longest of all the other digits come
+        first, so that no processor begins one when the rest are done; in bands of as many others as the cache of the
+        device holds what they read."""
+        (name, count), *rest = digits
+        rows = self._counted(name, count)
+        others = self.fresh("others")
+        self.body(f"{others} = {' * '.join(tight(many) for _, many in rest)}")
+        if self.parts:
+            self.body(f"part = program // ({rows} * {others})")
+            self.body(f"program = program % ({rows} * {others})")
+        bands = self.given.bands(" * ".join(list(self.counts.values())[1:]), self._reads())
+        self.scribe.helpers.add("_in_bands")
+        self.body(f"{name}, program = _in_bands(program, {rows}, {others}, {bands})")
+        if longest == "last":
+            self.body(f"{name} = {rows} - 1 - {name}  # the longest first")
+        self._digits(rest)
+
+    def _counted(self, name: str, count: str) -> str:
+        """How many tiles there are, under a name."""
+        if not count.startswith("tl.cdiv"):
+            return count
+        self.body(f"{(many := self.fresh(f'{name}s'))} = {count}")
+        return many
+
+    def _reads(self) -> str:
+        """How many elements the tiles of one pass read together, for the host."""
+        passed = self.layout.role("passed")
+        lengths = {dim.name: self.given.block(dim.name) for dim in self.layout.dims}
+        if passed is not None:
+            lengths[passed.name] = tight(extent_text(self.given, self.kernel, passed.axes[:1]))
+        return polynomial(self.room.moved, lengths)
+
+    def longest(self) -> Literal["first", "last", ""]:
+        """Whether the first or the last rows reach farthest, "" where none do or it is not known."""
         stream = self.kernel.stream
         spans = stream.bound.spans if stream is not None and stream.bound is not None else ()
-        return any(s.high and not s.low for s in spans)
+        if any(s.high and not s.low for s in spans):
+            return "last"
+        return "first" if any(s.low and not s.high for s in spans) else ""
 
     def _total(self, dim: Dim) -> str:
         """The elements of a cut dimension; of a pack there may be more than 32 bits count."""

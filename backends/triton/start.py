@@ -13,7 +13,6 @@ from einc.backends.host.loops import Page
 from einc.backends.triton.arguments import Arguments
 from einc.backends.triton.kernel import Written
 from einc.backends.triton.loads import extent_text
-from einc.backends.triton.resources import measured
 from einc.backends.triton.resources import text as polynomial
 from einc.backends.writer import Names, Writer, folded, identifier, sized
 from einc.ir.plan import Kernel, Store
@@ -124,7 +123,7 @@ class Start:
             helpers.add("_DEEP")
             short = " and ".join(f"{extent_text(given, kernel, dim.axes)} <= {_DEPTH}" for dim in deep)
             shapes = f"_PRODUCTS if {short} else _DEEP"
-        needed = measured(kernel, made.layout, made.stages)
+        needed = made.room
         shared = [polynomial(needed.kept, lengths), polynomial(needed.moved, lengths)]
         shared = [*([shared[0]] if shared[0] != "0" else []),
                   *([f"stages * ({shared[1]})"] if shared[1] != "0" else [])]
@@ -169,7 +168,7 @@ class Start:
         strides = [f"*{laid[key][1]}" for key in laid if (key, 0) in given.tensors.strides]
         sizes = [s for s in given.sizes if s not in given.static]
         numbers = [text if text.startswith("float(") else f"float({text})" for text, _ in given.numbers]
-        whole = [*strides, *sizes, *given.whole.values(), *["parts"] * bool(made.states), *numbers]
+        whole = [*strides, *sizes, *map(self._hosted, given.whole.values()), *["parts"] * bool(made.states), *numbers]
         values, constants = (self.names.fresh(f"joined_{word}" if joined else word) for word in ("values", "constants"))
         self.body(f"{values} = ({', '.join(whole)}{',' * (len(whole) == 1)})")
         fixed = ", ".join([*self._constants(made), *self._types(made, list(laid.values())), *self._last(made)])

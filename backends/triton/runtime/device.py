@@ -32,6 +32,19 @@ def _moved(pages: tl.tensor, at: tl.tensor, inside: tl.tensor, PAGE: tl.constexp
 
 
 @triton.jit
+def _in_bands(
+    program: tl.tensor, tiles: tl.tensor, others: tl.tensor, bands: tl.tensor
+) -> tuple[tl.tensor, tl.tensor]:
+    """Which tile of rows, and which of `others`, a program has. Programs go over the others band by band, of which each
+    has nearly as many, and within a band over all of its others for one tile of rows before the next."""
+    band = ((program // tiles + 1) * bands - 1) // others
+    first = others * band // bands
+    wide = others * (band + 1) // bands - first
+    place = program - tiles * first
+    return place // wide, first + place % wide
+
+
+@triton.jit
 def _deep(
     a: tl.tensor, a_step: tl.tensor, a_in: tl.tensor, b: tl.tensor, b_step: tl.tensor, b_in: tl.tensor,
     depth: tl.tensor, BLOCK: tl.constexpr, PRECISION: tl.constexpr, WIDE: tl.constexpr,

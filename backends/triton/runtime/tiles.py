@@ -121,3 +121,12 @@ def _parts(programs: int, tiles: int, device: torch.device, uneven: bool = False
         return rounds * (-(-tiles // n) + 2) + (4 + n / 2 if n > 1 else 0)
 
     return min(range(1, max(1, min(tiles, 64, 8 * processors // programs)) + 1), key=time)
+
+
+def _bands(others: int, read: int, device: torch.device) -> int:
+    """In how many bands the programs of a kernel go over `others`, each of which reads so many bytes for all tiles of
+    rows: half of the device's level-two cache holds what one band reads, where one of them fits at all."""
+    if device.type != "cuda":
+        return 1
+    half = getattr(torch.cuda.get_device_properties(device), "L2_cache_size", 2**25) // 2
+    return max(1, min(others, -(-others * read // half), 2**30 // max(1, others)))  # their product has 32 bits

@@ -1,0 +1,88 @@
+"""The order in which programs of a kernel take their tiles: every tile once, the longest of all heads first, in bands
+of heads whose data a cache holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from types import SimpleNamespace
+
+import pytest
+import torch
+from helpers import arrays, assert_close, called, examples, meaning, tensors, typed
+from hypothesis import strategies as st
+from test_backends import QUICK
+from triton_modes import interpreted, space, tiled
+
+from einc.backends.triton.runtime.device import _in_bands
+from einc.backends.triton.runtime.tiles import _bands
+from einc.driver import front
+from einc.ir.programs import TypedProgram
+
+NEAR = 1e-9
+SMALL = {"_PRODUCTS": (16, 16, 4, 1), "_SUMS": (4, 4, 4, 1), "_POINTS": (32, 1, 4, 1)}
+WHERE: Callable[..., tuple[int, int]] = _in_bands.fn  # type: ignore[attr-defined]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def interpreter() -> Iterator[None]:
+    with interpreted():
+        yield
+
+
+@examples(60, 400, st.integers(1, 9), st.integers(1, 30), st.integers(1, 30))
+def test_every_program_has_a_tile_of_its_own_and_goes_through_a_band_row_by_row(tiles: int, others: int, bands: int
+                                                                                ) -> None:
+    bands = min(bands, others)
+    found = [WHERE(n, tiles, others, bands) for n in range(tiles * others)]
+    assert sorted(found) == [(tile, other) for tile in range(tiles) for other in range(others)]
+    band_of = {other: sum(other >= others * b // bands for b in range(1, bands)) for other in range(others)}
+    assert found == sorted(found, key=lambda place: (band_of[place[1]], *place))
+    wide = [sum(b == band for b in band_of.values()) for band in range(bands)]
+    assert max(wide) - min(wide) <= 1
+
+
+@pytest.mark.parametrize(("others", "read", "bands"), [(64, 2**20, 4), (64, 2**17, 1), (5, 2**30, 5), (1, 2**30, 1),
+                                                       (0, 2**20, 1), (64, 0, 1), (2**20, 2**30, 2**10)])
+def test_a_band_reads_what_half_of_the_cache_holds(others: int, read: int, bands: int, monkeypatch: pytest.MonkeyPatch
+                                                   ) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(L2_cache_size=2**25))
+    assert _bands(others, read, torch.device("cuda", 0)) == bands
+
+
+TEXT = """
+index n : batch(B)
+index h : head(H)
+index t, s : time(T)
+index d, k : feature(D)
+input Q_{n h t}^k, K_{n h s}^k, V_{n h s}^d
+mask L_{n t s}^{(h)} : DOMAIN
+L_{n t s}^{(h)} = Q_{n h t}^k K_{n h s k}
+output Y_{n h t}^d = Σ_s softmax_s(L_{n t s}^{(h)}) V_{n h s}^d : all
+"""
+
+
+@cache
+def emitted(domain: str) -> tuple[TypedProgram, str]:
+    program = typed(TEXT.replace("DOMAIN", domain))
+    return program, front.emit(front.plan(program, front.choices(own=True, backend="triton")), "triton")
+
+
+@examples(10, 60, st.sampled_from(["s ≤ t", "s ≥ t"]), st.integers(1, 3), st.integers(1, 3), st.integers(1, 70),
+          st.integers(2, 9), st.sampled_from([1, 3]), phases=QUICK)
+def test_a_result_is_the_same_in_any_number_of_bands(domain: str, texts: int, heads: int, length: int, bands: int,
+                                                     parts: int) -> None:
+    program, source = emitted(domain)
+    sizes = {"B": texts, "H": heads, "T": length, "D": 3}
+    inputs = arrays(program, sizes, {}, length)
+    function = tiled(source, "text", lambda kind, rows, columns: SMALL[kind])
+    asked = []
+    space(function).update(_bands=lambda others, *_: asked.append(others) or min(others, bands),
+                           _parts=lambda *_: parts)
+    assert_close(called(function, program, tensors(inputs), sizes), meaning(program, inputs, sizes), NEAR)
+    assert set(asked) == {texts * heads}
+
+
+@pytest.mark.parametrize("domain", ["s > t - 3 and s ≤ t", "s > t - 9 and s ≤ t + 2"])
+def test_tiles_of_one_length_have_no_bands(domain: str) -> None:
+    assert "_bands(" not in emitted(domain)[1]
