@@ -24,7 +24,7 @@ from einc.backends.triton.offline import TARGETS, Gpu
 
 _KERNEL = re.compile(r"_(kernel|join)\d*$")  # several of one value are numbered
 PROCESSORS, CACHE = 132, 50 * 2**20  # of an H200; bytes of its level-two cache
-_OF_A_DEVICE = ("_ready", "_room", "_numbers", "_parts", "_precision")  # helpers that ask for the device
+_OF_A_DEVICE = ("_ready", "_room", "_numbers", "_parts", "_bands", "_precision")  # helpers that ask for the device
 
 
 @dataclass(frozen=True)

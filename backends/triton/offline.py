@@ -151,7 +151,8 @@ def launches(source: str, entry: str, inputs: Mapping[str, torch.Tensor], sizes:
     space: dict[str, Any] = inspect.unwrap(function).__globals__
     answers: dict[str, Any] = {"_room": lambda _: target.shared, "_precision": lambda _: target.precision}
     answers |= dict.fromkeys(("_within", "_add_up", "_ready"), _nothing)
-    answers |= {"_parts": lambda *_: parts, "_numbers": lambda _: target.numbers, "_groups": _even, "_sorted": _all}
+    answers |= {"_parts": lambda *_: parts, "_bands": lambda *_: 1, "_numbers": lambda _: target.numbers,
+                "_groups": _even, "_sorted": _all}
     space.update({name: answer for name, answer in answers.items() if name in space})
     made: list[Launch] = []
     for name, kernel in space.items():
