@@ -11,7 +11,6 @@ import pytest
 import torch
 from helpers import arrays, assert_close, called, examples, meaning, tensors, typed
 from hypothesis import strategies as st
-from test_backends import QUICK
 from triton_modes import interpreted, space, tiled
 
 from einc.backends.triton.runtime.device import _in_bands
@@ -68,19 +67,21 @@ def emitted(domain: str) -> tuple[TypedProgram, str]:
     return program, front.emit(front.plan(program, front.choices(own=True, backend="triton")), "triton")
 
 
-@examples(10, 60, st.sampled_from(["s ≤ t", "s ≥ t"]), st.integers(1, 3), st.integers(1, 3), st.integers(1, 70),
-          st.integers(2, 9), st.sampled_from([1, 3]), phases=QUICK)
-def test_a_result_is_the_same_in_any_number_of_bands(domain: str, texts: int, heads: int, length: int, bands: int,
-                                                     parts: int) -> None:
+@pytest.mark.parametrize("domain", ["s ≤ t", "s ≥ t"])
+@pytest.mark.parametrize("parts", [1, 3])
+@pytest.mark.parametrize(("texts", "heads", "length", "bands"), [
+    (2, 3, 37, 4), *(pytest.param(*drawn, marks=pytest.mark.whole) for drawn in [
+        (1, 1, 70, 1), (3, 1, 1, 2), (1, 5, 16, 5), (2, 2, 48, 3), (3, 3, 33, 9)])])
+def test_a_result_is_the_same_in_any_number_of_bands(texts: int, heads: int, length: int, bands: int, parts: int,
+                                                     domain: str) -> None:
     program, source = emitted(domain)
     sizes = {"B": texts, "H": heads, "T": length, "D": 3}
     inputs = arrays(program, sizes, {}, length)
     function = tiled(source, "text", lambda kind, rows, columns: SMALL[kind])
     asked = []
-    space(function).update(_bands=lambda others, *_: asked.append(others) or min(others, bands),
-                           _parts=lambda *_: parts)
+    space(function).update(_bands=lambda others, *_: asked.append(others) or bands, _parts=lambda *_: parts)
     assert_close(called(function, program, tensors(inputs), sizes), meaning(program, inputs, sizes), NEAR)
-    assert set(asked) == {texts * heads}
+    assert set(asked) <= {texts * heads} and (asked or texts * heads == 1)
 
 
 @pytest.mark.parametrize("domain", ["s > t - 3 and s ≤ t", "s > t - 9 and s ≤ t + 2"])

@@ -8,9 +8,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from helpers import arrays, assert_close, called, examples, meaning, tensors, typed
-from hypothesis import strategies as st
-from test_backends import QUICK
+from helpers import arrays, assert_close, called, meaning, tensors, typed
 from triton_modes import interpreted, tiled
 
 from einc.driver import front
@@ -48,18 +46,19 @@ def emitted(names: tuple[str, str], domain: str) -> tuple[TypedProgram, str]:
     return program, front.emit(front.plan(program, front.choices(own=True, backend="triton")), "triton")
 
 
-@examples(10, 80, st.sampled_from(NAMES), st.sampled_from(DOMAINS), st.integers(1, 3), st.integers(1, 40),
-          st.integers(1, 40), st.booleans(), st.integers(0, 99), phases=QUICK)
-def test_places_of_all_rows_are_found_at_once(names: tuple[str, str], domain: str, texts: int, rows: int, length: int,
-                                              ordered: bool, seed: int) -> None:
-    """Numbers in any order or sorted, most of them several times."""
+@pytest.mark.parametrize(("names", "domain", "seed"), [
+    pytest.param(names, domain, seed, marks=[] if (m + seed) % 4 == n and not seed else pytest.mark.whole)
+    for n, names in enumerate(NAMES) for m, domain in enumerate(DOMAINS) for seed in range(4)])
+def test_places_of_all_rows_are_found_at_once(names: tuple[str, str], domain: str, seed: int) -> None:
+    """Numbers in any order or sorted, most of them several times, of sizes that cut tiles."""
     program, source = emitted(names, domain)
     assert "torch.searchsorted(" in source and "_count(" not in source
-    sizes, random = {"B": texts, "T": rows, "S": length, "D": 3}, np.random.default_rng(seed)
+    random = np.random.default_rng(seed)
+    sizes = {"B": 2, "T": int(random.integers(1, 40)), "S": int(random.integers(17, 60)), "D": 3}
     inputs = arrays(program, sizes, {"lo": ("0", "1"), "of": ("0", "1")}, seed)
     for name, written in zip(("lo", "of"), names, strict=True):
         drawn = random.integers(0, 6, inputs[name].shape)
         axis = -1 if written[-2] in "ts" or written[-1] in "ts" else 0
-        inputs[name] = np.sort(drawn, axis) if ordered else drawn
+        inputs[name] = np.sort(drawn, axis) if seed % 2 == 0 else drawn
     function = tiled(source, "text", lambda kind, rows, columns: SMALL[kind])
     assert_close(called(function, program, tensors(inputs), sizes), meaning(program, inputs, sizes), NEAR)
