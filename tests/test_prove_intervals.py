@@ -27,6 +27,9 @@ TRUE = [
     "Σ_{u ∈ (s, t]} g_u^d x_u^d = Σ_{u ≤ t} g_u^d x_u^d - Σ_{u ≤ s} x_u^d g_u^d, s ≤ t",
     "Σ_{s ≤ t} (Σ_{u ∈ (s, t]} g_u^d) x_s^d = Σ_{u ≤ t} g_u^d Σ_{s < u} x_s^d",
     "c_t^d = 1[t > 1] Σ_{u ≤ t - 1} g_u^d + g_t^d",  # the gate says what the sum says
+    "∏_{u ∈ (s, t]} exp(g_u^d) = exp(Σ_{u ∈ (s, t]} g_u^d)",
+    "∏_{u ∈ (s, t]} exp(g_u^d) (x_u^d)^2 = exp(Σ_{u ∈ (s, t]} g_u^d) (∏_{u ∈ (s, t]} x_u^d) ∏_{w ∈ (s, t]} x_w^d",
+    "∏_{u ∈ (s, t]} 2 x_u^d = (∏_{u ∈ (s, t]} 2) ∏_{u ∈ (s, t]} x_u^d",
 ]
 FALSE = [
     "Σ_{u ∈ (s, t]} g_u^d = c_t^d - c_s^d",  # where s is behind t the interval is empty
@@ -34,6 +37,9 @@ FALSE = [
     "Σ_{u ∈ (s, t)} g_u^d = c_t^d - c_s^d - g_t^d, s ≤ t",  # at s = t the interval is empty, and g_t is not 0
     "Σ_{u ∈ (s, t]} g_u^d = Σ_{u ∈ (s, w]} g_u^d + Σ_{u ∈ (w, t]} g_u^d, s ≤ t",
     "Σ_{u ≤ t} g_u^d = Σ_{u < t} g_u^d + g_s^d",
+    "∏_{u ∈ (s, t]} exp(g_u^d) = exp(c_t^d - c_s^d)",
+    "∏_{u ∈ (s, t]} (g_u^d + x_u^d) = (∏_{u ∈ (s, t]} g_u^d) + ∏_{u ∈ (s, t]} x_u^d",
+    "∏_{u ∈ (s, t]} 2 x_u^d = 2 ∏_{u ∈ (s, t]} x_u^d",
     "c_t^d = 1[t > 2] Σ_{u ≤ t - 1} g_u^d + g_t^d",
     # Ends that are no whole numbers: what is below one is not what is at most the number before it.
     "Σ_{u ∈ [s/2, t]} g_u^d = Σ_{u ≤ t} g_u^d - Σ_{u ≤ s/2 - 1} g_u^d, s ≤ t, 9 ≤ s",

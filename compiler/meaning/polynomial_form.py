@@ -44,6 +44,7 @@ from einc.meaning.polynomials import (
     MINUS,
     NOTHING,
     ONE,
+    UNIT,
     Atom,
     Form,
     Monomial,
@@ -208,7 +209,25 @@ def folded(op: str, bound: tuple[Index, ...], domain: Term, body: Form) -> Form:
         if not inner and not conditions:
             return body
         return added(tuple(x for x in body if x not in inner), atom(_labelled(op, bound, inner, conditions)))
+    if FOLDS[op].step == "mul" and len(body) == 1:
+        return _by_factors(op, bound, conditions, *body[0])
     return atom(_labelled(op, bound, body, conditions))
+
+
+def _by_factors(op: str, bound: tuple[Index, ...], conditions: tuple[Term, ...], found: Monomial,
+                coefficient: Fraction) -> Form:
+    """The fold of a product by multiplication: the product of the folds of its factors, and for exponentials that of
+    the sum of their exponents. What divides stays in the fold, where it may be 0."""
+    apart = [(x, n) for x, n in found.powers if n > 0]
+    rest = Monomial((), tuple(x for x in found.powers if x not in apart))
+    if infinite(found.exponent) or (len(apart) == 1 and apart[0][1] == 1 and not found.exponent
+                                    and (rest, coefficient) == (UNIT, 1)):
+        return atom(_labelled(op, bound, ((found, coefficient),), conditions))
+    made = [exponential(folded("sum", bound, both(*conditions), found.exponent))] if found.exponent else []
+    made += [raised(atom(_labelled(op, bound, atom(x), conditions)), n) for x, n in apart]
+    if (rest, coefficient) != (UNIT, 1):
+        made.append(atom(_labelled(op, bound, ((rest, coefficient),), conditions)))
+    return multiplied(made)
 
 
 def _contracted(bound: tuple[Index, ...], found: Monomial) -> Form:
