@@ -725,3 +725,14 @@ def test_the_process_grows_by_less_than_the_logits(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", PEAK], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < 200_000
+
+
+def test_the_place_of_an_operator_is_found_without_a_look_through_all_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python looks for the file of a text among its modules once, however many operators the text registers."""
+    text = next(case.text for case in FILES if case.name == "sdpa")
+    looks: list[object] = []
+    is_module = inspect.ismodule
+    monkeypatch.setattr(inspect, "ismodule", lambda one: looks.append(one) or is_module(one))
+    made = front.compile(text, "torch", grad=True)
+    assert "register_fake" in made.source and len(looks) < 2 * len(sys.modules)
+    assert not [name for name in sys.modules if name.startswith("<einc")]
