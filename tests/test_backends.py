@@ -697,6 +697,7 @@ def test_memory_is_counted() -> None:
     assert (found.largest, found.peak) == (4000, 12000)
 
 
+@pytest.mark.whole
 def test_a_bias_at_length_in_less_than_a_gigabyte() -> None:
     assert memory(case("alibi"), {"T": 16384, "H": 8, "d_k": 16, "d_model": 128}).peak < 1e9
 

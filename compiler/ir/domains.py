@@ -65,8 +65,7 @@ class Linear:
             return Linear(self.atoms, constant)
         total = dict(self.atoms)
         for atom, c in other.atoms:
-            before, more = total.get(atom), c * times
-            total[atom] = more if before is None else before + more
+            total[atom] = total[atom] + c * times if atom in total else c * times
         return Linear(tuple((a, c) for a, c in total.items() if c.terms), constant)
 
     def without(self, atom: Term) -> Linear:
@@ -183,7 +182,7 @@ class _Search:
         self.found: dict[tuple[Term, int, bool], tuple[tuple[Linear, bool], ...]] = {}
 
     def nonnegative(self, goal: Linear, strict: bool = False, depth: int = _DEPTH) -> bool:
-        """Whether `goal ≥ 0` (strict: `> 0`) follows. Changes `self.failed` and `self.steps`."""
+        """Whether `goal ≥ 0` (strict: `> 0`) follows. Changes `self.failed`, `found` and `steps`."""
         if not goal.atoms:
             return positive(goal.constant.fixed(self.sizes), strict, self.some)
         known = frozenset(goal.atoms), goal.constant, strict
@@ -199,7 +198,10 @@ class _Search:
                 continue
             rest = goal.without(atom)
             whole = coefficient.constant in (1, -1) and is_whole(rest) and not strict
-            for bound, above in self.bounds(atom, sign, whole):
+            asked = atom, sign, whole  # most steps of a search ask of the same few atoms
+            if asked not in self.found:
+                self.found[asked] = tuple(self._bounds(*asked))
+            for bound, above in self.found[asked]:
                 if self.nonnegative(rest.plus(bound, coefficient), strict or above, depth - 1):
                     return True
             options = _alternatives(atom, sign)
@@ -207,13 +209,6 @@ class _Search:
                 and all(self.nonnegative(rest.plus(o, coefficient), strict, depth - 1) for o in options)):
                 return True
         return False
-
-    def bounds(self, atom: Term, sign: int, whole: bool) -> tuple[tuple[Linear, bool], ...]:
-        """As `_bounds`, which most steps of a search ask of the same few atoms. Changes `self.found`."""
-        found = self.found.get((atom, sign, whole))
-        if found is None:
-            found = self.found[atom, sign, whole] = tuple(self._bounds(atom, sign, whole))
-        return found
 
     def _bounds(self, atom: Term, sign: int, whole: bool) -> Iterable[tuple[Linear, bool]]:
         """What the atom is at least (sign 1) or at most (sign −1); the flag says that the goal must then hold strictly.
@@ -373,10 +368,8 @@ def _proves_atom(search: _Search, known: set[Term], goal: Term, sizes: Mapping[s
         case Apply("lt", (a, b)):
             form = difference(a, b)
             # Positions and their terms are whole numbers; what is not, is compared as it is.
-            if form is None:
-                return False
-            return (search.nonnegative(form.plus(Linear((), number(-1)))) if is_whole(form)
-                    else search.nonnegative(form, True))
+            return form is not None and (search.nonnegative(form.plus(Linear((), number(-1)))) if is_whole(form)
+                                         else search.nonnegative(form, True))
         case Apply("eq", (a, b)):
             return a == b or Apply("eq", (b, a)) in known or all(
                 _proves_atom(search, known, Apply("le", pair), sizes) for pair in ((a, b), (b, a)))
