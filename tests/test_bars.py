@@ -56,7 +56,6 @@ def test_a_form_is_what_numpy_makes_of_it(form: str) -> None:
     np.testing.assert_allclose(np.asarray(found).reshape(wanted.shape), wanted, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.drawn(4)
 @pytest.mark.parametrize("spelling", ["latex", "unicode", "ascii"])
 @pytest.mark.parametrize("form", FORMS)
 def test_the_formatter_keeps_it(form: str, spelling: str) -> None:

@@ -43,7 +43,6 @@ def compiled(text: str) -> None:
     emit(compiling.plan(pipeline.normal(typed(text))))
 
 
-@pytest.mark.drawn(2)
 @pytest.mark.parametrize(("kind", "sizes"), [
     *((kind, (5, 15) if kind == "softmax" else (15, 45)) for kind in LINES),
     *(pytest.param(kind, (50, 100, 200, 400), marks=pytest.mark.whole) for kind in LINES)])

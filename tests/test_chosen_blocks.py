@@ -80,7 +80,6 @@ def dense(program: NormalProgram) -> bool:
                and any(i.name == "t" for i in e.indices) for e in program.equations)
 
 
-@pytest.mark.drawn(2)
 @pytest.mark.parametrize("name", DOMAINS)
 def test_chosen_blocks_alone_are_computed(name: str) -> None:
     program = typed(text(name))

@@ -31,7 +31,6 @@ def last(text: str) -> tuple[str, str]:
     return found.status, found.reason
 
 
-@pytest.mark.drawn(3)
 @pytest.mark.parametrize("equation", [
     "z_i = i x_i", r"z_i = x_i \cos(i)", "z_i = x_i / 10000^{2 i / d}", "z_i = (i + 1) x_i", "z_i = a^i x_i", "z = x_1",
     r"z = \sum_{i=1}^{d} i x_i"])

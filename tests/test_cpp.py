@@ -244,7 +244,6 @@ def drawn(sizes: dict[str, int], dtype: torch.dtype = torch.float32, seed: int =
     return given
 
 
-@pytest.mark.drawn(2)
 @pytest.mark.parametrize(
     "dtype", [pytest.param(dtype, marks=[pytest.mark.whole] * (name == "float16")) for name, dtype in TYPES.items()]
 )

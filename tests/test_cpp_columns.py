@@ -35,7 +35,7 @@ def written(random: Random) -> str:
     return HEAD + "".join(f"output {name}_h^f = {one}\n" for one, name in folds.items())
 
 
-@pytest.mark.drawn(10)
+@pytest.mark.drawn(6)
 @pytest.mark.parametrize("seed", range(30))
 def test_columns_of_any_length(seed: int) -> None:
     """What the interpreter gives, in both types, with columns that are no neighbours too."""

@@ -70,7 +70,7 @@ def test_of_narrow_data(dtype: torch.dtype) -> None:
     compared(BODIES["an additive score"], {"H": 1, "T": 40, "D": 8, "E": 8}, dtype=dtype)
 
 
-@pytest.mark.drawn(7)
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("dtype", TYPES.values(), ids=TYPES)
 @pytest.mark.parametrize("T", [1, 3, 7, 8, 40])
 def test_few_rows_read_what_the_fold_alone_multiplies(T: int, dtype: torch.dtype) -> None:
@@ -157,7 +157,7 @@ def test_positions_below_0_stand_in_lanes() -> None:
     assert ran and all(ran.values())
 
 
-@pytest.mark.drawn(11)
+@pytest.mark.drawn(6)
 @pytest.mark.parametrize("dtype", TYPES.values(), ids=TYPES)
 @pytest.mark.parametrize("T", [3, 40])
 @pytest.mark.parametrize("logits", ["b_{t s k} u_s^k", "b_{t s k} q_t^k", "Σ_k b_{t s}^k q_t^k u_s^k", "Σ_k b_{t s}^k"])

@@ -168,7 +168,6 @@ def test_derivatives_that_are_not_derived_are_refused(transform: str, name: str)
         FORWARDS[transform](lambda x: function(**{**given, name: x}).sum(), given[name])
 
 
-@pytest.mark.drawn(5)
 @pytest.mark.parametrize("transform", BACKWARDS)
 @pytest.mark.parametrize("name", "QKV")
 def test_transforms_of_torch_are_those_of_eager_torch(transform: str, name: str) -> None:

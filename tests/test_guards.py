@@ -242,7 +242,7 @@ WHOLE = {"y_{t h}": "{0} / {1}", "y_t": "(Σ_h {0}) / {1}", "y_{t}": "Σ_h ({0} 
 QUOTIENTS = list(product(WHOLE, SCALE, OVER, WEIGHT, WORTH))
 
 
-@pytest.mark.drawn(4)
+@pytest.mark.drawn(2)
 @seeds(range(0, len(QUOTIENTS), 13), range(len(QUOTIENTS)))
 def test_what_scales_a_quotient_of_sums_over_nothing(seed: int) -> None:
     """The slope of a quotient by 0 is infinite, and may not leave a sum without a point: 0 there, it would be NaN."""

@@ -54,7 +54,7 @@ def right(name: str, ranks: int, layout: str, grad: bool, letter: str = "s") -> 
     return found.on(mesh)
 
 
-@pytest.mark.drawn(8)
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize(("name", "ranks", "layout", "grad"), Random(24).sample(CASES, 40))
 def test_what_goes_round_makes_what_one_device_makes(name: str, ranks: int, layout: str, grad: bool) -> None:
     right(name, ranks, layout, grad)
@@ -182,7 +182,6 @@ def test_a_window_sends_what_it_sees(ranks: int, most: Fraction, hops: int) -> N
         assert balance([found], "p", {"T": 65536, "W": 4096}, 1) <= Fraction(21, 20)
 
 
-@pytest.mark.drawn(2)
 @pytest.mark.parametrize(("spec", "lies"), [("sdpa", 2), ("attention", 2), ("prefix_lm", 2), ("sliding_window", 1),
                                             ("block_diagonal", 1), ("neighbourhood", 1)])
 def test_parts_are_laid_so_that_all_have_as_much_to_do(spec: str, lies: int) -> None:

@@ -161,7 +161,7 @@ LAID: dict[str, Laid] = {
 }
 
 
-@pytest.mark.drawn(19)
+@pytest.mark.drawn(10)
 @pytest.mark.parametrize("laid", LAID)
 @pytest.mark.parametrize("spelling", ALSO)
 @pytest.mark.parametrize(("shape", "groups", "dtype"), [

@@ -75,7 +75,7 @@ def sizes_of(program: TypedProgram) -> dict[str, int]:
     return {name: SMALL.get(name, min(n, 6)) for name, n in default(program, {}).items()} | dict(program.sizes)
 
 
-@pytest.mark.drawn(4)
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("spec", SPECS)
 def test_what_stands_between_two_products_is_a_function_of_the_score(spec: str) -> None:
     program = checking.typed(spec)

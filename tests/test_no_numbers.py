@@ -36,7 +36,6 @@ def values(name: str, dtype: torch.dtype) -> dict[str, torch.Tensor]:
     return {"v": torch.ones(4, dtype=dtype)} if "v_s" in BODIES[name] else {}
 
 
-@pytest.mark.drawn(3)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("backend", BACKS)
 @pytest.mark.parametrize("wrong", [(1,), (0, 1, 2, 3)], ids=str)
@@ -49,7 +48,6 @@ def test_softmax_of_what_is_no_number(name: str, wrong: Sequence[int], backend: 
     assert made(q=torch.ones(1, dtype=dtype), k=keys, **values(name, dtype)).isnan().all()
 
 
-@pytest.mark.drawn(3)
 @pytest.mark.parametrize("grad", [False, True])
 @pytest.mark.parametrize("backend", BACKS)
 @pytest.mark.usefixtures("kernel_cache")

@@ -203,7 +203,7 @@ MESHES: dict[str, tuple[str, dict[str, int], dict[str, str], dict[str, tuple[str
 }
 
 
-@pytest.mark.drawn(4)
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("name", MESHES)
 @pytest.mark.parametrize("grad", [False, True], ids=["forward", "gradient"])
 def test_the_ranks_of_a_mesh_make_what_one_makes(name: str, grad: bool) -> None:

@@ -51,7 +51,7 @@ def gradients(text: str, plan: str) -> tuple[dict[str, torch.Tensor], int]:
             }, sum(saved.values())
 
 
-@pytest.mark.drawn(5)
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("every", ["", " every 2", " every 3", " every 9"])
 @pytest.mark.parametrize("name", [*TEXTS, "kept"])
 def test_rounds_that_are_made_again_give_the_same_gradients(name: str, every: str) -> None:

@@ -70,7 +70,6 @@ def drawn(count: int, scale: float = 1.0) -> tuple[torch.Tensor, torch.Tensor, t
     return (scale * q).requires_grad_(), k.requires_grad_(), v.requires_grad_()
 
 
-@pytest.mark.drawn(2)
 @pytest.mark.usefixtures("few")
 @pytest.mark.parametrize(("backend", "count", "scale"), [("torch", 1, 1.0), ("torch", 5, 1.0), ("torch", 23, 1.0),
                                                          ("torch", 23, 200.0), ("cpp", 23, 200.0)])
@@ -111,7 +110,6 @@ def test_blocks_of_rows_mean_what_the_text_means(name: str) -> None:
         assert_close(called(function, program, tensors(inputs), sizes), meaning(program, inputs, sizes), 1e-10, 1.0)
 
 
-@pytest.mark.drawn(2)
 @pytest.mark.usefixtures("few")
 @pytest.mark.parametrize("name", NAMES)
 def test_gradients_of_blocks_are_those_of_differences(name: str) -> None:

@@ -71,7 +71,7 @@ def read(program: TypedProgram, inputs: Tensors, dtype: torch.dtype = torch.floa
 # the same as a loop over positions
 
 
-@pytest.mark.drawn(8)
+@pytest.mark.drawn(4)
 @texts(13, 120)
 def test_a_drawn_text_is_its_loop(kind: str, seed: int) -> None:
     is_its_loop(*made(kind, seed), seed)

@@ -180,7 +180,6 @@ def test_a_text_is_its_layers(name: str) -> None:
                 assert worst(meaning(one, arrays, sizes), want) <= BOUND, f"interpreter at {sizes}"
 
 
-@pytest.mark.drawn(2)
 @pytest.mark.parametrize("name", TEXTS)
 def test_gradients_go_through_both_loops(name: str) -> None:
     program, function = typed(text(name)), einc.compile(text(name), grad=True)
@@ -231,7 +230,7 @@ def test_a_drawn_layer_is_its_loops(kind: str, seed: int) -> None:
     is_its_loop(*made(kind, seed), seed)
 
 
-@pytest.mark.drawn(4)
+@pytest.mark.drawn(2)
 @texts(3, 40)
 def test_a_gradient_is_that_of_the_loops(kind: str, seed: int) -> None:
     has_its_gradient(*made(kind, seed, True), seed)
@@ -288,7 +287,6 @@ def logits(inputs: Tensors) -> torch.Tensor:
         return language_model(**inputs)
 
 
-@pytest.mark.drawn(3, 1)
 @pytest.mark.parametrize("steps", [0, 1, 33, pytest.param(333, marks=pytest.mark.whole)])
 def test_the_gradient_of_a_language_model(steps: int) -> None:
     inputs = {key: x.requires_grad_(x.is_floating_point()) for key, x in stack_inputs(steps).items()}
