@@ -29,6 +29,8 @@ sys.path.append(str(Path(__file__).parent.parent))  # the bench and the tests ar
 torch.set_num_threads(1)
 # numpy has its own threads: those of the workers, which start after this
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# Workers and the processes of tests keep what they compile of Python, as they do unless told otherwise
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # The same examples in every run: a red run is about the change at hand. `--hypothesis-seed=…` looks further.
 settings.register_profile("house", derandomize=True, deadline=None)

@@ -697,6 +697,7 @@ def test_memory_is_counted() -> None:
     assert (found.largest, found.peak) == (4000, 12000)
 
 
+@pytest.mark.whole
 def test_a_bias_at_length_in_less_than_a_gigabyte() -> None:
     assert memory(case("alibi"), {"T": 16384, "H": 8, "d_k": 16, "d_model": 128}).peak < 1e9
 
@@ -725,3 +726,14 @@ def test_the_process_grows_by_less_than_the_logits(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", PEAK], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < 200_000
+
+
+def test_the_place_of_an_operator_is_found_without_a_look_through_all_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python looks for the file of a text among its modules once, however many operators the text registers."""
+    text = next(case.text for case in FILES if case.name == "sdpa")
+    looks: list[object] = []
+    is_module = inspect.ismodule
+    monkeypatch.setattr(inspect, "ismodule", lambda one: looks.append(one) or is_module(one))
+    made = front.compile(text, "torch", grad=True)
+    assert "register_fake" in made.source and len(looks) < 2 * len(sys.modules)
+    assert not [name for name in sys.modules if name.startswith("<einc")]

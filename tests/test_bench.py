@@ -69,7 +69,7 @@ def test_every_rival_does_every_case_or_says_why_not(name: str) -> None:
     assert {one.reference for one in right} == {"eager" if name in NO_LIBRARY else "library"}
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(5)
 @pytest.mark.parametrize("name", ["causal", "alibi", "documents", "decode", "layer", "cross-entropy", "mla-decode"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_in_the_types_that_are_timed(name: str, dtype: str) -> None:

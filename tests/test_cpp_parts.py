@@ -30,7 +30,7 @@ BODIES = {
 SIZES = ((1, 1, 3, 100), (3, 2, 5, 257), (1, 20, 4, 300), (2, 33, 7, 90), (9, 1, 2, 31), (1, 5, 3, 15))
 
 
-@pytest.mark.drawn(8)
+@pytest.mark.drawn(15)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("numbers", SIZES)
 @pytest.mark.parametrize("name", BODIES)

@@ -63,7 +63,7 @@ def agree(texts: Narrow, found: list[dict[str, list[np.ndarray]]], bound: float 
             assert distance(np.concatenate([step[name][n] for step in found], along), want) < bound
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("pages", [0, 400])
 @pytest.mark.parametrize("name", NAMES)
 def test_one_call_for_all_requests(name: str, pages: int) -> None:

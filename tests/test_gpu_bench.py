@@ -146,6 +146,7 @@ def test_the_whole_path(folder: Path, tmp_path: Path) -> None:
     assert "no_such" in rows[1]["note"]
 
 
+@pytest.mark.whole
 def test_three_calls_measure_everything_and_go_on_where_they_ended(folder: Path, tmp_path: Path) -> None:
     """Each case is of one call. What an earlier call ended is left out; the first call checks all kernels before."""
     assert sorted(name for names in cases.CALLS.values() for name in names) == sorted(cases.BY_NAME)

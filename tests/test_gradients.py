@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
 import pytest
+import torch
 from helpers import Array, Arrays, arrays, each, meaning, typed, typed_of
 from programs import CASES, DRAWN, WITH_ROUNDS, Case
 
@@ -92,3 +94,16 @@ def test_slopes_are_finite_where_exponentials_are_not(text: str) -> None:
     inner = slice(2, 5)
     ends = [meaning(program, {"x": x + sign * STEP}, {"T": 7})["y"] for sign in (1, -1)]
     np.testing.assert_allclose(found[inner], ((ends[0] - ends[1]) / (2 * STEP))[inner], rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize(("fold", "there"), [("max", torch.amax), ("min", torch.amin)])
+def test_equal_extremes_share_what_torch_shares_among_them(fold: str, there: Callable[..., torch.Tensor]) -> None:
+    """Differences do not see it: there is a corner where several are greatest."""
+    derived = derive(typed(f"index t : time(T)\nindex d : feature(D)\ninput x_t^d\noutput y_t = {fold}_d x_t^d\n"))
+    rows = np.array([[1.0, 3, 3, -2, -2, -2], [0, 0, 0, 0, 0, 0], [-1, 2, 0, 3, 4, 5]])
+    change = np.array([0.7, -1.2, 2.0])
+    found = gradients(derived, {"x": rows}, {"y": change}, {"T": 3, "D": 6})
+    given = torch.tensor(rows, requires_grad=True)
+    there(given, -1).backward(torch.tensor(change))
+    assert given.grad is not None
+    np.testing.assert_allclose(found["x"], given.grad.numpy(), rtol=1e-12)

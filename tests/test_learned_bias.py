@@ -162,7 +162,7 @@ def test_gradients_in_the_types_of_training(name: str, dtype: torch.dtype) -> No
         assert mine <= max(fudge * theirs, nothing * 4 * torch.finfo(dtype).eps), key
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("name", PATTERNS)
 def test_nothing_of_all_pairs_is_stored(name: str) -> None:
     """But for a bias that has a number for each pair, and its gradient; and one pass

@@ -265,6 +265,7 @@ print(y.sum().item())
 """
 
 
+@pytest.mark.whole
 def test_two_processes_at_once(cache: Path, tmp_path: Path, source: str) -> None:
     """Both compile, both run, and what is left is whole."""
     (tmp_path / "made.py").write_text(source, encoding="utf-8")

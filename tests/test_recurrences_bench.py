@@ -90,6 +90,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "9…70" in done.output and "time / best rival's" in done.output
 
 
+@pytest.mark.whole
 def test_every_contender_of_a_case_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in NAMES:
         found = recurrences.timed(recurrences.CASES[name], TINY, list(recurrences.WAYS), rounds=1)

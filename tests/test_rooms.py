@@ -73,6 +73,12 @@ def tree(file: Path) -> ast.Module:
 
 
 @cache
+def nodes(file: Path) -> tuple[ast.AST, ...]:
+    """Every node of a file; several tests look through all of them."""
+    return tuple(ast.walk(tree(file)))
+
+
+@cache
 def built() -> tuple[house.File, ...]:
     """The files of the house as `bench house` reads them, without those whose text is written into other files."""
     return tuple(file for file in house.read(ROOT) if not file.is_runtime)
@@ -92,7 +98,7 @@ def imports(file: Path) -> tuple[str, ...]:
     a text that is given to `import_module` counts.
     """
     found: list[str] = []
-    for node in ast.walk(tree(file)):
+    for node in nodes(file):
         match node:
             case ast.Import(names):
                 found += [name.name for name in names]
@@ -116,7 +122,7 @@ def within(file: Path, places: tuple[str, ...]) -> bool:
 
 
 def called(file: Path) -> Iterator[ast.Call]:
-    return (node for node in ast.walk(tree(file)) if isinstance(node, ast.Call))
+    return (node for node in nodes(file) if isinstance(node, ast.Call))
 
 
 # who imports whom
@@ -210,7 +216,7 @@ def test_the_compiler_imports_only_libraries_of_the_plan() -> None:
 
 
 def test_the_compiler_does_not_know_the_back_ends() -> None:
-    stated = [short(file) for file in files("compiler") for node in ast.walk(tree(file))
+    stated = [short(file) for file in files("compiler") for node in nodes(file)
               if isinstance(node, ast.Import | ast.ImportFrom) and "einc.backends" in ast.unparse(node)]
     assert stated == []
     loads = [short(file) for file in files("compiler") for call in called(file)
@@ -285,9 +291,12 @@ def test_the_bench_uses_the_front_door() -> None:
 
 
 def test_imports_stand_at_the_top() -> None:
+    def indented(node: ast.AST) -> bool:
+        return isinstance(node, ast.Import | ast.ImportFrom) and node.col_offset > 0
+
     wrong = [f"{short(file)}:{node.lineno}" for file in files(*HOUSE, "tests", "bench")
-             for function in ast.walk(tree(file))
-             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+             if any(map(indented, nodes(file)))
+             for function in nodes(file) if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
              for node in ast.walk(function) if isinstance(node, ast.Import | ast.ImportFrom)]
     assert wrong == []
 
@@ -316,7 +325,7 @@ def test_files_are_short() -> None:
 
 def functions() -> Iterator[tuple[str, int]]:
     for file in files("compiler", "backends"):
-        for node in ast.walk(tree(file)):
+        for node in nodes(file):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield f"{short(file)}:{node.name}", (node.end_lineno or node.lineno) - node.lineno + 1
 

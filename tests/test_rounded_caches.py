@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from click.testing import CliRunner
+from helpers import pairs_in_turn
 from test_products_of_few_bits import cast
 from triton_modes import interpreted
 
@@ -85,6 +86,7 @@ def served(made: Any, inputs: dict[str, torch.Tensor], cuts: list[int], **weight
     return torch.cat(out)
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("backend", ["torch", "triton", "cpp"])
 @pytest.mark.parametrize(("word", "count"), [("int8", 0), ("e4m3", 0), ("e4m3", 4), ("int8", 1)])
 def test_steps_read_rounded_numbers_and_their_scales(word: str, count: int, backend: str) -> None:
@@ -99,9 +101,7 @@ def test_steps_read_rounded_numbers_and_their_scales(word: str, count: int, back
     assert (got - want).norm() <= 0.05 * (whole - want).norm() + 1e-6 * want.norm()
 
 
-@pytest.mark.parametrize("word", ["int8", "e4m3", "e5m2"])
-@pytest.mark.parametrize("width", [8, 33])
-@pytest.mark.parametrize("backend", ["torch", "cpp", "triton"])
+@pairs_in_turn("backend, width, word", ["torch", "cpp", "triton"], [8, 33], ["int8", "e4m3", "e5m2"], every=3)
 def test_codes_that_heads_share_are_read_where_they_lie(backend: str, width: int, word: str) -> None:
     """Nobody makes numbers of the data of all that is kept: a step reads codes."""
     torch.manual_seed(4)

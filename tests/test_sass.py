@@ -46,7 +46,7 @@ def test_loops_are_read_by_their_shortest_way() -> None:
     assert whole.kinds == {"product": 1, "float64": 2, "select": 1, "other": 2, "all": 6}
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize(("name", "width"), [
     pytest.param(*case, marks=[] if case in QUICK else [pytest.mark.whole]) for case in MOST])
 def test_whole_tiles_are_lean(name: str, width: int) -> None:

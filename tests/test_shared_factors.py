@@ -33,7 +33,7 @@ def inputs(n: int, length: int = 5) -> torch.Tensor:
     return torch.rand(n, length, dtype=torch.float64, generator=draw) * 0.4 + 0.8
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(5)
 @pytest.mark.parametrize("count", [FEW, FEW + 1, 20, pytest.param(FEW * FEW + 3, marks=pytest.mark.whole)])
 @pytest.mark.parametrize("name", FORMS)
 def test_slopes_of_many_arguments_are_those_of_torch(name: str, count: int) -> None:

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from itertools import chain
 from types import MappingProxyType
 
@@ -54,22 +55,25 @@ class Linear:
 
     def coefficient(self, atom: Term) -> Extent:
         """What an atom is multiplied by; 0 where it is not there."""
-        return dict(self.atoms).get(atom, number(0))
+        return next((c for a, c in self.atoms if a is atom or a == atom), number(0))
 
     def plus(self, other: Linear, times: Extent | None = None) -> Linear:
         """Returns this form plus `times` (1 by default) the other; atoms that cancel are left out."""
         times = number(1) if times is None else times
+        constant = self.constant + other.constant * times
+        if not other.atoms:
+            return Linear(self.atoms, constant)
         total = dict(self.atoms)
         for atom, c in other.atoms:
-            before, more = total.get(atom), c * times
-            total[atom] = more if before is None else before + more
-        return Linear(tuple((a, c) for a, c in total.items() if c.terms), self.constant + other.constant * times)
+            total[atom] = total[atom] + c * times if atom in total else c * times
+        return Linear(tuple((a, c) for a, c in total.items() if c.terms), constant)
 
     def without(self, atom: Term) -> Linear:
         """The form less the addend of an atom."""
         return Linear(tuple((a, c) for a, c in self.atoms if a != atom), self.constant)
 
 
+@lru_cache(maxsize=1 << 14)
 def linear(term: Term) -> Linear | None:
     """The term as a linear form; None for what is no exact number (an infinity, a real function)."""
     match term:
@@ -175,9 +179,10 @@ class _Search:
                  some: Set[str] | None = None) -> None:
         self.given, self.sizes, self.steps, self.some = given, sizes, steps, some
         self.failed: dict[tuple[frozenset[tuple[Term, Extent]], Extent, bool], int] = {}
+        self.found: dict[tuple[Term, int, bool], tuple[tuple[Linear, bool], ...]] = {}
 
     def nonnegative(self, goal: Linear, strict: bool = False, depth: int = _DEPTH) -> bool:
-        """Whether `goal ≥ 0` (strict: `> 0`) follows. Changes `self.failed` and `self.steps`."""
+        """Whether `goal ≥ 0` (strict: `> 0`) follows. Changes `self.failed`, `found` and `steps`."""
         if not goal.atoms:
             return positive(goal.constant.fixed(self.sizes), strict, self.some)
         known = frozenset(goal.atoms), goal.constant, strict
@@ -193,7 +198,10 @@ class _Search:
                 continue
             rest = goal.without(atom)
             whole = coefficient.constant in (1, -1) and is_whole(rest) and not strict
-            for bound, above in self._bounds(atom, sign, whole):
+            asked = atom, sign, whole  # most steps of a search ask of the same few atoms
+            if asked not in self.found:
+                self.found[asked] = tuple(self._bounds(*asked))
+            for bound, above in self.found[asked]:
                 if self.nonnegative(rest.plus(bound, coefficient), strict or above, depth - 1):
                     return True
             options = _alternatives(atom, sign)
@@ -249,15 +257,16 @@ def is_whole(form: Linear) -> bool:
                           for a, _ in form.atoms))
 
 
-def _alternatives(atom: Term, sign: int) -> list[Linear] | None:
+@lru_cache(maxsize=1 << 12)
+def _alternatives(atom: Term, sign: int) -> tuple[Linear, ...] | None:
     """The forms that must all do: min from below, max and abs from above."""
     match atom:
         case Apply("abs", (x,)) if sign < 0:
             inner = linear(x)
-            return None if inner is None else [inner, Linear((), number(0)).plus(inner, number(-1))]
+            return None if inner is None else (inner, Linear((), number(0)).plus(inner, number(-1)))
         case Apply("min" | "max" as op, args) if (op == "min") == (sign > 0):
             forms = [linear(arg) for arg in args]
-            return None if any(f is None for f in forms) else [f for f in forms if f is not None]
+            return None if any(f is None for f in forms) else tuple(f for f in forms if f is not None)
     return None
 
 
@@ -359,10 +368,8 @@ def _proves_atom(search: _Search, known: set[Term], goal: Term, sizes: Mapping[s
         case Apply("lt", (a, b)):
             form = difference(a, b)
             # Positions and their terms are whole numbers; what is not, is compared as it is.
-            if form is None:
-                return False
-            return (search.nonnegative(form.plus(Linear((), number(-1)))) if is_whole(form)
-                    else search.nonnegative(form, True))
+            return form is not None and (search.nonnegative(form.plus(Linear((), number(-1)))) if is_whole(form)
+                                         else search.nonnegative(form, True))
         case Apply("eq", (a, b)):
             return a == b or Apply("eq", (b, a)) in known or all(
                 _proves_atom(search, known, Apply("le", pair), sizes) for pair in ((a, b), (b, a)))

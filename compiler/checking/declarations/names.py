@@ -128,6 +128,8 @@ def titled(node: s.Expression) -> tuple[Name, tuple[s.Script, ...]] | None:
 
 def size_name(node: s.Expression) -> str | None:
     """`d_k`, `d_{\\text{model}}`, `T`: an extent's name, read whole; None where the node is no such name."""
+    if isinstance(node, s.Word):
+        return _identifier(node.text)
     found = head(node)
     if found is None or found[0].accents or found[0].primes:
         return None

@@ -227,6 +227,6 @@ def _captured(function: Function, reads: Mapping[Name, Iterable[Name]], letters:
 
 def names_in(node: s.Expression, letters: Container[str], sizes: Container[str] = ()) -> set[Name]:
     """The names of symbols in an expression, without letters and without those of `sizes`."""
-    heads = {id(x.base) for x in parts(node) if isinstance(x, s.Scripted) and size_name(x) in sizes}
+    heads = {id(x.base) for x in parts(node) if isinstance(x, s.Scripted) and size_name(x) in sizes} if sizes else ()
     return {found.name for x in parts(node) if is_name(x) and (found := split(x, letters)) is not None
-            and size_name(x) not in sizes and id(x) not in heads}
+            and not (sizes and (size_name(x) in sizes or id(x) in heads))}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from einc.checking.declarations.names import Name, head, index_name, size_name
 from einc.checking.declarations.raised import exponent, parenthesised, unraised
@@ -61,6 +62,8 @@ def split(node: s.Expression, letters: Container[str]) -> Use | None:
 
     `W_Q^{(i)⊤}` is the transpose of `W_Q` with the letter i; what holds no letter is a label of the name.
     """
+    if isinstance(node, s.Word):
+        return _bare(node.text)
     found = head(node)
     if found is None:
         return None
@@ -92,6 +95,12 @@ def split(node: s.Expression, letters: Container[str]) -> Use | None:
                 (lower if script.kind == "lower" else upper).append(text)
     made = Name(name.base, name.accents, name.primes, tuple(lower), tuple(upper))
     return Use(made, tuple(stack), turned, any(x.text == ROW for x in scripts))
+
+
+@lru_cache(maxsize=4096)
+def _bare(text: str) -> Use:
+    """The symbol that a word without scripts is."""
+    return Use(Name(text), (), False)
 
 
 def entries(content: s.Expression) -> Iterator[s.Expression]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 from dataclasses import replace
+from functools import lru_cache
 
 from einc.checking.declarations.names import left_of
 from einc.checking.declarations.scope import Outcomes
@@ -24,13 +25,20 @@ APART = Open("they hold in different domains", 0)
 def compared(paper: Paper, section: int, needs: Needs, one: s.Statement, other: s.Statement,
              blamed: tuple[s.Statement, ...] = ()) -> tuple[Verdict, Problem | None]:
     """Whether two equations of a section are the same; what is wrong with the other, or with those to be blamed."""
-    report = Report()
     assumed = enumerate(paper.assumed(section), 1)
     lines = [replace(named(x, "fact"), span=one.span) for n, line in assumed for x in both_sides(line, n)]
-    program, _ = pipeline.check_tree(needs.of((one, other, *lines)), report, proved=False)
-    if program is None or len(program.outputs) != 2 + len(lines):
-        wrong = (p for p in report.errors if p.span is not None and any(
-            inside(p.span, x.span) for x in blamed or (other,)))
+    spans = tuple(x.span for x in blamed or (other,))
+    return _verdict(needs.of((one, other, *lines)), len(lines), spans)
+
+
+@lru_cache(maxsize=256)  # what a section asks to find its equations is asked again of each that restates another
+def _verdict(tree: s.SyntaxTree, facts: int, blamed: tuple[Span, ...]) -> tuple[Verdict, Problem | None]:
+    """Whether the first two outputs of a text are the same, where those after them, so many, are equal in pairs; what
+    is wrong in a place to be blamed."""
+    report = Report()
+    program, _ = pipeline.check_tree(tree, report, proved=False)
+    if program is None or len(program.outputs) != 2 + facts:
+        wrong = (p for p in report.errors if p.span is not None and any(inside(p.span, x) for x in blamed))
         return Open("it cannot be read there", 0), next(wrong, None)
     (_, held), (_, again), *rest = program.outputs
     keys = [key for _, key in rest]
