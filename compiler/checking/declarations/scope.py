@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal, Protocol
 
 from einc.checking.declarations.borrowed import Text
@@ -300,10 +301,32 @@ class Foreign:
     inlined: frozenset[Span] = frozenset()  # definitions of functions that are read where they are applied
     guessed: Mapping[Span, str] = field(default_factory=dict)  # of equations, what they are read as and do not say
 
-    def undefines(self, function: str) -> bool:
-        """Whether the paper defines a function of this name in a way that cannot be read."""
-        lefts = (_APPLIED.fullmatch(x) for x in self.unknown)
-        return any(left is not None and left["name"] == function for left in lefts)
+    @property
+    def heads(self) -> frozenset[str]:
+        """The names, without scripts, of what the paper defines in a way that cannot be read."""
+        return _heads(self.unknown)
+
+    @property
+    def functions(self) -> frozenset[str]:
+        """The functions that the paper defines in a way that cannot be read."""
+        return _functions(self.unknown)
+
+
+@lru_cache(maxsize=4)
+def _heads(lefts: frozenset[str]) -> frozenset[str]:
+    return frozenset(map(head_of, lefts))
+
+
+@lru_cache(maxsize=4)
+def _functions(lefts: frozenset[str]) -> frozenset[str]:
+    found = map(_APPLIED.fullmatch, lefts)
+    return frozenset(left["name"] for left in found if left is not None)
+
+
+@lru_cache(maxsize=8192)  # Each formula of a paper asks it of what all the others define.
+def head_of(text: str) -> str:
+    """The name at the head of a text, without scripts."""
+    return re.split(r"[_^]", "".join(text.split()).replace("{", "").replace("}", ""), maxsplit=1)[0]
 
 
 @dataclass

@@ -54,7 +54,7 @@ def call(context: Context, name: Name, scripts: tuple[s.Script, ...], group: s.G
     """The value of an application. Changes `context.made.calls`. Raises Undeclared, Circular, WrongArguments or
     TooDeep."""
     if (name.python in context.scope.reserved and context.inside.letters is None
-            and context.scope.foreign.undefines(name.base)):
+            and name.base in context.scope.foreign.functions):
         raise Undeclared(f"the paper defines `{name.base}` itself, and that cannot be read", span, helps=(
             Help("mend its equation, or write here what it says"),))
     if name.python in CALLABLE and name.python not in context.scope.functions:

@@ -126,7 +126,7 @@ def _unreadable(context: Context, stem: Name, scripts: tuple[s.Script, ...], nod
 def _undeclared(context: Context, stem: Name, scripts: tuple[s.Script, ...], node: s.Expression) -> Problem:
     """Builds the problem of a name that nothing declares, with a similar name, a product or a declaration as help."""
     text = node.span.text
-    if context.scope.foreign.undefines(stem.base):
+    if stem.base in context.scope.foreign.functions:
         return Undeclared(f"what defines `{text}` cannot be read", node.span, helps=(
             Help("mend its equation, or declare it in a side file"),))
     if stem.python in context.scope.applied and not stem.labels:
