@@ -94,3 +94,28 @@ def test_what_is_relative_to_a_sum_of_nothing_is_nothing(right: str, own: bool |
     given = {key: value for key, value in (("a", a), ("b", b), ("x", x)) if f"{key}_" in right}
     found = load(cut(source, tiles) if tiles else source, "text")(**given)
     np.testing.assert_allclose(found.numpy(), torch.stack(wanted).double().numpy(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("backend", BACKS)
+@pytest.mark.parametrize("right", [
+    "(Σ_{s ≤ t} exp(b_s) x_s) / Σ_{s ≤ t} exp(b_s)", "exp(b_t) x_t / Σ_{s ≤ t} exp(b_s)", "log(Σ_{s ≤ t} exp(b_s))",
+    "(Σ_{s ≤ t} exp(b_s) x_s a_s) / Σ_{s ≤ t} exp(b_s) a_s"])
+@pytest.mark.usefixtures("kernel_cache")
+def test_a_row_of_nothing_by_nothing_is_flat(right: str, backend: str) -> None:
+    """The rows of which all exponentials are 0 add nothing to a gradient: it is that of the text about the others."""
+    draw = torch.Generator().manual_seed(4)
+    given = {key: torch.randn(7, generator=draw, dtype=torch.float64) for key in "abx" if f"{key}_" in right}
+    given |= {"a": given["a"].abs()} if "a" in given else {}
+    text = f"index t, s : time(T)\ninput {', '.join(f'{key}_t' for key in given)}\noutput y_t = {right}\n"
+    function = einc.compile(text, backend, grad=True)
+
+    def slopes(first: int) -> dict[str, torch.Tensor]:
+        asked = {key: x[first:].clone().requires_grad_() for key, x in given.items()}
+        function(**asked).sum().backward()
+        return {key: x.grad for key, x in asked.items() if x.grad is not None}
+
+    want = slopes(3)
+    given["b"][:3] = -math.inf
+    for key, found in slopes(0).items():
+        assert found[:3].tolist() == [0] * 3, key
+        np.testing.assert_allclose(found[3:].numpy(), want[key].numpy(), rtol=1e-9)

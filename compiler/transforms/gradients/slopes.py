@@ -74,7 +74,7 @@ def _slopes(body: Term, change: Term, given: Term, moves: Callable[[str], bool],
             for place, arg in enumerate(args):
                 if any(moves(r.tensor) for r in read_values(arg)):
                     part, where = _partial(op, args, place, value)
-                    if op == "div" and place == 0 and vanishes(args[1]):
+                    if op == "div" and vanishes(args[1]):
                         where = both(where, Apply("ne", (args[1], ZERO)))
                     if where != FALSE:
                         yield from _slopes(arg, product(change, part), both(given, where), moves, arg, vanishes)
