@@ -253,7 +253,8 @@ class ReversePass:
         if sign(below, known) == POSITIVE:
             return False
         seen: dict[str, bool] = {}
-        return any(_may_lack_points(r.tensor, known, seen) for r in reads(below) if r.tensor not in self.units)
+        return asks_reached(below) or any(
+            _may_lack_points(r.tensor, known, seen) for r in reads(below) if r.tensor not in self.units)
 
     def _extreme(self, equation: Equation, fold: Fold, change: Term) -> Iterator[tuple[str, Share]]:
         """To those that attain it, in equal parts: how many they are is a sum of its own. Changes `self.extremes`,
