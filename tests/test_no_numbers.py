@@ -144,7 +144,7 @@ def quotient(above: torch.Tensor, below: torch.Tensor, around: str) -> torch.Ten
     return torch.where(nothing, -math.inf if around == "log" else 0.0, found)
 
 
-@pytest.mark.drawn(5)
+@pytest.mark.drawn(12)
 @pytest.mark.parametrize("seed", range(120))
 @pytest.mark.usefixtures("kernel_cache")
 def test_what_is_made_of_quotients_of_nothing_by_nothing(seed: int) -> None:
