@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Literal, Protocol
 
 from einc.checking.declarations.borrowed import Text
@@ -287,10 +285,6 @@ class Stems:
     labels: dict[Name, frozenset[str]] = field(default_factory=dict)
 
 
-# The left side of a definition of a function, without spaces: `gelu(x)`, `\operatorname{gelu}(x)`.
-_APPLIED = re.compile(r"(?:\\[A-Za-z]+\*?\{)?\\?(?P<name>[A-Za-z]+)\}?(?:\\left)?\(.*")
-
-
 @dataclass(frozen=True, eq=False)
 class Foreign:
     """What is known of a text that is not written for einc alone: of a paper, or of a function of Python."""
@@ -300,33 +294,6 @@ class Foreign:
     shaped: frozenset[str] = frozenset()  # heads of names that words of a paper say are vectors and matrices
     inlined: frozenset[Span] = frozenset()  # definitions of functions that are read where they are applied
     guessed: Mapping[Span, str] = field(default_factory=dict)  # of equations, what they are read as and do not say
-
-    @property
-    def heads(self) -> frozenset[str]:
-        """The names, without scripts, of what the paper defines in a way that cannot be read."""
-        return _heads(self.unknown)
-
-    @property
-    def functions(self) -> frozenset[str]:
-        """The functions that the paper defines in a way that cannot be read."""
-        return _functions(self.unknown)
-
-
-@lru_cache(maxsize=4)
-def _heads(lefts: frozenset[str]) -> frozenset[str]:
-    return frozenset(map(head_of, lefts))
-
-
-@lru_cache(maxsize=4)
-def _functions(lefts: frozenset[str]) -> frozenset[str]:
-    found = map(_APPLIED.fullmatch, lefts)
-    return frozenset(left["name"] for left in found if left is not None)
-
-
-@lru_cache(maxsize=8192)  # Each formula of a paper asks it of what all the others define.
-def head_of(text: str) -> str:
-    """The name at the head of a text, without scripts."""
-    return re.split(r"[_^]", "".join(text.split()).replace("{", "").replace("}", ""), maxsplit=1)[0]
 
 
 @dataclass

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
+from einc.checking.declarations.heads import head_of, heads_of
 from einc.checking.declarations.names import Name
-from einc.checking.declarations.scope import Signature, head_of
+from einc.checking.declarations.scope import Signature
 from einc.checking.declarations.scripts import Item, Vocabulary, labelled, readings
 from einc.checking.declarations.sets import undeclared
 from einc.checking.declarations.slots import called_map, item_set
@@ -79,7 +80,7 @@ def applied(node: s.Expression) -> bool:
 
 def left_unread(context: Context, node: s.Expression) -> bool:
     """Whether what the paper says of a name is not read."""
-    return head_of(node.span.text) in context.scope.foreign.heads
+    return head_of(node.span.text) in heads_of(context.scope.foreign.unknown)
 
 
 def _one_reading(context: Context, stem: Name, scripts: tuple[s.Script, ...], node: s.Expression) -> None:
