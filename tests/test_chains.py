@@ -88,3 +88,16 @@ def test_a_sweep_over_many_finds_what_pairs_find() -> None:
 
     assert met(few) == count
     assert met(many) <= math.ceil(count / 2)
+
+
+@pytest.mark.parametrize("sizes", [(10, 30), pytest.param((20, 80), marks=pytest.mark.whole)])
+def test_the_work_of_a_long_condition_grows_with_its_parts(sizes: tuple[int, int]) -> None:
+    """A condition is held against no other for each of its parts."""
+    def work(count: int) -> int:
+        said = "".join(f", s ≠ {n + 1}" for n in range(count))
+        text = f"{HEAD}input L_{{t s}}\nmask L_{{t s}} : s ≤ t{said}\noutput y_t^d = Σ_s softmax_s(L_{{t s}}) x_s^d\n"
+        return calls(lambda: compiled(text))
+
+    work(3)
+    few, many = map(work, sizes)
+    assert math.log(many / few) / math.log(sizes[1] / sizes[0]) <= 1.2, (few, many)

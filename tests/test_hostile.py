@@ -12,6 +12,7 @@ import pytest
 import torch
 from cpp_texts import COMPILER
 from helpers import Function, cut, meaning, typed
+from hostile_further import Further
 from hostile_programs import Hostile
 from test_triton import SMALL, choice
 from triton_modes import interpreted, tiled
@@ -107,7 +108,16 @@ def gradients_agree(case: Hostile, seed: int, want: Values) -> None:
 @pytest.mark.drawn(16)
 @pytest.mark.parametrize("seed", [*range(48), *(pytest.param(n, marks=pytest.mark.whole) for n in range(48, 1000))])
 def test_a_text_means_what_it_says(seed: int) -> None:
-    case = Hostile(seed)
+    means_what_it_says(Hostile(seed), seed)
+
+
+@pytest.mark.drawn(10)
+@pytest.mark.parametrize("seed", [*range(40), *(pytest.param(n, marks=pytest.mark.whole) for n in range(40, 600))])
+def test_a_text_of_rarer_constructs_means_what_it_says(seed: int) -> None:
+    means_what_it_says(Further(seed), seed)
+
+
+def means_what_it_says(case: Hostile, seed: int) -> None:
     want = case.values()
     try:
         typed(case.text)

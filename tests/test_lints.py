@@ -300,3 +300,13 @@ def test_equations_that_nothing_reads_are_told_in_time_that_grows_with_the_text(
         assert sum(problem.code == "W0906" for problem in report.problems) == lines
         counted.append(len(looked))
     assert counted[1] <= 4 * counted[0]
+
+
+@pytest.mark.parametrize("written", ["q", "q_t"])
+def test_a_mask_with_other_indices_is_told_those_of_the_tensor(written: str) -> None:
+    """Nothing says that the tensor is not there, and what is offered is sound."""
+    text = "index t, s : time(T)\ninput q_{t s}, x_t\nmask %s : all\noutput y_t = Σ_s softmax_s(q_{t s}) x_s"
+    told = next(p for p in problems(text % written, "") if p.code == "E0213")
+    assert f"`{written}` has other indices than the tensor of that name, `q_{{t s}}`" in told.message
+    assert "`mask q_{t s} : …`" in told.helps[-1].text and not problems(text % "q_{t s}", "")
+    assert "nothing defines" in next(p for p in problems(text % "p_t", "") if p.code == "E0213").message

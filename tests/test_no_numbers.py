@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from random import Random
 
 import numpy as np
 import pytest
 import torch
 from cpp_texts import COMPILER
-from helpers import cut, typed
+from helpers import cut, meaning, typed
+from test_triton import SMALL, choice
+from triton_modes import interpreted, tiled
 
 import einc
 from einc.backends.torch.load import load
@@ -94,3 +97,95 @@ def test_what_is_relative_to_a_sum_of_nothing_is_nothing(right: str, own: bool |
     given = {key: value for key, value in (("a", a), ("b", b), ("x", x)) if f"{key}_" in right}
     found = load(cut(source, tiles) if tiles else source, "text")(**given)
     np.testing.assert_allclose(found.numpy(), torch.stack(wanted).double().numpy(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("backend", BACKS)
+@pytest.mark.parametrize("right", [
+    "(Σ_{s ≤ t} exp(b_s) x_s) / Σ_{s ≤ t} exp(b_s)", "exp(b_t) x_t / Σ_{s ≤ t} exp(b_s)", "log(Σ_{s ≤ t} exp(b_s))",
+    "(Σ_{s ≤ t} exp(b_s) x_s a_s) / Σ_{s ≤ t} exp(b_s) a_s"])
+@pytest.mark.usefixtures("kernel_cache")
+def test_a_row_of_nothing_by_nothing_is_flat(right: str, backend: str) -> None:
+    """The rows of which all exponentials are 0 add nothing to a gradient: it is that of the text about the others."""
+    draw = torch.Generator().manual_seed(4)
+    given = {key: torch.randn(7, generator=draw, dtype=torch.float64) for key in "abx" if f"{key}_" in right}
+    given |= {"a": given["a"].abs()} if "a" in given else {}
+    text = f"index t, s : time(T)\ninput {', '.join(f'{key}_t' for key in given)}\noutput y_t = {right}\n"
+    function = einc.compile(text, backend, grad=True)
+
+    def slopes(first: int) -> dict[str, torch.Tensor]:
+        asked = {key: x[first:].clone().requires_grad_() for key, x in given.items()}
+        function(**asked).sum().backward()
+        return {key: x.grad for key, x in asked.items() if x.grad is not None}
+
+    want = slopes(3)
+    given["b"][:3] = -math.inf
+    for key, found in slopes(0).items():
+        assert found[:3].tolist() == [0] * 3, key
+        np.testing.assert_allclose(found[3:].numpy(), want[key].numpy(), rtol=1e-9)
+
+
+SIDES: dict[str, Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "exp(b_t)": lambda b, x, z: b.exp(), "exp(2 b_t)": lambda b, x, z: (2 * b).exp(),
+    "exp(z_t)": lambda b, x, z: z.exp(), "(exp(z_t) x_t^2)": lambda b, x, z: z.exp() * x**2,
+    "(Σ_{s ≤ t} exp(b_s))": lambda b, x, z: b.exp().cumsum(0),
+    "(Σ_{s < t} exp(b_s))": lambda b, x, z: b.exp().cumsum(0).roll(1) * (torch.arange(len(b)) > 0),
+    "(Σ_{s ≤ t} exp(b_s) x_s^2)": lambda b, x, z: (b.exp() * x**2).cumsum(0),
+    "(Σ_{s ≤ t} exp(b_s + z_t))": lambda b, x, z: b.exp().cumsum(0) * z.exp(),
+    "(exp(b_t) + exp(z_t))": lambda b, x, z: b.exp() + z.exp(),
+    "(exp(b_t) + exp(2 b_t))": lambda b, x, z: b.exp() + (2 * b).exp(),
+}
+AROUND: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {"": lambda y: y, "log": torch.log, "sqrt": torch.sqrt}
+
+
+def quotient(above: torch.Tensor, below: torch.Tensor, around: str) -> torch.Tensor:
+    """What is made of a quotient: 0 / 0 is 0, and flat."""
+    nothing = (above == 0) & (below == 0)
+    found = AROUND[around](torch.where(nothing, 1.0, above) / torch.where(nothing, 1.0, below))
+    return torch.where(nothing, -math.inf if around == "log" else 0.0, found)
+
+
+@pytest.mark.drawn(12)
+@pytest.mark.parametrize("seed", range(120))
+@pytest.mark.usefixtures("kernel_cache")
+def test_what_is_made_of_quotients_of_nothing_by_nothing(seed: int) -> None:
+    """Drawn quotients of exponentials and their sums, of which some are 0: in the definition, in files at several
+    tiles, in compiled and in Triton kernels, and their slopes, which are those of the rows that are something."""
+    random, draw = Random(seed), torch.Generator().manual_seed(seed)
+    above, below = random.sample(sorted(SIDES), 2)
+    if {above, below} == {"exp(z_t)", "(exp(z_t) x_t^2)"}:
+        return  # what both have is struck out
+    around = random.choice(sorted(AROUND))
+    data = {key: torch.randn(6, generator=draw, dtype=torch.float64) for key in "bxz"}
+    data["b"][: random.choice((0, 2, 3, 6))] = -math.inf
+    data["z"][random.choice((0, 1, 3, 5))] = -math.inf
+    data["x"][random.choice((0, 1, 4))] = 0
+    right = f"{around}({above} / {below})"
+    given = {key: x for key, x in data.items() if f"{key}_" in right}
+    text = f"index t, s : time(T)\ninput {', '.join(f'{key}_t' for key in given)}\noutput y_t = {right}\n"
+    asked = {key: x.clone().requires_grad_() for key, x in data.items()}
+    value = quotient(SIDES[above](*asked.values()), SIDES[below](*asked.values()), around)
+    want = value.detach().numpy()
+    if np.isnan(want).any():
+        return
+    (meant,) = meaning(typed(text), {key: x.numpy() for key, x in given.items()}, {"T": 6}).values()
+    np.testing.assert_allclose(meant, want, rtol=1e-9, atol=1e-12, err_msg=text)
+    source = front.emit(front.plan(typed(text)))
+    ways = [load(cut(source, tiles) if tiles else source, "text") for tiles in (None, (2, 1), (3, 4))]
+    if COMPILER and seed % 5 == 0:
+        ways.append(einc.compile(text, "cpp"))
+    for way in ways:
+        np.testing.assert_allclose(way(**given).numpy(), want, rtol=1e-9, atol=1e-12, err_msg=text)
+    if seed % 10 == 1:
+        with interpreted():
+            made = tiled(front.emit(front.plan(typed(text), front.choices(backend="triton")), "triton"), "text",
+                         choice(SMALL))(**given)
+        np.testing.assert_allclose(made.numpy(), want, rtol=1e-9, atol=1e-12, err_msg=text)
+    finite = torch.from_numpy(np.isfinite(want))
+    slopes = torch.autograd.grad(value[finite].sum(), list(asked.values()), allow_unused=True)
+    mine = {key: x.clone().requires_grad_() for key, x in given.items()}
+    einc.compile(text, "torch", grad=True)(**mine)[finite].sum().backward()
+    for key, slope in zip(asked, slopes, strict=True):
+        if key in given and slope is not None and slope.isfinite().all():
+            found = mine[key].grad
+            np.testing.assert_allclose(slope.numpy(), 0 if found is None else found.numpy(), rtol=1e-8, atol=1e-10,
+                                       err_msg=text)

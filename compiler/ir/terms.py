@@ -259,14 +259,11 @@ def const(value: int | Fraction | float) -> Const:
 
 def both(*conditions: Term) -> Term:
     """Their conjunction, flat, without repeats."""
-    out: list[Term] = []
-    for condition in conditions:
-        for atom in conjuncts(condition):
-            if atom == FALSE:
-                return FALSE
-            if atom != TRUE and atom not in out:
-                out.append(atom)
-    return TRUE if not out else out[0] if len(out) == 1 else Apply("and", tuple(out))
+    found = dict.fromkeys(atom for condition in conditions for atom in conjuncts(condition))
+    if FALSE in found:
+        return FALSE
+    out = tuple(atom for atom in found if atom != TRUE)
+    return TRUE if not out else out[0] if len(out) == 1 else Apply("and", out)
 
 
 def in_body(given: Term, fold: Fold) -> Term:

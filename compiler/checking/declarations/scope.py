@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -286,10 +285,6 @@ class Stems:
     labels: dict[Name, frozenset[str]] = field(default_factory=dict)
 
 
-# The left side of a definition of a function, without spaces: `gelu(x)`, `\operatorname{gelu}(x)`.
-_APPLIED = re.compile(r"(?:\\[A-Za-z]+\*?\{)?\\?(?P<name>[A-Za-z]+)\}?(?:\\left)?\(.*")
-
-
 @dataclass(frozen=True, eq=False)
 class Foreign:
     """What is known of a text that is not written for einc alone: of a paper, or of a function of Python."""
@@ -299,11 +294,6 @@ class Foreign:
     shaped: frozenset[str] = frozenset()  # heads of names that words of a paper say are vectors and matrices
     inlined: frozenset[Span] = frozenset()  # definitions of functions that are read where they are applied
     guessed: Mapping[Span, str] = field(default_factory=dict)  # of equations, what they are read as and do not say
-
-    def undefines(self, function: str) -> bool:
-        """Whether the paper defines a function of this name in a way that cannot be read."""
-        lefts = (_APPLIED.fullmatch(x) for x in self.unknown)
-        return any(left is not None and left["name"] == function for left in lefts)
 
 
 @dataclass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from einc.checking.declarations.heads import functions_of
 from einc.checking.declarations.names import Name, head, literal
 from einc.checking.declarations.scope import CALLABLE, UNIFORM, Function
 from einc.checking.expressions.chances import counted, uniform
@@ -54,7 +55,7 @@ def call(context: Context, name: Name, scripts: tuple[s.Script, ...], group: s.G
     """The value of an application. Changes `context.made.calls`. Raises Undeclared, Circular, WrongArguments or
     TooDeep."""
     if (name.python in context.scope.reserved and context.inside.letters is None
-            and context.scope.foreign.undefines(name.base)):
+            and name.base in functions_of(context.scope.foreign.unknown)):
         raise Undeclared(f"the paper defines `{name.base}` itself, and that cannot be read", span, helps=(
             Help("mend its equation, or write here what it says"),))
     if name.python in CALLABLE and name.python not in context.scope.functions:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from einc.checking.declarations.heads import head_of, heads_of
 from einc.checking.declarations.names import Name
 from einc.checking.declarations.scope import Signature
 from einc.checking.declarations.scripts import Item, Vocabulary, labelled, readings
@@ -79,7 +80,7 @@ def applied(node: s.Expression) -> bool:
 
 def left_unread(context: Context, node: s.Expression) -> bool:
     """Whether what the paper says of a name is not read."""
-    return _head_of(node.span.text) in {_head_of(x) for x in context.scope.foreign.unknown}
+    return head_of(node.span.text) in heads_of(context.scope.foreign.unknown)
 
 
 def _one_reading(context: Context, stem: Name, scripts: tuple[s.Script, ...], node: s.Expression) -> None:
@@ -89,7 +90,7 @@ def _one_reading(context: Context, stem: Name, scripts: tuple[s.Script, ...], no
     """
     word = node.base if isinstance(node, s.Scripted) else node
     text = stem.base
-    if _BOLD.match(word.span.text) or _head_of(node.span.text) in context.scope.foreign.shaped:
+    if _BOLD.match(word.span.text) or head_of(node.span.text) in context.scope.foreign.shaped:
         why = "is in bold, as vectors and matrices are" if _BOLD.match(word.span.text) else "has a shape in the text"
         below, sign, power = node.span.text.rpartition("^")
         raised = (Help(f"for a power write `({below})^{power}`"),) if sign and power.strip("{ }").isdigit() else ()
@@ -183,11 +184,6 @@ def _runs(context: Context, item: Item) -> bool:
     """Whether a label is small letters side by side of which one is an index here: `M_{lj}` where a sum binds l."""
     bare = item.text.isalpha() and item.text.islower() and "text" not in item.span.text and "math" not in item.span.text
     return bare and 1 < len(item.text) < 4 and any(context.indices.get(x) is not None for x in item.text)
-
-
-def _head_of(text: str) -> str:
-    """The name at the head of a text, without scripts."""
-    return re.split(r"[_^]", "".join(text.split()).replace("{", "").replace("}", ""), maxsplit=1)[0]
 
 
 def _letter(context: Context, item: Item) -> str:

@@ -73,10 +73,13 @@ def _mask(scope: Scope, statement: s.Statement, loop: Loop) -> None:
         if signature not in scope.exactly(signature.name):
             if any(x in scope.lost for x in stem_of(clause.body)):
                 raise Silent("told with the tensor")
-            raise OverridesNothing(f"nothing defines `{clause.body.span.text}`, so a mask has nothing to restrict",
-                                   clause.span,
-                                   once=(Name(stem_of(clause.body)[0]), "tensor"),
-                                   helps=(Help("declare or define it with these indices"),))
+            others = [x.text for x in scope.exactly(signature.name)]
+            written = clause.body.span.text
+            told = (f"`{written}` has other indices than the tensor of that name, `{others[0]}`" if others else
+                    f"nothing defines `{written}`, so a mask has nothing to restrict")
+            raise OverridesNothing(told, clause.span, once=(Name(stem_of(clause.body)[0]), "tensor"),
+                                   helps=(Help(f"a mask names the tensor with its indices: `mask {others[0]} : …`"
+                                               if others else "declare or define it with these indices"),))
         total = (len(statement.tail) == 1 and isinstance(statement.tail[0].body, s.Word)
                  and statement.tail[0].body.text == "all")
         if statement.override:

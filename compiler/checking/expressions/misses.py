@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from einc.checking.declarations.heads import functions_of
 from einc.checking.declarations.names import Name
 from einc.checking.declarations.raised import computed, transposes
 from einc.checking.declarations.scope import Signature
@@ -126,7 +127,7 @@ def _unreadable(context: Context, stem: Name, scripts: tuple[s.Script, ...], nod
 def _undeclared(context: Context, stem: Name, scripts: tuple[s.Script, ...], node: s.Expression) -> Problem:
     """Builds the problem of a name that nothing declares, with a similar name, a product or a declaration as help."""
     text = node.span.text
-    if context.scope.foreign.undefines(stem.base):
+    if stem.base in functions_of(context.scope.foreign.unknown):
         return Undeclared(f"what defines `{text}` cannot be read", node.span, helps=(
             Help("mend its equation, or declare it in a side file"),))
     if stem.python in context.scope.applied and not stem.labels:

@@ -9,7 +9,7 @@ class ReadsFuture(
     Problem, code="E0501", section="5.6", title="an output reads the future",
     example="index t, s : time(T)\ninput x_s\noutput y_t = sum_{s >= t} x_s",
     explanation=(
-        "An output at t may only read positions up to t, unless `mask L : all` or `output y : all` says that the "
+        "An output at t may only read positions up to t, unless `mask L_{t s} : all` or `output y : all` says that the "
         "future is meant."
     ),
 ): ...
@@ -28,7 +28,7 @@ class NoDomain(
     example="index t, s : time(T)\ninput L_{t s}\noutput A_{t s} = softmax_s(L_{t s})",
     explanation=(
         "Which positions a softmax runs over decides what the layer means, so it is said: by a `mask`, by `softmax_{s "
-        "≤ t}`, or by `mask L : all`."
+        "≤ t}`, or by `mask L_{t s} : all`."
     ),
 ): ...
 

@@ -66,7 +66,7 @@ def derive(program: Program) -> Derived:
     """
     plain = shared_factors(_without_aliases(_opened(flat(program))))
     found = scaled(plain)
-    reverse = ReversePass(found.program, found.references, lettered(found.program))
+    reverse = ReversePass(found.program, found.references, frozenset(found.roots), lettered(found.program))
     reverse.run()
     reverse.compared |= _compared(reverse.made) & {e.target for e in plain.equations}
     work = _Backward(plain, found, reverse, reverse.tensors, {e.target: e for e in reverse.made})

@@ -19,7 +19,7 @@ from einc.ir.letters import letter, words
 from einc.ir.primitives import POSITIVE, REST, filled
 from einc.ir.programs import Equation, NormalProgram, Slot, Tensor
 from einc.ir.signs import sign
-from einc.ir.sums import added, factors
+from einc.ir.sums import added, asks_reached, factors
 from einc.ir.terms import (
     ONE,
     TRUE,
@@ -79,6 +79,7 @@ class ReversePass:
 
     program: NormalProgram
     still: frozenset[str]  # what has no slope, though something moves it
+    units: frozenset[str]  # sums of exponentials that are made 1, with a scale of their own
     tensors: dict[str, Tensor]
     made: list[Equation] = field(default_factory=list)
     shares: dict[str, list[Share]] = field(default_factory=dict)
@@ -245,14 +246,15 @@ class ReversePass:
             before = before + own.set.extent
 
     def _vanishes(self, below: Term) -> bool:
-        """Whether a divisor may be 0 because a sum in it has no point. One of exponentials keeps a scale of its own and
-        is thought of where that is taken off (`homogeneity`).
+        """Whether a divisor may be 0 because a sum in it has no point, or exponentials that may all be 0. One that is
+        made 1 is thought of where its scale is taken off (`scales`).
         """
         known = self.program.by_target
         if sign(below, known) == POSITIVE:
             return False
         seen: dict[str, bool] = {}
-        return any(_may_lack_points(r.tensor, known, seen) for r in reads(below))
+        return asks_reached(below) or any(
+            _may_lack_points(r.tensor, known, seen) for r in reads(below) if r.tensor not in self.units)
 
     def _extreme(self, equation: Equation, fold: Fold, change: Term) -> Iterator[tuple[str, Share]]:
         """To those that attain it, in equal parts: how many they are is a sum of its own. Changes `self.extremes`,
@@ -324,7 +326,7 @@ def _domain_at(equation: Equation, letters: tuple[Index, ...]) -> Term:
 
 
 def _may_lack_points(key: str, by: Mapping[str, Equation], seen: dict[str, bool]) -> bool:
-    """Whether a value is a sum over a domain, or is made of one, point by point; not of exponentials. What is found is
+    """Whether a value is a sum that may be 0 with all that it sums, or is made of one, point by point. What is found is
     added to `seen`."""
     if key not in seen:
         equation = by.get(key)
@@ -333,11 +335,13 @@ def _may_lack_points(key: str, by: Mapping[str, Equation], seen: dict[str, bool]
 
 
 def _lacks(equation: Equation, by: Mapping[str, Equation], seen: dict[str, bool]) -> bool:
-    """Whether an equation is a sum over a domain that may have no point, or is made of one; not of exponentials."""
+    """Whether an equation is a sum over a domain that may have no point, or of exponentials that may all be 0, or is
+    made of one."""
     body = equation.body
     if isinstance(body, Fold):
         made = (by.get(r.tensor) for r in reads(body.body))
         terms = (body.body, *(e.body for e in made if e is not None))
-        powers = any(isinstance(x, Apply) and x.op == "exp" for term in terms for x in walk(term))
-        return body.op == "sum" and not powers and not witnessed(body.domain, body.bound, equation.indices)
+        powers = [x for term in terms for x in walk(term) if isinstance(x, Apply) and x.op == "exp"]
+        return body.op == "sum" and (any(map(asks_reached, powers)) if powers else
+                                     not witnessed(body.domain, body.bound, equation.indices))
     return any(_may_lack_points(r.tensor, by, seen) for r in reads(body))

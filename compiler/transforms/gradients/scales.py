@@ -16,7 +16,7 @@ from einc.ir.domains import proves
 from einc.ir.indices import PLACES, Index
 from einc.ir.letters import letter, words
 from einc.ir.programs import Equation, NormalProgram, Program, Tensor, local
-from einc.ir.sums import factors
+from einc.ir.sums import asks_reached, factors, reached
 from einc.ir.terms import (
     TRUE,
     Apply,
@@ -24,6 +24,7 @@ from einc.ir.terms import (
     Position,
     Read,
     Term,
+    Where,
     both,
     canonical,
     const,
@@ -245,7 +246,8 @@ class _Work:
         return None if found is None else found.found
 
     def bare(self, leaf: Equation, root: Root) -> Term | None:
-        """The exponent less the logarithm of the sum: without the source's references, which that has in it.
+        """The exponent less the logarithm of the sum: without the source's references, which that has in it. Where all
+        exponentials of a row may be 0, nothing is taken away there: each is 0 of nothing, and that is 0.
 
         None where a reference stands in it at other places than the sum's own.
         """
@@ -263,7 +265,8 @@ class _Work:
                     return None
             except Mixed:
                 return None
-        return simplify(Apply("sub", (zero, Read(root.log, here))))
+        log: Term = Read(root.log, here)
+        return simplify(Apply("sub", (zero, Where(reached(log), log) if asks_reached(zero) else log)))
 
     def within(self, key: str, total: str) -> bool:
         """Whether every element of an exponential is one that its sum has."""

@@ -57,7 +57,8 @@ Ask = Callable[[Term], bool]
 def slopes(body: Term, change: Term, moves: Callable[[str], bool], value: Term | None = None,
            vanishes: Ask = lambda _: False) -> Iterator[Slope]:
     """The slope for each read of a tensor that `moves`, times `change`, the term's own cotangent; `value` is the term,
-    if named. A divisor that `vanishes` is 0 where what stands above it is: the quotient is 0 there, and flat."""
+    if named. A divisor that `vanishes` is 0 where what stands above it is: the quotient is 0 there, and flat. So is
+    the logarithm of what vanishes."""
     yield from _slopes(body, change, TRUE, moves, body if value is None else value, vanishes)
 
 
@@ -74,8 +75,8 @@ def _slopes(body: Term, change: Term, given: Term, moves: Callable[[str], bool],
             for place, arg in enumerate(args):
                 if any(moves(r.tensor) for r in read_values(arg)):
                     part, where = _partial(op, args, place, value)
-                    if op == "div" and place == 0 and vanishes(args[1]):
-                        where = both(where, Apply("ne", (args[1], ZERO)))
+                    if op in ("div", "log") and vanishes(args[-1]):
+                        where = both(where, Apply("ne", (args[-1], ZERO)))
                     if where != FALSE:
                         yield from _slopes(arg, product(change, part), both(given, where), moves, arg, vanishes)
 

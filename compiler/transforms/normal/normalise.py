@@ -329,8 +329,10 @@ class _Flat:
         if self.guarded:
             term, inside = self._guarded(term, domain)
             domain = both(domain, *inside)
-        key = (canonical(term, order), canonical(domain, order))
-        found = self.known.get(key)
+        wide = both(*(c for c in conjuncts(domain) if not any(True for _ in reads(c))))  # There it has the value, too.
+        body = canonical(term, order)
+        found = next((self.known[key] for d in (domain, wide) if (key := (body, canonical(d, order))) in self.known),
+                     None)
         if found is not None:
             target, places = found
             return Read(target, tuple(Position(order[n]) for n in places))

@@ -153,7 +153,7 @@ class Reaches:
         if not isinstance(arm, Fold):
             return self.same(x, arm)
         theirs = Fold("max", arm.bound, TRUE, arm.body)
-        return any(self.same(Fold("max", found, TRUE, x), theirs) for found in _letters(x, arm.bound))
+        return any(self.same(Fold("max", found, TRUE, x), theirs) for found in letters_for(x, arm.bound))
 
     def same(self, x: Term, y: Term) -> bool:
         """Whether two terms are one, whatever the letters that they bind and the names of what they read."""
@@ -237,6 +237,8 @@ class Reaches:
                 return 0.0 if low >= 0 else -math.inf, 0.0 if high <= 0 else math.inf
             case Apply("mul", (x, y)) if x == y:
                 return 0.0, math.inf
+            case Apply("pow", (_, Const(Fraction() as power))) if power > 0 and power % 2 == 0:
+                return 0.0, math.inf
             case Apply("nonpositive"):
                 return -math.inf, 0.0
             case Apply(op, args) if PRIMITIVES[op].kind == "value":
@@ -278,7 +280,7 @@ def _first(power: Term | None) -> Term:
     return power.args[0]
 
 
-def _letters(x: Term, bound: tuple[Index, ...]) -> Iterator[tuple[Index, ...]]:
+def letters_for(x: Term, bound: tuple[Index, ...]) -> Iterator[tuple[Index, ...]]:
     """The ways to take letters of a term for those of a maximum."""
     free = sorted(free_indices(x), key=lambda i: i.name)
     for found in product(*([i for i in free if i.set == b.set] for b in bound)):

@@ -16,13 +16,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from itertools import combinations
 from typing import TypeVar
 
 from einc.ir.domains import negation, proves
 from einc.ir.draft import unused
 from einc.ir.finite import surely_above
-from einc.ir.indices import distinct
 from einc.ir.primitives import NONNEGATIVE, POSITIVE
 from einc.ir.programs import Equation, Program, Tensor, local
 from einc.ir.sums import addends, factors, fraction, reached, signed
@@ -54,7 +52,8 @@ from einc.transforms.laws.linear import may_leave
 from einc.transforms.laws.simplify import simplify
 from einc.transforms.normal.delta_elimination import appearance, axis_order
 from einc.transforms.normal.exponents import with_exponents
-from einc.transforms.normal.reach import LARGE, SMALL, Reaches
+from einc.transforms.normal.reach import LARGE, SMALL, Reaches, letters_for
+from einc.transforms.normal.scale_terms import at, cancelled, divided, is_part, merged, minus, only, total
 
 Scaled = tuple[Term, Term]  # m and v of v · e^m; m is 0 for what has no exponential
 _Program = TypeVar("_Program", bound=Program)
@@ -123,7 +122,7 @@ class _Scaling:
         match term:
             case Apply("log", (inner,)) if self.known.reach(inner):
                 return self._log(inner, given)
-            case Apply("sqrt" | "pow", (base, *rest)) if self.known.reach(base) and all(_is_part(r) for r in rest):
+            case Apply("sqrt" | "pow", (base, *rest)) if self.known.reach(base) and all(is_part(r) for r in rest):
                 return self._whole(self._scaled(term, given))
             case Apply("div" | "mul") if self._clashes(term):
                 return self._whole(self._scaled(term, given))
@@ -165,7 +164,7 @@ class _Scaling:
 
     def _whole(self, found: Scaled) -> Term:
         """v · e^m as one term, its quotient outside."""
-        power, value = simplify(_cancelled(found[0])), found[1]
+        power, value = simplify(cancelled(found[0])), found[1]
         if power == ZERO:
             return value
         match value:
@@ -190,7 +189,7 @@ class _Scaling:
             case Apply("pow" | "sqrt" as op, (inner, *rest)):
                 power, value = self._scaled(inner, given)
                 times = rest[0] if rest else const(Fraction(1, 2))
-                return Apply("mul", (times, power)), Apply(op, (value, *rest)) if value != ONE else ONE
+                return Apply("mul", (times, power)), self._raised(op, value, rest)
             case Apply("neg", (inner,)):
                 power, value = self._scaled(inner, given)
                 return power, Apply("neg", (value,))
@@ -200,17 +199,26 @@ class _Scaling:
                 return self._sum([(sign, *self._scaled(part, given)) for sign, part in addends(term)], given)
             case Where(condition, then):
                 power, value = self._scaled(then, both(given, condition))
-                return _only(power, condition), Where(condition, value)
+                return only(power, condition), Where(condition, value)
             case Fold():
                 return self._fold(term, given)
         return ZERO, self.term(term, given)
+
+    def _raised(self, op: str, value: Term, rest: list[Term]) -> Term:
+        """A root or power of v, of a quotient above and below its stroke: 0 / 0 is 0, and what is taken of 1 / 0 would
+        be infinite before it meets e^m."""
+        rises = all(isinstance(power, Const) and power.value > 0 for power in rest)
+        match value:
+            case Apply("div", (above, below)) if rises and self.known.sign(below) >= NONNEGATIVE:
+                return Apply("div", (self._raised(op, above, rest), Apply(op, (below, *rest))))
+        return ONE if value == ONE else Apply(op, (value, *rest))
 
     def _opened(self, read: Read, given: Term) -> Term:
         """What a read value is, 0 where it does not exist."""
         equation, body = self.known.equations[read.tensor], self.known.opened(read)
         if body is None:
             return read
-        domain = simplify(_at(equation, read))
+        domain = simplify(at(equation, read))
         left = [c for c in conjuncts(domain) if c != TRUE and c not in conjuncts(given) and not proves(given, c)]
         return Where(both(*left), body) if left else body
 
@@ -221,7 +229,8 @@ class _Scaling:
         powers, under = [p for p, _ in over if p != ZERO], list[Scaled]()
         for factor in below:
             common = next((p for p, v in over
-                           if v == ONE and p in powers and p != ZERO and self._has(factor, p, given)), None)
+                           if v == ONE and p in powers and p != ZERO and self._has(factor, p, given)
+                           and self._never_zero(factor, given)), None)
             if common is None:
                 under.append(self._scaled(factor, given))
             else:
@@ -233,8 +242,13 @@ class _Scaling:
                 powers.remove(power)
                 down.remove(power)
         power = signed([*((1, p) for p in powers), *((-1, self._finite(p)) for p in down)])
-        value, divisor = short(tuple(v for _, v in over)), short(tuple(v for _, v in under))
-        return _cancelled(power), value if divisor == ONE else Apply("div", (value, divisor))
+        value, divisor = short(tuple(v for _, v in over)), short(tuple(self._beside(p, v, down) for p, v in under))
+        return cancelled(power), value if divisor == ONE else Apply("div", (value, divisor))
+
+    def _beside(self, power: Term, value: Term, down: list[Term]) -> Term:
+        """v of what is divided by: a sum is 0 with all its exponentials, and one alone says where it is 0."""
+        alone = value == ONE and power in down and not self._above(power)
+        return Where(reached(power), ONE) if alone else value
 
     def _parts(self, term: Term, given: Term) -> list[tuple[int, Term, Term]]:
         """The addends of a sum that is written out, each as a sign and v · e^m."""
@@ -244,26 +258,34 @@ class _Scaling:
         return [(sign, *self._scaled(part, given)) for sign, part in addends(inner)]
 
     def _has(self, term: Term, power: Term, given: Term) -> bool:
-        """Whether e^m is an addend of a sum of positive values: relative to it the sum is at least 1."""
+        """Whether e^m is an addend of a sum of positive values: relative to it the sum is at least 1, unless all are 0.
+        """
         parts = self._parts(term, given)
         positive = all(sign > 0 and self.known.sign(v) >= NONNEGATIVE for sign, _, v in parts)
         return positive and any(p == power and v == ONE for _, p, v in parts)
 
+    def _never_zero(self, term: Term, given: Term) -> bool:
+        """Whether one of the exponentials of a sum that is written out is surely more than 0."""
+        return self._above(Apply("max", tuple(p for _, p, _ in self._parts(term, given))))
+
     def _relative(self, term: Term, power: Term, given: Term) -> Term:
-        return _total([(sign, v, _minus(p, power)) for sign, p, v in self._parts(term, given)])
+        return total([(sign, v, minus(p, power)) for sign, p, v in self._parts(term, given)])
 
     def _sum(self, parts: list[tuple[int, Term, Term]], given: Term) -> Scaled:
         """A sum relative to the largest of its scales."""
         powers = list(dict.fromkeys(p for _, p, _ in parts))
         largest = powers[0] if len(powers) == 1 else self._named(Apply("max", tuple(powers)), given)
         reference = largest if len(powers) == 1 else self._finite(largest)
-        return largest, _total([(sign, v, _minus(p, reference)) for sign, p, v in parts])
+        return largest, total([(sign, v, minus(p, reference)) for sign, p, v in parts])
 
     def _finite(self, power: Term) -> Term:
         """A scale that something is divided by: 0 in place of the −∞ that it is where there is nothing to sum, and
         where all that is summed may be 0 by finite data or by a bias of −∞."""
-        above = self.known.interval(power)[0] > -math.inf or surely_above(power, self.known.equations)
-        return power if above else Where(reached(power), power)
+        return power if self._above(power) else Where(reached(power), power)
+
+    def _above(self, power: Term) -> bool:
+        """Whether an exponent is surely more than −∞."""
+        return self.known.interval(power)[0] > -math.inf or surely_above(power, self.known.equations)
 
     def _named(self, largest: Apply | Fold, given: Term) -> Term:
         """A maximum of the scales of a sum, with an equation of its own where there are others inside it. Changes
@@ -287,7 +309,7 @@ class _Scaling:
     def _fold(self, fold: Fold, given: Term) -> Scaled:
         """A sum over a domain relative to the largest scale in it, which is −∞ where the domain has no point: a scale
         that all points share is infinite there, where it comes from another sum without a point."""
-        fold = _merged(fold)
+        fold = merged(fold)
         power, value = self._scaled(fold.body, in_body(given, fold))
         held = not free_indices(power) & set(fold.bound)
         if held and (may_leave(power, fold.bound, fold.domain)
@@ -312,8 +334,10 @@ class _Scaling:
                          if self.known.sign(f) >= NONNEGATIVE]
                 rest = [[f for f in side if (sign, f) not in apart] for sign, side in ((1, above), (-1, below))]
                 logs = [(sign, self._log(f, given)) for sign, f in apart]
-                left = _over(*(short(tuple(self.term(f, given) for f in side)) for side in rest))
-                return signed([*logs, *([(1, Apply("log", (left,)))] if left != ONE else [])])
+                left = divided(*(short(tuple(self.term(f, given) for f in side)) for side in rest))
+                whole = [*logs, *([(1, Apply("log", (left,)))] if left != ONE else [])]
+                empty = [[f for s, f in apart if s == sign and self._may_be_zero(f, given)] for sign in (1, -1)]
+                return self._log_quotient(whole, *empty, given) if all(empty) else signed(whole)
             case Apply("add" | "sub"):
                 return self._log_sum(addends(term), given)
             case Apply("pow" | "sqrt", (base, *rest)) if (
@@ -323,6 +347,42 @@ class _Scaling:
         power, value = self._scaled(term, given)
         return power if value == ONE else Apply("add", (power, Apply("log", (value,))))
 
+    def _log_quotient(self, logs: list[tuple[int, Term]], above: list[Term], below: list[Term], given: Term) -> Term:
+        """The logarithm of a quotient of what may be 0 on both sides: 0 / 0 is 0, so what is below counts only where a
+        side is not 0. Where an exponential above is one of those that are summed below, that is where the sum is not.
+        """
+        over, under = (signed([(1, log) for sign, log in logs if sign == side]) for side in (1, -1))
+        among = len(below) == 1 and any(self._among(f, below[0], given) for f in above)
+        counts = reached(under) if among else Apply("or", (reached(over), reached(under)))
+        return signed([(1, over), (-1, Where(counts, under))])
+
+    def _may_be_zero(self, factor: Term, given: Term) -> bool:
+        """Whether a value may be 0: exponents may be −∞, or what they are the scale of may be 0. A sum of nothing but
+        exponentials is at least 1 relative to the largest."""
+        power, value = self._scaled(factor, given)
+        if power != ZERO and not self._above(power):
+            return True
+        match value:
+            case Fold("sum", _, _, Apply("exp")) if power != ZERO:
+                return False
+        return value != ONE and self.known.sign(value) != POSITIVE
+
+    def _among(self, factor: Term, total: Term, given: Term) -> bool:
+        """Whether a value is one exponential, and one of those that another is the sum of."""
+        power, value = self._scaled(factor, given)
+        inner = self._opened(total, given) if isinstance(total, Read) else total
+        if value != ONE:
+            return False
+        if not isinstance(inner, Fold):
+            return self._has(inner, power, given)
+        inner = merged(inner)
+        theirs, weight = self._scaled(inner.body, in_body(given, inner))
+        return weight == ONE and any(
+            self.known.same(substitute(theirs, by), power) and all(
+                proves(given, c) for c in conjuncts(simplify(substitute(inner.domain, by))))
+            for found in letters_for(power, inner.bound)
+            for by in [dict(zip(inner.bound, map(Position, found), strict=True))])
+
     def _log_sum(self, parts: list[tuple[int, Term]], given: Term) -> Term:
         """log(e^p + e^q) is logaddexp(p, q); of a difference nothing is lost where its
         sides are near each other, or far apart."""
@@ -331,70 +391,10 @@ class _Scaling:
         found = sorted(((sign, *self._scaled(part, given)) for sign, part in parts), key=lambda part: -part[0])
         match found:
             case [(1, p, v), (-1, q, w)] if v == w == ONE:
-                far = _minus(q, p)
+                far = minus(q, p)
                 near = Apply("lt", (_NEAR, far))
                 inside = Where(near, Apply("log", (Apply("neg", (Apply("expm1", (far,)),)),)))
                 beyond = Where(negation(near), Apply("log1p", (Apply("neg", (Apply("exp", (far,)),)),)))
                 return Apply("add", (*(x for x in (p,) if x != ZERO), inside, beyond))
         power, value = self._sum(found, given)
         return Apply("add", (power, Apply("log", (value,))))
-
-
-def _at(equation: Equation, read: Read) -> Term:
-    """The domain of an equation where it is read."""
-    return Equation(equation.target, equation.axes, TRUE, equation.domain).at(read.subs)
-
-
-def _only(power: Term, condition: Term) -> Term:
-    """A scale that is −∞ where a value does not exist."""
-    return (power if power == ZERO
-            else Apply("add", (Where(condition, power), Where(negation(condition), Const(-math.inf)))))
-
-
-def _merged(fold: Fold) -> Fold:
-    """Σ_s Σ_u x as Σ_{s u} x, and gates in the domain; an inner letter that the outer sum has too gets a name of its
-    own."""
-    match simplify(Fold("sum", fold.bound, fold.domain, ONE)), fold.body:
-        case _, Fold("sum", bound, domain, body):
-            letters = distinct(bound, [i.name for i in {*fold.bound} | free_indices(fold)])
-            by = dict(zip(bound, map(Position, letters), strict=True))
-            inner = both(fold.domain, substitute(domain, by))
-            return _merged(Fold("sum", (*fold.bound, *letters), inner, substitute(body, by)))
-        case _, Where(condition, then):
-            return _merged(Fold("sum", fold.bound, both(fold.domain, condition), then))
-    return fold
-
-
-def _minus(power: Term, reference: Term) -> Term:
-    """A scale relative to another. Relative to the larger of m and n, m is min(0, m − n), also where it is infinite."""
-    match reference:
-        case Apply("max", (m, n)) if power in (m, n) and power != ZERO:
-            return Apply("min", (ZERO, _minus(power, n if power == m else m)))
-    return _cancelled(signed([*((1, p) for p in (power,) if p != ZERO), *((-1, p) for p in (reference,) if p != ZERO)]))
-
-
-def _total(parts: list[tuple[int, Term, Term]]) -> Term:
-    """Σ ± v e^p; where the numbers v add to nothing, e^p − 1 in place of e^p, so that their digits do not cancel."""
-    numbers = [sign * float(v.value) for sign, v, _ in parts if isinstance(v, Const)]
-    op = "expm1" if len(numbers) == len(parts) and not sum(numbers) else "exp"
-    made = [(sign, short((*factors(v), Apply(op, (p,)))) if p != ZERO else v) for sign, v, p in parts
-            if p != ZERO or op == "exp"]
-    return signed(made)
-
-
-def _is_part(power: Term) -> bool:
-    """Whether a power is less than 1: a greater one is too large, or too small, where its base is."""
-    return isinstance(power, Const) and abs(float(power.value)) < 1
-
-
-def _over(above: Term, below: Term) -> Term:
-    return above if below == ONE else Apply("div", (above, below))
-
-
-def _cancelled(power: Term) -> Term:
-    """A sum without what it adds and subtracts, whatever the letters that folds bind."""
-    parts = addends(power)
-    for (n, (sign, part)), (m, (other, second)) in combinations(enumerate(parts), 2):
-        if other == -sign and canonical(second) == canonical(part):
-            return _cancelled(signed([p for k, p in enumerate(parts) if k not in (n, m)]))
-    return signed(parts) if len(parts) > 1 else power
