@@ -14,6 +14,7 @@ from einc.documents.document import Document, Formula
 from einc.documents.facts import written
 from einc.documents.said import Known, Said, left_symbol, scripts
 from einc.documents.shapes import FACT
+from einc.documents.stops import PARAGRAPH, SENTENCE
 from einc.documents.unnamed import is_function
 from einc.errors.problems import BadDeclaration
 from einc.errors.report import Help, Problem
@@ -122,8 +123,6 @@ _SIGN = re.compile(r"[<>≤≥≪≫≠]|\\(?:[lg](?:[eglt]|eq|eqslant)|n?eq?|ap
 _NAME = re.compile(r"(?:\\?[A-Za-z]+|[α-ωΑ-Ω])'*(?P<scripts>\s*[_^]\s*(?:\{[^{}]*\}|\w))?")
 _SCRIPT = re.compile(r"[_^]\s*(?:\{([^{}]*)\}|(\w))")
 _MARKS = re.compile(r"\$+|\\[()\[\]]|\\(?:begin|end)\{[A-Za-z]+\*?\}(?:\[[^\[\]]*\])?|\\label\{[^{}]*\}|\*\*|~|\\emph")
-_STOP = re.compile(r"(?<!e\.g)(?<!i\.e)[.!?;](?:[\s)]+|\Z)")
-_BREAK = re.compile(r"\n[ \t>]*\n")
 
 
 def limited(document: Document, said: Said, known: Known) -> Problem | None:
@@ -201,7 +200,7 @@ def _masked(document: Document, start: int, end: int, letters: Set[str]) -> str:
         if x.span.start >= end:
             break
         after = text[x.span.end : x.span.end + 40].lstrip("$\\]")
-        ends = x.display and (x.span.text.rstrip()[-1:] in (".", ";") or _BREAK.match(after) is not None
+        ends = x.display and (x.span.text.rstrip()[-1:] in (".", ";") or PARAGRAPH.match(after) is not None
                               or after.strip()[:1].isupper())
         out += [text[at : max(x.span.start, at)], f" <{_kind(x, letters)}> ", ". " if ends else ""]
         at = x.span.end
@@ -221,9 +220,9 @@ def _kind(formula: Formula, letters: Set[str]) -> str:
 
 def _before(text: str) -> list[str]:
     """The sentences of the paragraph before a formula, the last of which may be open."""
-    paragraphs = [" ".join(x.split()) for x in _BREAK.split(text)]
+    paragraphs = [" ".join(x.split()) for x in PARAGRAPH.split(text)]
     near = paragraphs[-1] or (paragraphs[-2] if len(paragraphs) > 1 else "")
-    return _STOP.split(f"{near} ")
+    return [x.lstrip(") ") for x in SENTENCE.split(f"{near} ")]
 
 
 def _behind(text: str, own: str, inner: str) -> str:
@@ -233,7 +232,7 @@ def _behind(text: str, own: str, inner: str) -> str:
     if own.rstrip()[-1:] == ".":
         return ""
     text = text.lstrip(" \t\n$,")
-    return "" if text[:1].isupper() else " ".join(_STOP.split(_BREAK.split(text)[0])[0].split())
+    return "" if text[:1].isupper() else " ".join(SENTENCE.split(text)[0].split())
 
 
 def _inside(said: Said) -> str:

@@ -21,6 +21,7 @@ from einc.documents.blocks import updates
 from einc.documents.braces import braces
 from einc.documents.conditions import in_cases, limited
 from einc.documents.counting import counting
+from einc.documents.denoted import redefined
 from einc.documents.document import Document, Formula
 from einc.documents.domains import within
 from einc.documents.doubtful import doubtful, exponential
@@ -31,7 +32,6 @@ from einc.documents.numeric import numeric, valued
 from einc.documents.parametrised import parametrised
 from einc.documents.parted import in_words, parted
 from einc.documents.pieces import merged
-from einc.documents.redefined import redefined
 from einc.documents.rows import FACT, rows, whole_rows
 from einc.documents.said import Known, Said, left_text, neighbours, ranged
 from einc.documents.spelled import spelled
