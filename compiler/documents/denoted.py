@@ -6,17 +6,20 @@ equation with it is read.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Container, Iterator
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from importlib.resources import files
 
 from einc.checking.matrices.shapes import parts
-from einc.documents.document import Document, Macro
+from einc.documents.document import Document, Formula, Macro
+from einc.documents.named import Parse
 from einc.documents.said import Said
 from einc.documents.signs import SIGNS, Sign
-from einc.documents.stops import denied, sentences
+from einc.documents.stops import around, denied, limited, sentences
 from einc.errors.problems import OpenReading
-from einc.errors.report import Help, Problem
+from einc.errors.report import Help, Problem, Span
 from einc.syntax import tree as s
 
 _NEUTRAL = frozenset("""
@@ -53,15 +56,16 @@ _PROPERTY = (r"(?:[a-z]+ly\s+)?(?:comput|perform|implement|accumulat|fus|don|che
 _CONVENTION = re.compile(rf"\W*(?:in\s+this\s+\w+\s+)?(?:is|are|be)\s+(?!{_PROPERTY})", re.I)
 _BEGINS = re.compile(r"\W*(?:(?:all|the|here|throughout)\W+)*\Z", re.I)
 _APPROXIMATED = re.compile(r"\b(?P<how>\w+\s+(?:approximation|variant|version))\s+(?:of|to)\s+(?:the\s+)?\W*\Z")
-# Another function or operation of that name: "the base-2 logarithm", "a leaky ReLU".
-_ALTERED = re.compile(r"\b(?:the|an?|all)\s+(?P<how>(?:base[\s-]+\w+|binary|dyadic|decimal|common|leaky|squared"
-                      r"|hard|masked|causal|sparse|parametric|modified|shifted|smooth|truncated|rounded|inverse|negative|quick"
-                      r"|capped|clipped|local|un-?normali[sz]ed)\s+)\Z", re.I)
+# Another function or operation of that name: "the base-2 logarithm", and what the grammar lists.
+_ALTERING = "|".join(files("einc.grammar").joinpath("altering_words.txt").read_text(encoding="utf-8").split())
+_ALTERED = re.compile(rf"\b(?:the|an?|all)\s+(?P<how>(?:base[\s-]+\w+|{_ALTERING})\s+)\Z", re.I)
 _USED = re.compile(r"\W*(?:is|are)\s+(?:used|meant|applied|taken)\b", re.I)
 _BY = re.compile(r"\b(?:by|with|as)\s+(?:the\s+)?(?:symbol|sign|operator)?\s*\Z", re.I)
 _AHEAD = re.compile(r"\A.*\b(?:denote|write|written|represent|express|use|mean)\b|\A\W*and\b", re.I | re.S)
 _OVER = re.compile(r"\W*(?:runs?|ranges?|goes|go|is|are)\s+over\b", re.I)
 _CLAUSE = re.compile(r"[,:](?=\s)|\s(?:and|while|whereas)(?:\s*\Z|\s+\$|(?=\s.*\s(?:is|are|denotes?)\s))")
+# What a function is said to be by an expression, and not what it costs.
+_VALUE = re.compile(r"(?:\$|\\\()\s*(?P<cost>(?:\\mathcal\s*\{?\s*)?[OΘ]\}?\s*\()?[^$]*[-+*/^({]")
 _CITED = re.compile(r"\([^()]*\d{4}[^()]*\)|\[[^\]]{0,30}\]|\\cite\w*\{[^}]*\}|@\w+")
 
 
@@ -77,11 +81,14 @@ class Mention:
 
 @dataclass(frozen=True)
 class Telling:
-    """What a sentence says that a sign denotes, in these words, and where the sentence begins."""
+    """What a sentence says that a sign denotes, in these words, which begin at a place of the text; `name` is where the
+    sentence has the sign.
+    """
 
     sign: Sign
     words: str
-    start: int
+    place: int
+    name: tuple[int, int] = (0, 0)
 
     @property
     def other(self) -> bool:
@@ -91,12 +98,13 @@ class Telling:
         spelled = re.sub(r"(?<=[a-z])-\s?wise|(?<=[a-z]) by \w+", "wise", clause.lower())
         told = re.findall(r"[a-z]{2,}|\d[\d.]*", spelled)
         usual = {*self.sign.usual.lower().split(), *_NEUTRAL}
-        return bool(told) and any(x not in usual for x in told)
+        said = _VALUE.match(self.words) if self.sign.function else None
+        return any(x not in usual for x in told) if said is None else said["cost"] is None
 
 
-def redefined(document: Document, said: Said) -> Problem | None:
+def redefined(document: Document, said: Said, read: Container[Telling]) -> Problem | None:
     """The question of an equation with a sign of which the words of the document, or an equation, say another meaning
-    than that of the language; None where there is none.
+    than that of the language; None where there is none, and none for what is `read` as a definition.
     """
     lines = said.sides or (() if said.statement is None else (said.statement,))
     nodes = [x for line in lines for c in line.clauses for x in parts(c.body)]
@@ -108,10 +116,47 @@ def redefined(document: Document, said: Said) -> Problem | None:
     whole = " ".join((own, *(body for name, body in macros.items() if re.search(rf"\\{name}(?![A-Za-z])", own))))
     beside = any(map(_beside, nodes))
     told = (*_others(document.source.text), *_defined(document.texts))
-    words = next((x.words for x in told if (re.search(x.sign.stands, whole) if x.sign.stands else beside)), None)
+    words = next((x.words for x in told if x not in read and (
+        re.search(x.sign.stands, whole) if x.sign.stands else beside)), None)
     return None if words is None else OpenReading(
         f"the words `{words}` say what a sign of it means, and are not read", said.span,
         helps=(Help("write it with signs of the language, or in a side file"),))
+
+
+def by_formula(document: Document, parse: Parse,
+               functions: Container[str]) -> Iterator[tuple[Telling, Formula, s.Statement | None]]:
+    """What sentences say of functions by a formula and nothing else, with that formula: an expression of one letter is
+    a definition, "ReLU is $\\max(0, x)$", and an equation for the function speaks for itself.
+    """
+    for told in _others(document.source.text) if document.formulas else ():
+        found = _FORMULA.match(told.words)
+        at = bisect_left(document.formulas, told.place, key=lambda x: x.span.start)
+        formula = document.formulas[at] if at < len(document.formulas) else None
+        if not told.sign.function or found is None or formula is None or formula.display:
+            continue
+        _, behind = around(document.source.text, formula.span.end, formula.span.end + 1)
+        if replace(told, words=behind).other or limited(behind):
+            continue
+        for body in parse(formula.span):
+            letters = {x.text for x in parts(body) if isinstance(x, s.Word) and len(x.text) == 1 and x.text.islower()}
+            letters -= {"e"}
+            if isinstance(body, s.Relation):
+                left = body.operands[0]
+                if isinstance(left, s.Product) and re.search(told.sign.stands, left.span.text):
+                    yield told, formula, None
+            elif len(letters) == 1 and (name := _named(document, told, functions)) is not None:
+                given = s.Group("(", ")", (s.Word(next(iter(letters)), body.span),), body.span)
+                left = s.Product((name, given), ("", ""), name.span)
+                clause = s.Clause(s.Relation((left, body), ("=",), body.span), None, body.span)
+                yield told, formula, s.Statement("", False, (clause,), (), body.span)
+
+
+def _named(document: Document, told: Telling, functions: Container[str]) -> s.Word | None:
+    """The name of the function of which a sentence speaks, as the language has it; None where it has none."""
+    span = Span(document.source, *told.name)
+    written = re.sub(r"\\(?:text|math|operator)\w*", " ", span.text)
+    found = [x for word in re.findall(r"[A-Za-z]{2,}", written) for x in (word, word.lower()) if x in functions]
+    return s.Word(found[0], span, quoted=True) if found else None
 
 
 def _beside(node: s.Expression) -> bool:
@@ -157,7 +202,8 @@ def tellings(sentence: str, start: int) -> Iterator[Telling]:
         ahead = (x.start for x in found[n + 1 :] if x.formula or not one.formula or _AND.search(sentence[: x.start]))
         after = sentence[one.end : next(ahead, len(sentence))]
         for words in _said(one, sentence, before, after):
-            yield Telling(one.sign, " ".join(words.split()), start)
+            place = start + one.end + after.find(words) if words in after else -1
+            yield Telling(one.sign, " ".join(words.split()), place, (start + one.start, start + one.end))
 
 
 def _said(one: Mention, sentence: str, before: str, after: str) -> Iterator[str]:

@@ -21,7 +21,7 @@ from einc.documents.blocks import updates
 from einc.documents.braces import braces
 from einc.documents.conditions import in_cases, limited
 from einc.documents.counting import counting
-from einc.documents.denoted import redefined
+from einc.documents.denoted import Telling, by_formula, redefined
 from einc.documents.document import Document, Formula
 from einc.documents.domains import within
 from einc.documents.doubtful import doubtful, exponential
@@ -70,7 +70,10 @@ def said(document: Document, functions: frozenset[str], indices: Iterable[str],
     called = functions | PRIMITIVES.keys() | set(filter(None, map(defines, found)))
     told = choices(document, lambda x: _alone(document, x, functions))
     apart = [x for x in in_cases(document, found, known) if x.formula.span not in told]
-    found = [*chosen([x if x.formula.code else _settled(document, x, known, called) for x in found], told)]
+    meant = [*by_formula(document, lambda x: _names(document, x, functions), functions)]
+    read = {x for x, _, _ in meant}
+    found = [*chosen([x if x.formula.code else _settled(document, x, known, called, read) for x in found], told)]
+    found += [Said(formula, line.span, line) for _, formula, line in meant if line is not None]
     found = [*starting([*within(document, found, known, lambda x: _alone(document, x, functions))], beside)]
     found = [*each(document, [*found, *_words(document, found, functions, known)], known)]
     states = {(x.formula.section, left_text(x)) for x in found if x.statement is not None and updates(x.statement)}
@@ -82,22 +85,26 @@ def said(document: Document, functions: frozenset[str], indices: Iterable[str],
                           and _no_definition(x, known) else x for x in found], declared))
 
 
-def _settled(document: Document, found: Said, known: Known, functions: Container[str]) -> Said:
+def _settled(document: Document, found: Said, known: Known, functions: Container[str],
+             read: Container[Telling]) -> Said:
     """An equation, with the question that its writing or the words beside it leave open where they leave one."""
     lines = found.sides or (() if found.statement is None else (found.statement,))
     problem = (doubtful(lines, known.sizes, functions) or limited(document, found, known)
-               or exponential(document, found, known.indices) or redefined(document, found))
+               or exponential(document, found, known.indices) or redefined(document, found, read))
     return found if problem is None else replace(found, statement=None, sides=(), fact="", problem=problem)
+
+
+def _names(document: Document, span: Span, functions: frozenset[str]) -> Iterator[s.Expression]:
+    """The names or equations of a formula, without the set in which they lie."""
+    for line in parse_formula(document.source, Report(), functions, (span.start, span.end), (), document.macros):
+        for clause in line.clauses:
+            yield shapes.without(clause).body if shapes.shape(clause.body) is not None else clause.body
 
 
 def _words(document: Document, found: list[Said], functions: frozenset[str], known: Known) -> list[Said]:
     """The rows that sentences name, but for those that a display computes, the shapes below braces, and numbers."""
     def names(span: Span) -> Iterator[s.Expression]:
-        """The names of a formula, without the set in which they lie."""
-        for line in parse_formula(document.source, Report(), functions, (span.start, span.end), (), document.macros):
-            for clause in line.clauses:
-                bare = shapes.without(clause).body if shapes.shape(clause.body) is not None else clause.body
-                yield bare
+        return _names(document, span, functions)
 
     computed = {left_of(x.statement.clauses[0].body).span.text for x in found
                 if x.statement is not None and x.formula.display and not x.fact}
