@@ -90,3 +90,44 @@ def test_what_else_a_sentence_says_of_a_function_is_a_question(words: str) -> No
 def test_a_function_of_lines_tells_that_it_has_nothing_learned() -> None:
     found = entries(X + r"We use layer normalization with learned gain. $$ Y = \mathrm{LN}(X) $$")[-1]
     assert found.sure == "inferred" and "nothing that is learned" in found.reason
+
+
+SHAPED = r"Let $X, Y \in \mathbb{R}^{n \times d}$, $W \in \mathbb{R}^{d \times d}$ and $u, v \in \mathbb{R}^{d}$. "
+SCORES, PRODUCT, NORM = r"Z = \mathrm{softmax}(X Y^\top) X", "Z = X W", r"Z = \mathrm{LN}(X)"
+SUM, LARGEST = r"z = \sum_i u_i", r"z = \max_i u_i"
+HOSTILE = [
+    ("The softmax is applied to the transposed scores.", SCORES), ("Every score is negated first.", SCORES),
+    (r"The scores are clipped to $[-5, 5]$ before the softmax.", SCORES),
+    ("Only the ten largest scores of each query are kept.", SCORES), ("A token may not attend to itself.", SCORES),
+    (r"Softmax weights below $0.1$ are set to zero.", SCORES), ("The diagonal of the scores is removed.", SCORES),
+    ("The denominator of the softmax has an additional one.", SCORES),
+    ("Before the product $X$ is centred.", PRODUCT), ("where $X$ is first normalized to unit rows.", PRODUCT),
+    ("By abuse of notation, $X$ denotes its own transpose.", PRODUCT), ("All matrices are transposed.", PRODUCT),
+    ("In what follows a product $AB$ means $BA$.", PRODUCT), ("We use the max-plus algebra.", PRODUCT),
+    ("All operations are in the tropical semiring.", PRODUCT), ("The equation below is wrong.", PRODUCT),
+    ("The following equation holds only approximately.", PRODUCT), ("Replace $W$ by its inverse in", PRODUCT),
+    ("The result is rounded to integers.", PRODUCT), ("In all sums $i$ runs over odd numbers.", SUM),
+    (r"where the sum excludes $i = 1$.", SUM), (r"$\sum$ and $\prod$ both denote averages.", SUM),
+    ("The maximum is over all but the largest entry.", LARGEST), (r"where $\max$ is taken modulo $d$.", LARGEST),
+    (r"We apply the $\mathrm{ReLU}$ after squaring.", r"Z = \mathrm{ReLU}(X)"),
+    (r"As usual $\mathrm{ReLU}$ keeps a slope of 0.01 for negative inputs.", r"Z = \mathrm{ReLU}(X)"),
+    (r"Here $\tanh$ is scaled by 1.7159.", r"Z = \tanh(X)"), ("GELU uses the tanh formula.", r"Z = \mathrm{GELU}(X)"),
+    ("LayerNorm divides by the variance and not by its root.", NORM), ("LN is over pairs of features.", NORM),
+    ("LN uses the unbiased variance.", NORM), ("LN normalizes in groups of 8 features.", NORM),
+    ("The variance in LN is clipped.", NORM), ("Norms are squared throughout.", r"z = u / \|u\|"),
+    ("$e$ denotes the base 2.", "z = e^{u}"), ("Here a fraction $a/b$ denotes $b/a$.", "z = u / 2"),
+]
+
+
+@pytest.mark.parametrize(("words", "equation"), HOSTILE)
+def test_words_that_change_a_formula_are_a_question(words: str, equation: str) -> None:
+    assert entries(f"{SHAPED}{words}\n\n$$ {equation} $$")[-1].status == "skipped"
+
+
+def test_formulas_that_no_words_change_are_read() -> None:
+    equations = "\n\n".join(f"$$ {x} $$" for x in dict.fromkeys(x for _, x in HOSTILE))
+    text = SHAPED + equations.replace("Z =", "Z_{N} =").replace("z =", "z_{N} =")
+    many = text.count("{N}")
+    for n in range(many):
+        text = text.replace("{N}", f"{{{n + 1}}}", 1)
+    assert [x.status for x in entries(text)] == ["compiled"] * many

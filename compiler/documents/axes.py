@@ -55,7 +55,8 @@ _PAST = re.compile(r"(?<!non-)(?<!non)(?<!un)\b(?:caus(?:al|ally|ality)|auto-?re
                      r"|earlier\s+(?:positions?|tokens?|keys|ones)|(?:upper|lower)[\s-]+triang(?:le|ular)"
                      r"|(?:only\s+(?:sees?|attends?|looks?)|(?:sees?|attends?|looks?)\s+only)\b|cannot\s+(?:see|attend)"
                      r"|(?:above|below)\s+the\s+(?:main\s+)?diagonal|diagonal\s+(?:is|are)\s+excluded)\b", re.I)
-_UNSEEN = re.compile(r"\b(?:sees?|attends?\s+to|looks?\s+at)\s+(?:no|itself\s+and)\b|\bcannot\s+(?:see|attend)\b", re.I)
+_UNSEEN = re.compile(r"\b(?:sees?|attends?\s+to|looks?\s+at)\s+(?:no|itself\s+and)\b|\bcannot\s+(?:see|attend)\b"
+                     r"|\b(?:may|must|does|do|can|should)\s+(?:not|never)\s+(?:see|attend)\b", re.I)
 _WITHOUT = re.compile(r"\b(?:no(?!\s+weight\b)|without|omit\w*|ignor\w*|drop\w*"
                       r"|leav\w+\s+(?:out|aside)|bidirectional)\b", re.I)
 

@@ -42,6 +42,7 @@ _PAST = (r"(?:past|previous|earlier|future|later|preceding|following|visible|val
          r"(?:<other>|positions|tokens|steps)")
 _BAD = (r"(?:bad|wrong|incorrect|false|not (?:true|correct|right|valid|possible|used)|never (?:true|used)|mistaken"
         r"|unstable|impossible|invalid|inadequate|untrue)\b")
+_THIS = r"(?:equation|formula|expression|identity|definition|line|display)s?"
 _SUCH = r"for (?:example|instance)|e\.g|such as|say|like"
 _SCALES = r"(?:scales?|multipl(?:y|ies)|weighs?|weights?|gates?)\b"
 _LINES = r"(?:rows?|columns?|channels?|tokens?|positions?|entry|entries|elements?|components?|features?)\b"
@@ -90,6 +91,10 @@ TABLE = (
           r"(?: (?:defin|us|comput|tak|writ|sett)ing"
           r"| the (?:usual |standard |common )?(?:choice|definition|equation|form|formula|rule))?[:,]? ?$"),
     Words(r"\bnot[:,]? ?$"),
+    Words(rf"\b{_THIS} (?:\w+ ){{0,2}}(?:is|are) (?:\w+ ){{0,2}}?{_BAD}"
+          rf"|\b{_THIS} [^.]{{0,40}}\bonly (?:approximate|near|rough)ly\b", sentences=2),
+    Words(r"\b(?:replac\w+|substitut\w+|exchang\w+|swap\w*) <other> (?:by|with|for|and) (?:[\w-]+ |<other> ){0,4}"
+          r"in[:,]? ?$"),
     Words(r"\b(?:common|frequent|usual|typical|easy|popular) (?:mistake|error|bug|pitfall|misreading)s?\b|\bbroken\b",
           r"^\W*(?:which|that|this|it) (?:\w+ )?(?:lacks?|misses|omits?|forgets?|ignores?)\b"
           r"|^\W*(?:but|though|however|yet),? (?:here )?we (?:\w+ )?(?:drop|omit|remove|replace|skip|change|ignore)\b"),

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from importlib.resources import files
 
 from einc.checking.matrices.shapes import parts
 from einc.documents.document import Document, Formula, Macro
 from einc.documents.named import Parse
 from einc.documents.said import Said
-from einc.documents.signs import SIGNS, Sign
+from einc.documents.signs import ALTERING, SIGNS, Sign
 from einc.documents.stops import around, denied, limited, sentences
 from einc.errors.problems import OpenReading
 from einc.errors.report import Help, Problem, Span
@@ -34,7 +33,7 @@ _FORMULA = re.compile(r"(?:\$|\\\()(?P<inner>[^$\n]{1,60}?)(?:\$|\\\))")
 _DETERMINED = r"(?:the|an?|our|not)\b"
 _OPERATION = r"(?:\w[\w-]*\s+){0,4}(?:product|multiplication|convolution|composition|operation|sum|division)\b"
 _SAYS = re.compile(
-    r"\W*(?:(?:always|here|will|shall|now|then|simply|throughout|just)\s+)*(?:"
+    r"\W*(?:(?:always|here|will|shall|now|then|simply|throughout|just|both|all)\s+)*(?:"
     r"denot(?:es?|ing)|means?\b|meaning|stands?\s+for|represents?|representing|refers?\s+to|we\s+(?:mean|denote|understand)"
     r"|to\s+(?:denote|mean|represent|stand\s+for)|(?:is|are|be)\s+(?:defined|understood|meant|taken|written)\s+"
     r"(?:as|for|to\s+(?:be|mean|denote))|(?:is|are|be)\s+used\s+(?:to\s+(?:mean|denote)|(?:as|for)\s+(?=the\b|an?\b))"
@@ -45,6 +44,7 @@ _SAYS = re.compile(
     rf"|be(?=\s+{_DETERMINED})|(?:is|are)(?=\s+(?:always\s+)?{_DETERMINED})|(?:is|be)\s+(?={_OPERATION}))\s*", re.I)
 _IS = re.compile(r"\W*(?:is|are)\s+(?P<noun>[A-Za-z]+(?:-?wise)?)", re.I)
 _AND = re.compile(r"\band\s+\W*\Z", re.I)
+_JOINED = re.compile(r"(?:,|,?\s+and|,?\s+or)\s+")
 _FOR = re.compile(r"\W*(?:for|as|to\s+be)\s+", re.I)
 _VERB = re.compile(r"\b(?:writ\w+|set|let|take|define|us(?:e|es|ed|ing)|denot\w+|mean\w*|symbol|sign|represent\w*"
                    r"|express\w*)\b", re.I)
@@ -54,16 +54,34 @@ _PROPERTY = (r"(?:[a-z]+ly\s+)?(?:comput|perform|implement|accumulat|fus|don|che
              r"|hard|efficien|parallel|also|import|require|large|small|well|optimi|monoton|concave|convex|smooth|contin"
              r"|differentiable|dominat|non-?negative|positive|exact|stable)\w*")
 _CONVENTION = re.compile(rf"\W*(?:in\s+this\s+\w+\s+)?(?:is|are|be)\s+(?!{_PROPERTY})", re.I)
-_BEGINS = re.compile(r"\W*(?:(?:all|the|here|throughout)\W+)*\Z", re.I)
+_BEGINS = re.compile(r"\W*(?:(?:all|the|here|throughout|where|in)\W+)*\Z", re.I)
 _APPROXIMATED = re.compile(r"\b(?P<how>\w+\s+(?:approximation|variant|version))\s+(?:of|to)\s+(?:the\s+)?\W*\Z")
 # Another function or operation of that name: "the base-2 logarithm", and what the grammar lists.
-_ALTERING = "|".join(files("einc.grammar").joinpath("altering_words.txt").read_text(encoding="utf-8").split())
-_ALTERED = re.compile(rf"\b(?:the|an?|all)\s+(?P<how>(?:base[\s-]+\w+|{_ALTERING})\s+)\Z", re.I)
+_ALTERED = re.compile(rf"\b(?:the|an?|all)\s+(?P<how>(?:base[\s-]+\w+|{ALTERING['before']})\s+)\Z", re.I)
+# What is done to it: "is clipped to", "divides by the variance", "the denominator of it has", "after squaring".
+_CHANGED = (rf"(?:(?:{ALTERING['changed']})\b|(?:set|raised)\s+to\b|modulo\b|scaled\s+by\s+(?:\$\s*)?[\d.]+)")
+_DONE = re.compile(rf"(?:[^.,;:]|\.(?=\d)){{0,50}}?\b(?:is|are|be)\s+(?:\w+\s+){{0,2}}?(?={_CHANGED})"
+                   r"|\s*(?=(?:before|after)\s+\w+ing\b)", re.I)
+_DOES = re.compile(r"\W*(?:divides|subtracts|normali[sz]es|uses|keeps|scales|adds|multiplies|excludes|skips"
+                   r"|rounds|omits)\s+", re.I)
+_PART = re.compile(rf"\b(?P<how>(?:{ALTERING['parts']})\s+(?:of|in)\s+(?:the\s+)?)\Z", re.I)
+_HAS = re.compile(rf"\W*(?:has|have|(?:is|are)\s+(?:\w+\s+){{0,2}}?{_CHANGED})", re.I)
+_BEFORE = re.compile(rf"\b(?:to|of|on|over)\s+(?:the\s+|all\s+)?(?P<how>(?:{ALTERING['changed']})\s+)\Z", re.I)
+_PAIRS = re.compile(r"\W*?(?:\$[^$]{1,9}\$\s+)?(?:runs?|ranges?|is|are|normali[sz]es)\s+(?:over|in|across)\s+"
+                    r"(?=(?:all\s+but|pairs|groups|blocks|chunks|halves|windows|odd|even)\b)", re.I)
+_ALGEBRA = re.compile(rf"\b(?:(?:{ALTERING['algebras']})\b|all\s+(?:matrices|vectors|products|numbers)\s+are\s+"
+                      rf"(?:{ALTERING['changed']})\b|results?\s+(?:is|are)\s+(?:\w+\s+){{0,2}}?{_CHANGED})(?P<name>)",
+                      re.I)
+# "$X$ is first centred", "$X$ denotes its own transpose"
+_TREATED = re.compile(rf"(?:\$|\\\()(?P<name>[^$\n=]{{1,30}}?)(?:\$|\\\))\s+(?:(?:is|are)\s+(?:\w+\s+){{0,2}}?"
+                      rf"(?:{_CHANGED}|normali[sz]ed\s+to\b)|(?:is|denotes|means|stands\s+for)\s+its\s+(?:own\s+)?"
+                      r"(?:transpose|inverse|square|negative|absolute)\b)", re.I)
 _USED = re.compile(r"\W*(?:is|are)\s+(?:used|meant|applied|taken)\b", re.I)
 _BY = re.compile(r"\b(?:by|with|as)\s+(?:the\s+)?(?:symbol|sign|operator)?\s*\Z", re.I)
 _AHEAD = re.compile(r"\A.*\b(?:denote|write|written|represent|express|use|mean)\b|\A\W*and\b", re.I | re.S)
 _OVER = re.compile(r"\W*(?:runs?|ranges?|goes|go|is|are)\s+over\b", re.I)
 _CLAUSE = re.compile(r"[,:](?=\s)|\s(?:and|while|whereas)(?:\s*\Z|\s+\$|(?=\s.*\s(?:is|are|denotes?)\s))")
+_OPERANDS = re.compile(r"(?:\$|\\\()(?P<cost>(?!))?[^$]*[A-Za-z][^$A-Za-z]*[A-Za-z]")
 # What a function is said to be by an expression, and not what it costs.
 _VALUE = re.compile(r"(?:\$|\\\()\s*(?P<cost>(?:\\mathcal\s*\{?\s*)?[OΘ]\}?\s*\()?[^$]*[-+*/^({]")
 _CITED = re.compile(r"\([^()]*\d{4}[^()]*\)|\[[^\]]{0,30}\]|\\cite\w*\{[^}]*\}|@\w+")
@@ -71,12 +89,13 @@ _CITED = re.compile(r"\([^()]*\d{4}[^()]*\)|\[[^\]]{0,30}\]|\\cite\w*\{[^}]*\}|@
 
 @dataclass(frozen=True)
 class Mention:
-    """A sign that a sentence names, where, and whether in a formula."""
+    """A sign that a sentence names, where, whether in a formula, and whether it names what a function is of."""
 
     start: int
     end: int
     sign: Sign
     formula: bool
+    given: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,7 +117,7 @@ class Telling:
         spelled = re.sub(r"(?<=[a-z])-\s?wise|(?<=[a-z]) by \w+", "wise", clause.lower())
         told = re.findall(r"[a-z]{2,}|\d[\d.]*", spelled)
         usual = {*self.sign.usual.lower().split(), *_NEUTRAL}
-        said = _VALUE.match(self.words) if self.sign.function else None
+        said = (_VALUE if self.sign.function else _OPERANDS).match(self.words)
         return any(x not in usual for x in told) if said is None else said["cost"] is None
 
 
@@ -116,7 +135,10 @@ def redefined(document: Document, said: Said, read: Container[Telling]) -> Probl
     whole = " ".join((own, *(body for name, body in macros.items() if re.search(rf"\\{name}(?![A-Za-z])", own))))
     beside = any(map(_beside, nodes))
     told = (*_others(document.source.text), *_defined(document.texts))
-    words = next((x.words for x in told if x not in read and (
+    names = {x.span.text.strip() for x in nodes if isinstance(x, s.Word | s.Scripted)}
+    computes = any(isinstance(x, s.Product | s.Sum) for x in nodes)
+    words = next((words for name, words in _changed(document.source.text) if name in names or (
+        computes and not name)), None) or next((x.words for x in told if x not in read and (
         re.search(x.sign.stands, whole) if x.sign.stands else beside)), None)
     return None if words is None else OpenReading(
         f"the words `{words}` say what a sign of it means, and are not read", said.span,
@@ -183,13 +205,21 @@ def _others(text: str) -> tuple[Telling, ...]:
     return tuple(x for start, sentence in sentences(text) for x in tellings(sentence, start) if x.other)
 
 
+@lru_cache(maxsize=8)
+def _changed(text: str) -> tuple[tuple[str, str], ...]:
+    """The names of which a text says what is done to them, with these words; "" where it is said of all operations."""
+    return tuple((x["name"].strip() if x["name"] else "", " ".join(x[0].split())) for _, sentence in sentences(text)
+                 for form in (_ALGEBRA, _TREATED) for x in form.finditer(sentence) if not limited(sentence))
+
+
 def _mentions(sentence: str) -> list[Mention]:
     """The signs that a sentence names, in the order in which they stand."""
     formulas = list(_FORMULA.finditer(sentence))
     found = [Mention(x.start(), x.end(), sign, True) for x in formulas for sign in SIGNS
              if re.fullmatch(sign.alone, x["inner"].strip())]
     inside = [(x.start(), x.end()) for x in formulas]
-    found += [Mention(x.start(), x.end(), sign, False) for sign in SIGNS for x in re.finditer(sign.words, sentence)
+    found += [Mention(x.start(), x.end(), sign, False, given) for sign in SIGNS
+              for given, words in ((False, sign.words), (True, sign.given)) for x in re.finditer(words, sentence)
               if not any(a <= x.start() < b for a, b in inside)]
     return sorted(found, key=lambda x: (x.start, x.end))
 
@@ -199,21 +229,33 @@ def tellings(sentence: str, start: int) -> Iterator[Telling]:
     found = _mentions(sentence)
     for n, one in enumerate(found):
         before = sentence[max((x.end for x in found[:n]), default=0) : one.start]
-        ahead = (x.start for x in found[n + 1 :] if x.formula or not one.formula or _AND.search(sentence[: x.start]))
-        after = sentence[one.end : next(ahead, len(sentence))]
-        for words in _said(one, sentence, before, after):
-            place = start + one.end + after.find(words) if words in after else -1
+        ahead = [x.start for x in found[n + 1 :] if x.formula or not one.formula or _AND.search(sentence[: x.start])]
+        joined = next((x for x in found[n + 1 :] if x.formula and _JOINED.fullmatch(sentence[one.end : x.start])), None)
+        of_both = _said(joined, sentence, "", ahead) if joined is not None else ()
+        for words in (*_altered(one, sentence), *(() if one.given else _said(one, sentence, before, ahead)), *of_both):
+            place = start + one.end + sentence[one.end :].find(words) if words in sentence[one.end :] else -1
             yield Telling(one.sign, " ".join(words.split()), place, (start + one.start, start + one.end))
 
 
-def _said(one: Mention, sentence: str, before: str, after: str) -> Iterator[str]:
-    """The words that say what a sign denotes, `before` it up to the sign that stands before it, and `after` it."""
-    lead, sign = sentence[: one.start], one.sign
+def _altered(one: Mention, sentence: str) -> Iterator[str]:
+    """The words that make another function of one, or say what is done to its value or to what it is of."""
+    lead, after = sentence[: one.start], sentence[one.end :]
+    used = _VERB.search(lead) is not None or _USED.match(after) is not None
+    found = [_APPROXIMATED.search(lead), _ALTERED.search(lead) if used and not one.given else None,
+             _PART.search(lead) if _HAS.match(after) else None, _BEFORE.search(lead) if one.given else None]
+    yield from (x["how"] for x in found if x is not None and not denied(lead))
+    whole = not one.given and (one.sign.function or _BEGINS.fullmatch(lead))
+    of_function = (_DOES.match(after), _PAIRS.match(after)) if whole else ()
+    does = (_DONE.match(after), *of_function)
+    yield from (after[x.end() :] for x in does if x is not None and not denied(lead))
+
+
+def _said(one: Mention, sentence: str, before: str, ahead: Iterable[int]) -> Iterator[str]:
+    """The words that say what a sign denotes, `before` it up to the sign that stands before it, and after it up to the
+    next of those that stand `ahead`, but for one that the words begin with.
+    """
+    lead, after, sign = sentence[: one.start], sentence[one.end :], one.sign
     verb = _VERB.search(lead) is not None
-    if (how := _APPROXIMATED.search(lead)) is not None:
-        yield how["how"]
-    if (how := _ALTERED.search(lead)) is not None and (verb or _USED.match(after)) and not denied(lead):
-        yield how["how"]
     if sign.function and _OVER.match(after):  # along what it runs is another question
         return
     says = _SAYS.match(after) or _IS.match(after)
@@ -223,6 +265,7 @@ def _said(one: Mention, sentence: str, before: str, after: str) -> Iterator[str]
     if says is None and verb and (one.formula or not sign.function):
         says = _FOR.match(after)
     if says is not None and (one.formula or not re.match(r"\W*(?:is|are)\s+(?:the|an?|our|not)\b", after)):
-        yield after[says.start("noun") if says.re is _IS else says.end() :]
+        at = one.end + (says.start("noun") if says.re is _IS else says.end())
+        yield sentence[at : next((x for x in ahead if x > at), len(sentence))]
     elif verb and (by := _BY.search(before)) is not None:
         yield _AHEAD.sub("", before[: by.start()])

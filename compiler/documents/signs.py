@@ -1,6 +1,7 @@
 r"""Signs and functions of the language: how a text writes them, names them, and what their usual names may have.
 
-The functions stand in `usual_names.txt` of the grammar, a line for each: patterns of its names, and further words.
+The functions stand in `usual_names.txt` of the grammar, a line for each: patterns of its names, further words, and
+words for what it is applied to. `altering_words.txt` has words that make another function or value of one.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ class Sign:
     """A sign or function: `alone` is the formula in a line of text that is the sign and no more, `words` are words that
     name it, `usual` is what may stand in its usual names, and `stands` is what a formula has that has the sign, ""
     where it is that two names stand side by side. `entries`: it has the product entry by entry for its meaning, so that
-    an equation whose left side is two letters with the sign between them gives it another.
+    an equation whose left side is two letters with the sign between them gives it another. `given` are words for what a
+    function is applied to.
     """
 
     alone: str
@@ -30,20 +32,29 @@ class Sign:
     stands: str
     function: bool = False
     entries: bool = False
+    given: str = r"(?!)"
 
 
-def _function(names: str, usual: str) -> Sign:
+def _function(names: str, usual: str, argument: str = "") -> Sign:
     """A function, which a text may name by a macro, in letters of a text, or by a word: a line of the file of usual
-    names has patterns of its names, and the words that its other names may have.
+    names has patterns of its names, the words that its other names may have, and words for its argument.
     """
     name = "|".join(names.split())
     given = r"(?:\s*\(\s*(?:\\cdot|[a-z])\s*\))?"
     return Sign(rf"(?:\\?(?:{name})|{_TEXT.format(f'(?:{name})')}){given}",
                 rf"\b(?:{name})(?:es)?\b",
                 f"{_ENTRIES}{names} {usual} function nonlinearity activation".lower(),
-                rf"(?<![A-Za-z])(?:{name})(?![A-Za-z])", True)
+                rf"(?<![A-Za-z])(?:{name})(?![A-Za-z])", True,
+                given=rf"(?i:\b(?:{'|'.join(argument.split())})\b)" if argument else r"(?!)")
 
 
+def _words(name: str) -> dict[str, str]:
+    """The lines of a file of words by what stands before their colon, each as alternatives of a pattern."""
+    lines = files("einc.grammar").joinpath(name).read_text(encoding="utf-8").splitlines()
+    return {key: "|".join(words.split()) for key, _, words in (line.partition(": ") for line in lines)}
+
+
+ALTERING = _words("altering_words.txt")
 SIGNS = (
     Sign(r"\\odot|⊙|[A-Za-z]\s*\\odot\s*[A-Za-z]", r"(?!)",
          _ENTRIES + "hadamard schur product products multiplication multiplying gating broadcast broadcasting",
@@ -63,7 +74,7 @@ SIGNS = (
          "-|−"),
     Sign(r"/|÷|\\div|[A-Za-z]\s*/\s*[A-Za-z]", r"(?i:\bdivisions?\b)",
          _ENTRIES + "division quotient real", r"/|÷|\\div(?![A-Za-z])|\\[dt]?frac(?![A-Za-z])"),
-    Sign(rf"{_BARS}{_DOT}{_BARS}(?:_\{{?2\}}?)?", r"(?!)", "euclidean norm l2 ell 2 length magnitude two",
+    Sign(rf"{_BARS}{_DOT}{_BARS}(?:_\{{?2\}}?)?", r"\b[Nn]orms\b", "euclidean norm l2 ell 2 length magnitude two",
          _BARS),
     Sign(rf"{_BAR}{_DOT}{_BAR}", r"\babsolute\s+values?\b",
          _ENTRIES + "absolute value modulus magnitude cardinality size number elements set", rf"{_BAR}(?!\|)"),
@@ -72,9 +83,10 @@ SIGNS = (
     Sign(rf"\[{_DOT}\]", r"(?i:\b(?:square\s+)?brackets\b)",
          "concatenation concatenating concatenate grouping group indicator iverson stacking rows columns blocks",
          r"(?<!\\)\[|\\[lr]brack"),
+    Sign("e", r"(?!)", "euler number base natural constant logarithm", r"(?<![A-Za-z\\])e\s*\^"),
     Sign(r"\\exp|\\?exp|e\^\{?[a-z]\}?", r"(?i:\bexponentials?\b)", _ENTRIES + "exponential natural base e",
          r"\\?exp(?![A-Za-z])|(?<![A-Za-z\\])e\s*\^"),
-    Sign(r"\\sum(?:_\{?[a-z]\}?)?", r"(?i:\bsums\b)", _ENTRIES + "sum sums summation indices", r"\\sum(?![A-Za-z])|∑"),
+    Sign(r"\\sum(?:_\{?[a-z]\}?)?", r"(?i:\bsums?\b)", _ENTRIES + "sum sums summation indices", r"\\sum(?![A-Za-z])|∑"),
     Sign(r"\\prod(?:_\{?[a-z]\}?)?", r"(?!)", _ENTRIES + "product products indices", r"\\prod(?![A-Za-z])|∏"),
     Sign(r"\\[a-z]*top|[A-Z]?\s*\^\s*\{?\s*\\top\s*\}?", r"(?!)", "transpose transposed transposition matrix",
          r"\\top(?![A-Za-z])"),
