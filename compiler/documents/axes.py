@@ -15,8 +15,8 @@ from einc.documents.synonyms import SPOKEN
 
 _WISE = re.compile(r"\b(row|column)-?\s?wise\b", re.I)
 _EACH = re.compile(r"\b(?:each|every)\s+(row|column)\b(?!\s+of\s+(?:its|the)\s+transpose)", re.I)
-_SIZE = re.compile(r"\W+(?:[A-Za-z]+\W+){0,3}?(?:over|along|across)\s+(?:the\s+|all\s+)?"
-                   r"(?:\$|\\\()([^$=]{1,24}?)(?:\$|\\\))")
+_SIZE = re.compile(r"\W+(?:[A-Za-z]+\W+){0,3}?(?:over|along|across)\s+(?:(?:the\s+|all\s+)"
+                   r"(?:(?:available|given|different|distinct|possible)\s+)?)?(?:\$|\\\()([^$=]{1,24}?)(?:\$|\\\))")
 _FORMULA = re.compile(r"\$([^$]{1,80})\$")
 _OF = re.compile(r"\b(row|column)s?\s+of\s+(\$[^$]{1,80}\$(?:,?\s+(?:and\s+)?\$[^$]{1,80}\$"
                  r"(?!\s+(?:is|has|denotes)\b))*)", re.I)
