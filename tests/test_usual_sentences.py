@@ -55,6 +55,7 @@ The square root is used for scaling. The absolute value is non-negative. Subtrac
 Division by $\sqrt{d}$ keeps the variance at one. Following the addition, layer normalization is performed.
 The addition is a residual connection. The residual connection is the identity. The function $\tanh$ is bounded.
 The cost of the softmax is quadratic. The softmax is $O(n^2)$. The sigmoid is bounded.
+The inner-layer has dimensionality $d_{ff} = 2048$.
 For simplicity, we omit the batch dimension. We omit biases for clarity. We drop the head index for simplicity.
 We replace the ReLU non-linearity by SwiGLU. We use pre-norm rather than post-norm.
 In all experiments we use $c = 8$. The temperature $c$ is learned. All vectors are column vectors.

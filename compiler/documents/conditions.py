@@ -8,7 +8,7 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from einc.checking.declarations.names import left_of
+from einc.checking.declarations.names import head, left_of
 from einc.checking.matrices.shapes import parts, words
 from einc.documents.document import Document, Formula
 from einc.documents.facts import written
@@ -156,11 +156,16 @@ def _cases(document: Document, said: Said, known: Known) -> bool:
     if said.formula.display or said.statement is None or said.indices or said.fact == FACT or said.formula.code:
         return False
     found = _found(document, said, known)
-    return found[0].cases if found is not None else said.fact == "a value" and _of_entries(said.statement)
+    return found[0].cases if found is not None else said.fact == "a value" and _of_entries(said.statement, known)
 
 
-def _of_entries(line: s.Statement) -> bool:
-    """Whether the left side of an equation has letters side by side below its name, `M_{ij}`."""
+def _of_entries(line: s.Statement, known: Known) -> bool:
+    """Whether the left side of an equation has letters side by side below its name, `M_{ij}`; below a size, `d_{ff}`,
+    they are a label.
+    """
+    named = head(left_of(line.clauses[0].body))
+    if named is not None and named[0].base in known.sizes:
+        return False
     inner = (x for k in scripts(left_of(line.clauses[0].body)) if k.kind == "lower" and k.content is not None
              for x in words((k.content,)))
     return any(not x.quoted and len(x.text) == 2 and x.text.isalpha() and x.text.islower() for x in inner)
