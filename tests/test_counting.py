@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.test_sections import entries
+from tests.test_sections import entries, returned
 from tests.test_small_papers import check, drawn
 
 X = r"Let $x \in \mathbb{R}^{d}$. "
@@ -88,3 +88,30 @@ def test_two_letters_that_count_from_zero() -> None:
 def test_a_recurrence_whose_first_place_is_zero_does_not_begin_before_it(words: str, status: str) -> None:
     text = r"For positions $t = 1, \dots, n$ let $x_t \in \mathbb{R}$. With $h_0 = 0$, $$ h_t = a h_{t-1} + x_t $$"
     assert last(f"{words} {text}")[0] == status
+
+
+U = r"Let $u \in \mathbb{R}^{d}$. "
+
+
+@pytest.mark.parametrize("range_", [r"i = 1, \dots, m", r"i \in \{1, \dots, d/2\}", r"i \in \{1, \dots, m\}",
+                                    r"i = 1, 2, \dots, d/2"])
+@pytest.mark.parametrize("equation", [r"w = \sum_i u_i", "z_i = u_i", r"w = \max_i u_i"])
+def test_a_letter_at_a_side_of_another_size_is_a_question(range_: str, equation: str) -> None:
+    status, reason = last(f"{U}For ${range_}$ we have $$ {equation} $$")
+    assert status == "skipped" and "says how a letter of it counts" in reason
+    elsewhere = last(f"{U}For ${range_}$ it is given.\n\n# B\n\n{U} We have $$ {equation} $$")[0]
+    assert elsewhere == "compiled" or "m" in range_
+
+
+@pytest.mark.parametrize(("range_", "equation"), [
+    (r"i = 1, \dots, d", r"w = \sum_i u_i"), (r"i = 1, \dots, m", r"w = \sum_j u_j"),
+    (r"i \in \{1, \dots, m\}", r"w = \sum_{i=1}^{d} u_i")])
+def test_a_letter_at_a_side_of_its_size_or_with_a_range_of_its_own_is_read(range_: str, equation: str) -> None:
+    given = drawn(1, u="d")
+    check(f"{U}For ${range_}$ we have $$ {equation} $$", "w", given, given["u"].sum())
+
+
+def test_a_list_of_numbers_up_to_a_part_of_a_size_declares_its_letter() -> None:
+    text = U + r"For $i = 1, 2, \dots, d/2$ let $$ \theta_i = 10000^{-2(i-1)/d} $$ $$ w = \sum_j u_j $$"
+    found = returned(text, "", {"u": np.ones(6)})
+    np.testing.assert_allclose(found["theta"], 10000.0 ** (-np.arange(3) / 3))

@@ -10,6 +10,7 @@ from einc.checking.declarations.names import head, left_of
 from einc.checking.matrices.applied import IDENTITY
 from einc.checking.matrices.shapes import TRANSPOSE, plain
 from einc.documents.document import Document, Formula
+from einc.documents.stops import around, limited
 from einc.errors.report import Span
 from einc.syntax import tree as s
 
@@ -19,9 +20,9 @@ _IS = re.compile(r"\s*(?:\$|\\\))\s*(?:be|is)\s+(?:an?\s+)?orthogonal\b(?:\s+(?:
 _MATRIX = re.compile(r"\borthogonal\s+matrix\s*(?:\$|\\\()\s*\Z", re.I)
 _JOINED = re.compile(r"(?:\$|\\\))\s*(?:,|and)\s*(?:\$|\\\()\s*\Z")  # of several names it may be said of each other
 _LIST = re.compile(r"\s*(?:\$|\\\))\s*(?:,|and)\s*(?:\$|\\\()")
-# Words in a sentence that deny what it says, or limit it.
-_DENIED = re.compile(r"\b(?:not|no|never|neither|nor|unless|without|fails?|violat|only|if|whether|would|approximate"
-                     r"|nearly|almost|initial|init|encourag|regulari|penal|loss)|n't\b", re.I)
+# Words in a sentence by which it holds only nearly, at first, or as an aim.
+_NEARLY = re.compile(r"\b(?:fails?|violat|only|approximate|nearly|almost|init|encourag|regulari|penal|loss)", re.I)
+_OPEN, _CLOSE = re.compile(r"[\s$\\\[(`]+\Z"), re.compile(r"[\s$\\\]]+")
 
 _LETTER = re.compile(r"\s*(?:\\[A-Za-z]+\s*\{?\s*)?I\s*\}?\s*"
                      r"(?:\Z|[=∈⊆⊂,]|\\(?:in|subset|subseteq|equiv|coloneqq)(?![A-Za-z]))")
@@ -46,9 +47,9 @@ def orthogonal(node: s.Expression) -> bool:
 def denied(span: Span) -> bool:
     """Whether the sentence around a formula denies what it says, or limits it."""
     text = span.source.text
-    before = re.split(r"\.\s|\n\s*\n", text[max(span.start - 300, 0) : span.start].rstrip(" \t\n$\\[(`"))[-1]
-    behind = re.split(r"\.(?:\s|\Z)|\n\s*\n", text[span.end : span.end + 300].lstrip(" \t\n$\\]"))[0]
-    return _DENIED.search(before) is not None or _DENIED.search(behind) is not None
+    start, end = _OPEN.search(text, max(span.start - 20, 0), span.start), _CLOSE.match(text, span.end)
+    words = around(text, start.start() if start else span.start, end.end() if end else span.end)
+    return any(limited(x) or _NEARLY.search(x) is not None for x in words)
 
 
 def said_orthogonal(document: Document, names: Callable[[Span], Iterator[s.Expression]]) -> Iterator[

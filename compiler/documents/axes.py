@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from einc.checking.matrices.known import COLUMNS, COUNTED, PAST, TOKENS
 from einc.documents.document import Document
 from einc.documents.facts import bare
 from einc.documents.shapes import named
+from einc.documents.stops import denied, sentences
 from einc.documents.synonyms import SPOKEN
 
-_SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n\s*\n")
 _WISE = re.compile(r"\b(row|column)-?\s?wise\b", re.I)
 _EACH = re.compile(r"\b(?:each|every)\s+(row|column)\b(?!\s+of\s+(?:its|the)\s+transpose)", re.I)
-_SIZE = re.compile(r"\W+(?:[A-Za-z]+\W+){0,3}?(?:over|along|across)\s+(?:the\s+|all\s+)?"
-                   r"(?:\$|\\\()([^$=]{1,24}?)(?:\$|\\\))")
+_SIZE = re.compile(r"\W+(?:[A-Za-z]+\W+){0,3}?(?:over|along|across)\s+(?:(?:the\s+|all\s+)"
+                   r"(?:(?:available|given|different|distinct|possible)\s+)?)?(?:\$|\\\()([^$=]{1,24}?)(?:\$|\\\))")
 _FORMULA = re.compile(r"\$([^$]{1,80})\$")
 _OF = re.compile(r"\b(row|column)s?\s+of\s+(\$[^$]{1,80}\$(?:,?\s+(?:and\s+)?\$[^$]{1,80}\$"
                  r"(?!\s+(?:is|has|denotes)\b))*)", re.I)
@@ -55,10 +55,10 @@ _PAST = re.compile(r"(?<!non-)(?<!non)(?<!un)\b(?:caus(?:al|ally|ality)|auto-?re
                      r"|earlier\s+(?:positions?|tokens?|keys|ones)|(?:upper|lower)[\s-]+triang(?:le|ular)"
                      r"|(?:only\s+(?:sees?|attends?|looks?)|(?:sees?|attends?|looks?)\s+only)\b|cannot\s+(?:see|attend)"
                      r"|(?:above|below)\s+the\s+(?:main\s+)?diagonal|diagonal\s+(?:is|are)\s+excluded)\b", re.I)
-_UNSEEN = re.compile(r"\b(?:sees?|attends?\s+to|looks?\s+at)\s+(?:no|itself\s+and)\b|\bcannot\s+(?:see|attend)\b", re.I)
+_UNSEEN = re.compile(r"\b(?:sees?|attends?\s+to|looks?\s+at)\s+(?:no|itself\s+and)\b|\bcannot\s+(?:see|attend)\b"
+                     r"|\b(?:may|must|does|do|can|should)\s+(?:not|never)\s+(?:see|attend)\b", re.I)
 _WITHOUT = re.compile(r"\b(?:no(?!\s+weight\b)|without|omit\w*|ignor\w*|drop\w*"
                       r"|leav\w+\s+(?:out|aside)|bidirectional)\b", re.I)
-_DENIED = re.compile(r"\b(?:not|never|nor|instead|rather|unlike)\b|n't\b", re.I)
 
 
 def lines(document: Document, section: int) -> dict[str, frozenset[str]]:
@@ -85,7 +85,7 @@ def axes(document: Document, functions: Iterable[str], section: int) -> dict[str
     called = re.compile(rf"(?<![A-Za-z])({'|'.join(map(re.escape, names))})(?![A-Za-z])", re.I) if names else None
     own: dict[str, set[str]] = {}
     apart: dict[str, set[str]] = {}
-    for at, sentence in _sentences(_prose(document)) if called is not None else ():
+    for at, sentence in sentences(_prose(document)) if called is not None else ():
         found = list(called.finditer(sentence)) if called is not None else []
         said = _said(sentence, [x.end() for x in found])
         if not found and said and _NORMS.search(sentence):
@@ -97,8 +97,8 @@ def axes(document: Document, functions: Iterable[str], section: int) -> dict[str
                 for name in found:
                     into.setdefault(other.get(name[0].lower(), name[0]).lower(), set()).update(said)
     found_ = {name: frozenset(own.get(name) or apart[name]) for name in {*own, *apart}}
-    here = (sentence for at, sentence in _sentences(_prose(document)) if bisect_right(starts, at) - 1 in (section, -1))
-    if any(_UNSEEN.search(x) or (_PAST.search(x) and not (_DENIED.search(x) or _WITHOUT.search(x))) for x in here):
+    here = (sentence for at, sentence in sentences(_prose(document)) if bisect_right(starts, at) - 1 in (section, -1))
+    if any(_UNSEEN.search(x) or (_PAST.search(x) and not (denied(x) or _WITHOUT.search(x))) for x in here):
         found_ |= {x.lower(): found_.get(x.lower(), frozenset()) | {PAST} for x in names}
     return found_ | {COLUMNS: _upright(document.source.text), COUNTED: _counted(document.source.text)}
 
@@ -122,7 +122,7 @@ def _said(sentence: str, ends: Iterable[int]) -> set[str]:
     said = {x[1].lower() for pattern in (_WISE, _EACH) for x in pattern.finditer(sentence)}
     said |= {bare(x[1]) for end in ends for x in [_SIZE.match(sentence, end)] if x is not None}
     rest = _EACH.sub("", _WISE.sub("", sentence))
-    open_ = _AXIS.search(sentence) or _LINE.search(rest) or (said and _DENIED.search(sentence))
+    open_ = _AXIS.search(sentence) or _LINE.search(rest) or (said and denied(sentence))
     return said | ({"?"} if open_ else set()) | ({TOKENS} if _OVER.search(sentence) else set())
 
 
@@ -135,12 +135,3 @@ def _prose(document: Document) -> str:
         out += [text[at : formula.span.start], " " * (formula.span.end - formula.span.start)]
         at = formula.span.end
     return "".join((*out, text[at:]))
-
-
-def _sentences(text: str) -> Iterator[tuple[int, str]]:
-    """The sentences of a text and where each begins."""
-    at = 0
-    for end in _SENTENCE.finditer(text):
-        yield at, text[at : end.start()]
-        at = end.end()
-    yield at, text[at:]

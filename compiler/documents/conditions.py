@@ -8,12 +8,13 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from einc.checking.declarations.names import left_of
+from einc.checking.declarations.names import head, left_of
 from einc.checking.matrices.shapes import parts, words
 from einc.documents.document import Document, Formula
 from einc.documents.facts import written
 from einc.documents.said import Known, Said, left_symbol, scripts
 from einc.documents.shapes import FACT
+from einc.documents.stops import PARAGRAPH, SENTENCE
 from einc.documents.unnamed import is_function
 from einc.errors.problems import BadDeclaration
 from einc.errors.report import Help, Problem
@@ -41,6 +42,7 @@ _PAST = (r"(?:past|previous|earlier|future|later|preceding|following|visible|val
          r"(?:<other>|positions|tokens|steps)")
 _BAD = (r"(?:bad|wrong|incorrect|false|not (?:true|correct|right|valid|possible|used)|never (?:true|used)|mistaken"
         r"|unstable|impossible|invalid|inadequate|untrue)\b")
+_THIS = r"(?:equation|formula|expression|identity|definition|line|display)s?"
 _SUCH = r"for (?:example|instance)|e\.g|such as|say|like"
 _SCALES = r"(?:scales?|multipl(?:y|ies)|weighs?|weights?|gates?)\b"
 _LINES = r"(?:rows?|columns?|channels?|tokens?|positions?|entry|entries|elements?|components?|features?)\b"
@@ -89,6 +91,10 @@ TABLE = (
           r"(?: (?:defin|us|comput|tak|writ|sett)ing"
           r"| the (?:usual |standard |common )?(?:choice|definition|equation|form|formula|rule))?[:,]? ?$"),
     Words(r"\bnot[:,]? ?$"),
+    Words(rf"\b{_THIS} (?:\w+ ){{0,2}}(?:is|are) (?:\w+ ){{0,2}}?{_BAD}"
+          rf"|\b{_THIS} [^.]{{0,40}}\bonly (?:approximate|near|rough)ly\b", sentences=2),
+    Words(r"\b(?:replac\w+|substitut\w+|exchang\w+|swap\w*) <other> (?:by|with|for|and) (?:[\w-]+ |<other> ){0,4}"
+          r"in[:,]? ?$"),
     Words(r"\b(?:common|frequent|usual|typical|easy|popular) (?:mistake|error|bug|pitfall|misreading)s?\b|\bbroken\b",
           r"^\W*(?:which|that|this|it) (?:\w+ )?(?:lacks?|misses|omits?|forgets?|ignores?)\b"
           r"|^\W*(?:but|though|however|yet),? (?:here )?we (?:\w+ )?(?:drop|omit|remove|replace|skip|change|ignore)\b"),
@@ -122,8 +128,6 @@ _SIGN = re.compile(r"[<>≤≥≪≫≠]|\\(?:[lg](?:[eglt]|eq|eqslant)|n?eq?|ap
 _NAME = re.compile(r"(?:\\?[A-Za-z]+|[α-ωΑ-Ω])'*(?P<scripts>\s*[_^]\s*(?:\{[^{}]*\}|\w))?")
 _SCRIPT = re.compile(r"[_^]\s*(?:\{([^{}]*)\}|(\w))")
 _MARKS = re.compile(r"\$+|\\[()\[\]]|\\(?:begin|end)\{[A-Za-z]+\*?\}(?:\[[^\[\]]*\])?|\\label\{[^{}]*\}|\*\*|~|\\emph")
-_STOP = re.compile(r"(?<!e\.g)(?<!i\.e)[.!?;](?:[\s)]+|\Z)")
-_BREAK = re.compile(r"\n[ \t>]*\n")
 
 
 def limited(document: Document, said: Said, known: Known) -> Problem | None:
@@ -152,11 +156,16 @@ def _cases(document: Document, said: Said, known: Known) -> bool:
     if said.formula.display or said.statement is None or said.indices or said.fact == FACT or said.formula.code:
         return False
     found = _found(document, said, known)
-    return found[0].cases if found is not None else said.fact == "a value" and _of_entries(said.statement)
+    return found[0].cases if found is not None else said.fact == "a value" and _of_entries(said.statement, known)
 
 
-def _of_entries(line: s.Statement) -> bool:
-    """Whether the left side of an equation has letters side by side below its name, `M_{ij}`."""
+def _of_entries(line: s.Statement, known: Known) -> bool:
+    """Whether the left side of an equation has letters side by side below its name, `M_{ij}`; below a size, `d_{ff}`,
+    they are a label.
+    """
+    named = head(left_of(line.clauses[0].body))
+    if named is not None and named[0].base in known.sizes:
+        return False
     inner = (x for k in scripts(left_of(line.clauses[0].body)) if k.kind == "lower" and k.content is not None
              for x in words((k.content,)))
     return any(not x.quoted and len(x.text) == 2 and x.text.isalpha() and x.text.islower() for x in inner)
@@ -201,7 +210,7 @@ def _masked(document: Document, start: int, end: int, letters: Set[str]) -> str:
         if x.span.start >= end:
             break
         after = text[x.span.end : x.span.end + 40].lstrip("$\\]")
-        ends = x.display and (x.span.text.rstrip()[-1:] in (".", ";") or _BREAK.match(after) is not None
+        ends = x.display and (x.span.text.rstrip()[-1:] in (".", ";") or PARAGRAPH.match(after) is not None
                               or after.strip()[:1].isupper())
         out += [text[at : max(x.span.start, at)], f" <{_kind(x, letters)}> ", ". " if ends else ""]
         at = x.span.end
@@ -221,9 +230,9 @@ def _kind(formula: Formula, letters: Set[str]) -> str:
 
 def _before(text: str) -> list[str]:
     """The sentences of the paragraph before a formula, the last of which may be open."""
-    paragraphs = [" ".join(x.split()) for x in _BREAK.split(text)]
+    paragraphs = [" ".join(x.split()) for x in PARAGRAPH.split(text)]
     near = paragraphs[-1] or (paragraphs[-2] if len(paragraphs) > 1 else "")
-    return _STOP.split(f"{near} ")
+    return [x.lstrip(") ") for x in SENTENCE.split(f"{near} ")]
 
 
 def _behind(text: str, own: str, inner: str) -> str:
@@ -233,7 +242,7 @@ def _behind(text: str, own: str, inner: str) -> str:
     if own.rstrip()[-1:] == ".":
         return ""
     text = text.lstrip(" \t\n$,")
-    return "" if text[:1].isupper() else " ".join(_STOP.split(_BREAK.split(text)[0])[0].split())
+    return "" if text[:1].isupper() else " ".join(SENTENCE.split(text)[0].split())
 
 
 def _inside(said: Said) -> str:

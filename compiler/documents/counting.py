@@ -14,7 +14,7 @@ from einc.checking.matrices.shapes import parts, within
 from einc.documents.document import Document
 from einc.documents.facts import bare
 from einc.documents.said import Said, neighbours, ranged
-from einc.documents.sentences import index_lines
+from einc.documents.sentences import index_lines, is_extent
 from einc.documents.shapes import FACT
 from einc.errors.problems import OpenReading
 from einc.errors.report import Help, Problem
@@ -100,7 +100,7 @@ def _way(said: Said) -> Way | None:
     letters = frozenset(n for n in map(index_name, said.indices) if n is not None)
     display = said.formula.span.start if said.formula.display else -1
     match over.low, over.high:
-        case s.Number("1"), high if size_name(high) is not None:
+        case s.Number("1"), high if size_name(high) is not None or is_extent(high):
             return None
         case s.Number("0"), s.Sum((size, s.Number("1")), ("+", "-")) if size_name(size) is not None:
             return Way(said.span.text.strip(), letters, display=display)

@@ -6,81 +6,21 @@ equation with it is read.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from importlib.resources import files
-from itertools import pairwise
 
-_ENTRIES = ("wise elementwise entrywise pointwise componentwise coordinatewise dimensionwise channelwise "
-            "element entry entries elements component components coordinate coordinates ")
-_TEXT = r"\\(?:text|mathrm|operatorname|mathsf|textrm|textbf|mathbf|mathop)\*?\s*\{{\s*{}\s*\}}"
-_DOT = r"\s*(?:\\cdot|·|\.|[A-Za-z])\s*"
-_BARS = r"(?:\\left|\\right|\\[bB]igg?[lr]?)?\s*(?:\\\||\\[lr]?Vert(?![A-Za-z])|‖|\|\|)"
-_BAR = r"(?:\\left|\\right)?\s*(?:\\[lr]vert(?![A-Za-z])|\|)"
+from einc.checking.matrices.shapes import parts
+from einc.documents.document import Document, Formula, Macro
+from einc.documents.named import Parse
+from einc.documents.said import Said
+from einc.documents.signs import ALTERING, SIGNS, Sign
+from einc.documents.stops import around, denied, limited, sentences
+from einc.errors.problems import OpenReading
+from einc.errors.report import Help, Problem, Span
+from einc.syntax import tree as s
 
-
-@dataclass(frozen=True)
-class Meant:
-    """A sign or function: `alone` is the formula in a line of text that is the sign and no more, `words` are words that
-    name it, `usual` is what may stand in its usual names, and `stands` is what a formula has that has the sign, ""
-    where it is that two names stand side by side.
-    """
-
-    alone: str
-    words: str
-    usual: str
-    stands: str
-    function: bool = False
-
-
-def _function(names: str, usual: str) -> Meant:
-    """A function, which a text may name by a macro, in letters of a text, or by a word: a line of the file of usual
-    names has patterns of its names, and the words that its other names may have.
-    """
-    name = "|".join(names.split())
-    given = r"(?:\s*\(\s*(?:\\cdot|[a-z])\s*\))?"
-    return Meant(rf"(?:\\?(?:{name})|{_TEXT.format(f'(?:{name})')}){given}",
-                 rf"\b(?:{name})(?:es)?\b",
-                 f"{_ENTRIES}{names} {usual} function nonlinearity activation".lower(),
-                 rf"(?<![A-Za-z])(?:{name})(?![A-Za-z])", True)
-
-
-SIGNS = (
-    Meant(r"\\odot|⊙|[A-Za-z]\s*\\odot\s*[A-Za-z]", r"(?!)",
-          _ENTRIES + "hadamard schur product products multiplication multiplying gating", r"\\odot(?![A-Za-z])|⊙"),
-    Meant(r"\\circ|∘|[A-Za-z]\s*\\circ\s*[A-Za-z]", r"(?!)",
-          _ENTRIES + "hadamard schur product products multiplication composition functions", r"\\circ(?![A-Za-z])|∘"),
-    Meant(r"\\cdot|·|\\times|×|[A-Za-z]\s*(?:\\cdot|\\times)\s*[A-Za-z]", r"(?!)",
-          "dot inner scalar matrix product products multiplication multiplications numbers scalars matrices",
-          r"\\cdot(?![A-Za-z])|·|\\times(?![A-Za-z])|×"),
-    Meant(r"[A-Z]\s*[A-Z]", r"\bjuxtaposition\b|\A\W*(?:All\s+|Matrix\s+)?(?:[Pp]roducts?|[Mm]ultiplications?)\b",
-          "matrix product products multiplication composition usual", ""),
-    Meant(r"\+|[A-Za-z]\s*\+\s*[A-Za-z]", r"(?i:\b(?:plus|additions?)\b)",
-          _ENTRIES + "sum addition adding plus matrix residual connection connections skip", r"\+"),
-    Meant(r"-|[A-Za-z]\s*-\s*[A-Za-z]", r"(?i:\b(?:minus|subtractions?)\b)", _ENTRIES + "difference subtraction minus",
-          "-|−"),
-    Meant(r"/|÷|\\div|[A-Za-z]\s*/\s*[A-Za-z]", r"(?i:\bdivisions?\b)",
-          _ENTRIES + "division quotient real", r"/|÷|\\div(?![A-Za-z])|\\[dt]?frac(?![A-Za-z])"),
-    Meant(rf"{_BARS}{_DOT}{_BARS}(?:_\{{?2\}}?)?", r"(?!)", "euclidean norm l2 ell 2 length magnitude two",
-          _BARS),
-    Meant(rf"{_BAR}{_DOT}{_BAR}", r"\babsolute\s+values?\b",
-          _ENTRIES + "absolute value modulus magnitude cardinality size number elements set", rf"{_BAR}(?!\|)"),
-    Meant(r"\\sqrt\s*(?:\{[^{}]{0,9}\})?|√", r"\bsquare\s+roots?\b",
-          _ENTRIES + "square root roots positive nonnegative principal", r"\\sqrt(?![A-Za-z])|√"),
-    Meant(rf"\[{_DOT}\]", r"(?i:\b(?:square\s+)?brackets\b)",
-          "concatenation concatenating concatenate grouping group indicator iverson stacking rows columns blocks",
-          r"(?<!\\)\[|\\[lr]brack"),
-    Meant(r"\\exp|\\?exp|e\^\{?[a-z]\}?", r"(?i:\bexponentials?\b)", _ENTRIES + "exponential natural base e",
-          r"\\?exp(?![A-Za-z])|(?<![A-Za-z\\])e\s*\^"),
-    Meant(r"\\sum(?:_\{?[a-z]\}?)?", r"(?i:\bsums\b)", _ENTRIES + "sum sums summation indices", r"\\sum(?![A-Za-z])|∑"),
-    Meant(r"\\prod(?:_\{?[a-z]\}?)?", r"(?!)", _ENTRIES + "product products indices", r"\\prod(?![A-Za-z])|∏"),
-    Meant(r"\\[a-z]*top|[A-Z]?\s*\^\s*\{?\s*\\top\s*\}?", r"(?!)", "transpose transposed transposition matrix",
-          r"\\top(?![A-Za-z])"),
-    Meant(r"\\log|\\ln", r"\blogarithms\b", _ENTRIES + "log natural logarithm base e", r"\\?(?:log|ln)(?![A-Za-z])"),
-    *(_function(*line.split(": ")) for line in files("einc.grammar").joinpath("usual_names.txt").read_text(
-        encoding="utf-8").splitlines()),
-)
 _NEUTRAL = frozenset("""
     the a an of and or two three its their any each every all both in on by to from for at be as is are it this
     that operator operation function symbol sign usual ordinary standard conventional regular common familiar
@@ -90,94 +30,242 @@ _NEUTRAL = frozenset("""
     throughout one ones same shape size argument arguments corresponding we our
 """.split())  # noqa: SIM905, as a text they read better
 _FORMULA = re.compile(r"(?:\$|\\\()(?P<inner>[^$\n]{1,60}?)(?:\$|\\\))")
-_STOP = re.compile(r"(?<!e\.g)(?<!i\.e)(?<!\d)[.!?;](?=[\s)]|\Z)|(?<=\d)\.(?=\s|\Z)|\n[ \t>]*\n|\$\$"
-                   r"|\\\]|\\\[|\\(?:begin|end)\{")
 _DETERMINED = r"(?:the|an?|our|not)\b"
+_OPERATION = r"(?:\w[\w-]*\s+){0,4}(?:product|multiplication|convolution|composition|operation|sum|division)\b"
 _SAYS = re.compile(
-    r"\W*(?:(?:always|here|will|shall|now|then|simply|throughout|just)\s+)*(?:"
+    r"\W*(?:(?:always|here|will|shall|now|then|simply|throughout|just|both|all)\s+)*(?:"
     r"denot(?:es?|ing)|means?\b|meaning|stands?\s+for|represents?|representing|refers?\s+to|we\s+(?:mean|denote|understand)"
-    r"|to\s+(?:denote|mean|represent|stand\s+for)|(?:is|are|be)\s+(?:defined|understood|meant|taken|used|written)\s+"
-    r"(?:as|for|to\s+(?:be|mean|denote))"
+    r"|to\s+(?:denote|mean|represent|stand\s+for)|(?:is|are|be)\s+(?:defined|understood|meant|taken|written)\s+"
+    r"(?:as|for|to\s+(?:be|mean|denote))|(?:is|are|be)\s+used\s+(?:to\s+(?:mean|denote)|(?:as|for)\s+(?=the\b|an?\b))"
     r"|(?:(?:is|are)\s+(?:(?:applied|taken|computed|used|evaluated)\s+)?)?(?=with(?:out)?\b)"
     r"|(?=(?:rounds?|truncates?|skips?|omits?|drops?|ignores?|subtracts?)\b|(?:does|do)\s+not\s+(?:subtract|divide|include|add)\b)"
     r"|(?=(?:is|are)\s+(?:replaced|approximated|modified)\b|(?:has|have|uses?)\s+(?:an?\s+)?(?:temperature|slope|base)\b)"
     r"|(?:runs?|ranges?|goes|go|is|are)\s+over\b|(?:is|are)(?=\s+\$)"
-    rf"|be(?=\s+{_DETERMINED})|(?:is|are)(?=\s+(?:always\s+)?{_DETERMINED}))\s*", re.I)
+    rf"|be(?=\s+{_DETERMINED})|(?:is|are)(?=\s+(?:always\s+)?{_DETERMINED})|(?:is|be)\s+(?={_OPERATION}))\s*", re.I)
 _IS = re.compile(r"\W*(?:is|are)\s+(?P<noun>[A-Za-z]+(?:-?wise)?)", re.I)
 _AND = re.compile(r"\band\s+\W*\Z", re.I)
+_JOINED = re.compile(r"(?:,|,?\s+and|,?\s+or)\s+")
 _FOR = re.compile(r"\W*(?:for|as|to\s+be)\s+", re.I)
 _VERB = re.compile(r"\b(?:writ\w+|set|let|take|define|us(?:e|es|ed|ing)|denot\w+|mean\w*|symbol|sign|represent\w*"
                    r"|express\w*)\b", re.I)
-# What a sentence says that begins with the name of an operation: "Sums are over even indices."
-_CONVENTION = re.compile(r"\W*(?:is|are|be)\s+(?!(?:comput|perform|implement|accumulat|fus|don|cheap|expens|fast|slow"
-                         r"|cost|need|use|bound|hard|efficien|parallel|also|not|import|require|large|small"
-                         r"|well)\w*)", re.I)
-_BEGINS = re.compile(r"\W*(?:(?:all|the|here|throughout)\W+)*\Z", re.I)
+# What a sentence says that begins with the name of an operation: "Sums are over even indices." What it costs, what it
+# is good for and which properties it has are other things.
+_PROPERTY = (r"(?:[a-z]+ly\s+)?(?:comput|perform|implement|accumulat|fus|don|cheap|expens|fast|slow|cost|need|use|bound"
+             r"|hard|efficien|parallel|also|import|require|large|small|well|optimi|monoton|concave|convex|smooth|contin"
+             r"|differentiable|dominat|non-?negative|positive|exact|stable)\w*")
+_CONVENTION = re.compile(rf"\W*(?:in\s+this\s+\w+\s+)?(?:is|are|be)\s+(?!{_PROPERTY})", re.I)
+_BEGINS = re.compile(r"\W*(?:(?:all|the|here|throughout|where|in)\W+)*\Z", re.I)
 _APPROXIMATED = re.compile(r"\b(?P<how>\w+\s+(?:approximation|variant|version))\s+(?:of|to)\s+(?:the\s+)?\W*\Z")
+# Another function or operation of that name: "the base-2 logarithm", and what the grammar lists.
+_ALTERED = re.compile(rf"\b(?:the|an?|all)\s+(?P<how>(?:base[\s-]+\w+|{ALTERING['before']})\s+)\Z", re.I)
+# What is done to it: "is clipped to", "divides by the variance", "the denominator of it has", "after squaring".
+_CHANGED = (rf"(?:(?:{ALTERING['changed']})\b|(?:set|raised)\s+to\b|modulo\b|scaled\s+by\s+(?:\$\s*)?[\d.]+)")
+_DONE = re.compile(rf"(?:[^.,;:]|\.(?=\d)){{0,50}}?\b(?:is|are|be)\s+(?:\w+\s+){{0,2}}?(?={_CHANGED})"
+                   r"|\s*(?=(?:before|after)\s+\w+ing\b)", re.I)
+_DOES = re.compile(r"\W*(?:divides|subtracts|normali[sz]es|uses|keeps|scales|adds|multiplies|excludes|skips"
+                   r"|rounds|omits)\s+", re.I)
+_PART = re.compile(rf"\b(?P<how>(?:{ALTERING['parts']})\s+(?:of|in)\s+(?:the\s+)?)\Z", re.I)
+_HAS = re.compile(rf"\W*(?:has|have|(?:is|are)\s+(?:\w+\s+){{0,2}}?{_CHANGED})", re.I)
+_BEFORE = re.compile(rf"\b(?:to|of|on|over)\s+(?:the\s+|all\s+)?(?P<how>(?:{ALTERING['changed']})\s+)\Z", re.I)
+_PAIRS = re.compile(r"\W*?(?:\$[^$]{1,9}\$\s+)?(?:runs?|ranges?|is|are|normali[sz]es)\s+(?:over|in|across)\s+"
+                    r"(?=(?:all\s+but|pairs|groups|blocks|chunks|halves|windows|odd|even)\b)", re.I)
+_ALGEBRA = re.compile(rf"\b(?:(?:{ALTERING['algebras']})\b|all\s+(?:matrices|vectors|products|numbers)\s+are\s+"
+                      rf"(?:{ALTERING['changed']})\b|results?\s+(?:is|are)\s+(?:\w+\s+){{0,2}}?{_CHANGED})(?P<name>)",
+                      re.I)
+# "$X$ is first centred", "$X$ denotes its own transpose"
+_TREATED = re.compile(rf"(?:\$|\\\()(?P<name>[^$\n=]{{1,30}}?)(?:\$|\\\))\s+(?:(?:is|are)\s+(?:\w+\s+){{0,2}}?"
+                      rf"(?:{_CHANGED}|normali[sz]ed\s+to\b)|(?:is|denotes|means|stands\s+for)\s+its\s+(?:own\s+)?"
+                      r"(?:transpose|inverse|square|negative|absolute)\b)", re.I)
+_USED = re.compile(r"\W*(?:is|are)\s+(?:used|meant|applied|taken)\b", re.I)
 _BY = re.compile(r"\b(?:by|with|as)\s+(?:the\s+)?(?:symbol|sign|operator)?\s*\Z", re.I)
 _AHEAD = re.compile(r"\A.*\b(?:denote|write|written|represent|express|use|mean)\b|\A\W*and\b", re.I | re.S)
 _OVER = re.compile(r"\W*(?:runs?|ranges?|goes|go|is|are)\s+over\b", re.I)
 _CLAUSE = re.compile(r"[,:](?=\s)|\s(?:and|while|whereas)(?:\s*\Z|\s+\$|(?=\s.*\s(?:is|are|denotes?)\s))")
+_OPERANDS = re.compile(r"(?:\$|\\\()(?P<cost>(?!))?[^$]*[A-Za-z][^$A-Za-z]*[A-Za-z]")
+# What a function is said to be by an expression, and not what it costs.
+_VALUE = re.compile(r"(?:\$|\\\()\s*(?P<cost>(?:\\mathcal\s*\{?\s*)?[OΘ]\}?\s*\()?[^$]*[-+*/^({]")
 _CITED = re.compile(r"\([^()]*\d{4}[^()]*\)|\[[^\]]{0,30}\]|\\cite\w*\{[^}]*\}|@\w+")
 
 
-def other_meaning(text: str, own: str, macros: dict[str, str], beside: bool) -> str | None:
-    """The words of a text that say another meaning of a sign in a formula; None where there are none. `macros` are
-    those of the author with what they stand for, and `beside` says whether two names stand side by side.
+@dataclass(frozen=True)
+class Mention:
+    """A sign that a sentence names, where, whether in a formula, and whether it names what a function is of."""
+
+    start: int
+    end: int
+    sign: Sign
+    formula: bool
+    given: bool = False
+
+
+@dataclass(frozen=True)
+class Telling:
+    """What a sentence says that a sign denotes, in these words, which begin at a place of the text; `name` is where the
+    sentence has the sign.
     """
+
+    sign: Sign
+    words: str
+    place: int
+    name: tuple[int, int] = (0, 0)
+
+    @property
+    def other(self) -> bool:
+        """Whether the words are more or others than the usual names of the sign, up to the next comma."""
+        clause = _CLAUSE.split(_CITED.sub(" ", self.words), maxsplit=1)[0]
+        clause = re.sub(r"\\(?:ell|mathbb|math\w+|text|top)|[${}\\_^]", " ", clause.replace("ℓ", "ell "))
+        spelled = re.sub(r"(?<=[a-z])-\s?wise|(?<=[a-z]) by \w+", "wise", clause.lower())
+        told = re.findall(r"[a-z]{2,}|\d[\d.]*", spelled)
+        usual = {*self.sign.usual.lower().split(), *_NEUTRAL}
+        said = (_VALUE if self.sign.function else _OPERANDS).match(self.words)
+        return any(x not in usual for x in told) if said is None else said["cost"] is None
+
+
+def redefined(document: Document, said: Said, read: Container[Telling]) -> Problem | None:
+    """The question of an equation with a sign of which the words of the document, or an equation, say another meaning
+    than that of the language; None where there is none, and none for what is `read` as a definition.
+    """
+    lines = said.sides or (() if said.statement is None else (said.statement,))
+    nodes = [x for line in lines for c in line.clauses for x in parts(c.body)]
+    if not nodes:
+        return None
+    macros = {name: x.body for name, (_, meanings) in document.macros.lines.items()
+              for x in meanings if isinstance(x, Macro)}
+    own = said.span.text
     whole = " ".join((own, *(body for name, body in macros.items() if re.search(rf"\\{name}(?![A-Za-z])", own))))
-    return next((words for sign, words in _told(text) if (re.search(sign.stands, whole) if sign.stands else beside)),
-                None)
+    beside = any(map(_beside, nodes))
+    told = (*_others(document.source.text), *_defined(document.texts))
+    names = {x.span.text.strip() for x in nodes if isinstance(x, s.Word | s.Scripted)}
+    computes = any(isinstance(x, s.Product | s.Sum) for x in nodes)
+    words = next((words for name, words in _changed(document.source.text) if name in names or (
+        computes and not name)), None) or next((x.words for x in told if x not in read and (
+        re.search(x.sign.stands, whole) if x.sign.stands else beside)), None)
+    return None if words is None else OpenReading(
+        f"the words `{words}` say what a sign of it means, and are not read", said.span,
+        helps=(Help("write it with signs of the language, or in a side file"),))
+
+
+def by_formula(document: Document, parse: Parse,
+               functions: Container[str]) -> Iterator[tuple[Telling, Formula, s.Statement | None]]:
+    """What sentences say of functions by a formula and nothing else, with that formula: an expression of one letter is
+    a definition, "ReLU is $\\max(0, x)$", and an equation for the function speaks for itself.
+    """
+    for told in _others(document.source.text) if document.formulas else ():
+        found = _FORMULA.match(told.words)
+        at = bisect_left(document.formulas, told.place, key=lambda x: x.span.start)
+        formula = document.formulas[at] if at < len(document.formulas) else None
+        if not told.sign.function or found is None or formula is None or formula.display:
+            continue
+        _, behind = around(document.source.text, formula.span.end, formula.span.end + 1)
+        if replace(told, words=behind).other or limited(behind):
+            continue
+        for body in parse(formula.span):
+            letters = {x.text for x in parts(body) if isinstance(x, s.Word) and len(x.text) == 1 and x.text.islower()}
+            letters -= {"e"}
+            if isinstance(body, s.Relation):
+                left = body.operands[0]
+                if isinstance(left, s.Product) and re.search(told.sign.stands, left.span.text):
+                    yield told, formula, None
+            elif len(letters) == 1 and (name := _named(document, told, functions)) is not None:
+                given = s.Group("(", ")", (s.Word(next(iter(letters)), body.span),), body.span)
+                left = s.Product((name, given), ("", ""), name.span)
+                clause = s.Clause(s.Relation((left, body), ("=",), body.span), None, body.span)
+                yield told, formula, s.Statement("", False, (clause,), (), body.span)
+
+
+def _named(document: Document, told: Telling, functions: Container[str]) -> s.Word | None:
+    """The name of the function of which a sentence speaks, as the language has it; None where it has none."""
+    span = Span(document.source, *told.name)
+    written = re.sub(r"\\(?:text|math|operator)\w*", " ", span.text)
+    found = [x for word in re.findall(r"[A-Za-z]{2,}", written) for x in (word, word.lower()) if x in functions]
+    return s.Word(found[0], span, quoted=True) if found else None
+
+
+def _beside(node: s.Expression) -> bool:
+    """Whether two names or groups stand side by side."""
+    return isinstance(node, s.Product) and any(
+        o == "" and not isinstance(a, s.Number) for a, o in zip(node.factors, node.operators[1:], strict=False))
 
 
 @lru_cache(maxsize=8)
-def _told(text: str) -> tuple[tuple[Meant, str], ...]:
-    """The signs to which the sentences of a text give other names than the usual ones, with these words."""
-    ends = [0, *(x.end() for x in _STOP.finditer(text)), len(text)]
-    return tuple((sign, " ".join(words.split())) for a, b in pairwise(ends)
-                 for sign, words in _meanings(text[a:b]) if _other(sign, words))
+def _defined(texts: tuple[str, ...]) -> tuple[Telling, ...]:
+    """The signs that one of these equations defines, `A \\odot B = A B^\\top`, with that equation, whose right side
+    lacks them."""
+    found = list[Telling]()
+    for text in texts:
+        left, equals, right = text.partition("=")
+        found += [Telling(x, text.strip(), 0) for x in SIGNS if equals and x.entries
+                  and re.fullmatch(x.alone, left.strip(" :&\\n")) and not re.search(x.stands, right)]
+    return tuple(found)
 
 
-def _mentions(sentence: str) -> list[tuple[int, int, Meant, bool]]:
-    """Where a sentence names a sign, and whether in a formula."""
+@lru_cache(maxsize=8)
+def _others(text: str) -> tuple[Telling, ...]:
+    """What the sentences of a text say of signs that is not their meaning in the language."""
+    return tuple(x for start, sentence in sentences(text) for x in tellings(sentence, start) if x.other)
+
+
+@lru_cache(maxsize=8)
+def _changed(text: str) -> tuple[tuple[str, str], ...]:
+    """The names of which a text says what is done to them, with these words; "" where it is said of all operations."""
+    return tuple((x["name"].strip() if x["name"] else "", " ".join(x[0].split())) for _, sentence in sentences(text)
+                 for form in (_ALGEBRA, _TREATED) for x in form.finditer(sentence) if not limited(sentence))
+
+
+def _mentions(sentence: str) -> list[Mention]:
+    """The signs that a sentence names, in the order in which they stand."""
     formulas = list(_FORMULA.finditer(sentence))
-    found = [(x.start(), x.end(), sign, True) for x in formulas for sign in SIGNS
+    found = [Mention(x.start(), x.end(), sign, True) for x in formulas for sign in SIGNS
              if re.fullmatch(sign.alone, x["inner"].strip())]
     inside = [(x.start(), x.end()) for x in formulas]
-    found += [(x.start(), x.end(), sign, False) for sign in SIGNS for x in re.finditer(sign.words, sentence)
+    found += [Mention(x.start(), x.end(), sign, False, given) for sign in SIGNS
+              for given, words in ((False, sign.words), (True, sign.given)) for x in re.finditer(words, sentence)
               if not any(a <= x.start() < b for a, b in inside)]
-    return sorted(found, key=lambda x: x[:2])
+    return sorted(found, key=lambda x: (x.start, x.end))
 
 
-def _meanings(sentence: str) -> Iterator[tuple[Meant, str]]:
+def tellings(sentence: str, start: int) -> Iterator[Telling]:
     """What a sentence says that the signs in it denote: behind each, or before it where it is named "by" it."""
     found = _mentions(sentence)
-    for n, (start, end, sign, formula) in enumerate(found):
-        before = sentence[max((x[1] for x in found[:n]), default=0) : start]
-        ahead = (x[0] for x in found[n + 1 :] if x[3] or not formula or _AND.search(sentence[: x[0]]))
-        after = sentence[end : next(ahead, len(sentence))]
-        if (before_ := _APPROXIMATED.search(sentence[:start])) is not None:
-            yield sign, before_["how"]
-        if sign.function and _OVER.match(after):  # along what it runs is another question
-            continue
-        says = _SAYS.match(after) or _IS.match(after)
-        says = says if says is None or says.re is _SAYS or says["noun"].lower() in sign.usual.split() else None
-        if says is None and not (formula or sign.function) and _BEGINS.fullmatch(before):
-            says = _CONVENTION.match(after)
-        verb = _VERB.search(sentence[:start]) is not None
-        if says is None and verb and (formula or not sign.function):
-            says = _FOR.match(after)
-        if says is not None and (formula or not re.match(r"\W*(?:is|are)\s+(?:the|an?|our|not)\b", after)):
-            yield sign, after[says.start("noun") if says.re is _IS else says.end() :]
-        elif verb and (by := _BY.search(before)) is not None:
-            yield sign, _AHEAD.sub("", before[: by.start()])
+    for n, one in enumerate(found):
+        before = sentence[max((x.end for x in found[:n]), default=0) : one.start]
+        ahead = [x.start for x in found[n + 1 :] if x.formula or not one.formula or _AND.search(sentence[: x.start])]
+        joined = next((x for x in found[n + 1 :] if x.formula and _JOINED.fullmatch(sentence[one.end : x.start])), None)
+        of_both = _said(joined, sentence, "", ahead) if joined is not None else ()
+        for words in (*_altered(one, sentence), *(() if one.given else _said(one, sentence, before, ahead)), *of_both):
+            place = start + one.end + sentence[one.end :].find(words) if words in sentence[one.end :] else -1
+            yield Telling(one.sign, " ".join(words.split()), place, (start + one.start, start + one.end))
 
 
-def _other(sign: Meant, words: str) -> bool:
-    """Whether words are more or others than the usual names of a sign, up to the next comma."""
-    clause = _CLAUSE.split(_CITED.sub(" ", words), maxsplit=1)[0]
-    clause = re.sub(r"\\(?:ell|mathbb|math\w+|text|top)|[${}\\_^]", " ", clause.replace("ℓ", "ell "))
-    spelled = re.sub(r"(?<=[a-z])-\s?wise|(?<=[a-z]) by \w+", "wise", clause.lower())
-    told = re.findall(r"[a-z]{2,}|\d[\d.]*", spelled)
-    usual = {*sign.usual.lower().split(), *_NEUTRAL}
-    return bool(told) and any(x not in usual for x in told)
+def _altered(one: Mention, sentence: str) -> Iterator[str]:
+    """The words that make another function of one, or say what is done to its value or to what it is of."""
+    lead, after = sentence[: one.start], sentence[one.end :]
+    used = _VERB.search(lead) is not None or _USED.match(after) is not None
+    found = [_APPROXIMATED.search(lead), _ALTERED.search(lead) if used and not one.given else None,
+             _PART.search(lead) if _HAS.match(after) else None, _BEFORE.search(lead) if one.given else None]
+    yield from (x["how"] for x in found if x is not None and not denied(lead))
+    whole = not one.given and (one.sign.function or _BEGINS.fullmatch(lead))
+    of_function = (_DOES.match(after), _PAIRS.match(after)) if whole else ()
+    does = (_DONE.match(after), *of_function)
+    yield from (after[x.end() :] for x in does if x is not None and not denied(lead))
+
+
+def _said(one: Mention, sentence: str, before: str, ahead: Iterable[int]) -> Iterator[str]:
+    """The words that say what a sign denotes, `before` it up to the sign that stands before it, and after it up to the
+    next of those that stand `ahead`, but for one that the words begin with.
+    """
+    lead, after, sign = sentence[: one.start], sentence[one.end :], one.sign
+    verb = _VERB.search(lead) is not None
+    if sign.function and _OVER.match(after):  # along what it runs is another question
+        return
+    says = _SAYS.match(after) or _IS.match(after)
+    says = says if says is None or says.re is _SAYS or says["noun"].lower() in sign.usual.split() else None
+    if says is None and not (one.formula or sign.function) and _BEGINS.fullmatch(before):
+        says = _CONVENTION.match(after)
+    if says is None and verb and (one.formula or not sign.function):
+        says = _FOR.match(after)
+    if says is not None and (one.formula or not re.match(r"\W*(?:is|are)\s+(?:the|an?|our|not)\b", after)):
+        at = one.end + (says.start("noun") if says.re is _IS else says.end())
+        yield sentence[at : next((x for x in ahead if x > at), len(sentence))]
+    elif verb and (by := _BY.search(before)) is not None:
+        yield _AHEAD.sub("", before[: by.start()])

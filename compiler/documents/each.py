@@ -14,6 +14,7 @@ from einc.checking.matrices.shapes import TRANSPOSE, is_name, mapped, parts, wor
 from einc.documents.document import Document, Formula
 from einc.documents.said import Known, Said, scripts
 from einc.documents.shapes import FACT as SHAPE
+from einc.documents.stops import SENTENCE
 from einc.documents.symbols import Symbol, fixed
 from einc.errors.problems import BadDeclaration
 from einc.errors.report import Help
@@ -29,7 +30,6 @@ _NEXT = re.compile(rf"\s*,?\s*(?:and\s+)?(?:for\s+)?(?:{_COUNT}\s+)?"
 _TOGETHER = re.compile(r"\b(?:sum\w*|averag\w*|means?|total\w*|shar\w+|same|common|not|never|concat\w*|add\w*"
                        r"|aggregat\w*|over)\b", re.I)
 _MARKS = re.compile(r"(?:\$\$|\\\[|\\begin\{[a-z]+\*?\}|\\label\{[^{}]*\}|[\s:,&])+\Z")
-_STOP = re.compile(r"[.!?;](?=\s)|\n[ \t>]*\n|\$\$|\\\]|\\end\{[A-Za-z]+\*?\}")
 
 
 _Key = tuple[Symbol, tuple[str, ...]]  # a name, and what stands in its scripts beside letters
@@ -77,9 +77,10 @@ def counted(document: Document, formula: Formula) -> frozenset[str]:
     """The letters that the sentence of a display counts: "for each head $i$ and each token $t$"."""
     text = document.source.text
     start = max(formula.span.start - REACH, 0)
-    before = _STOP.split(_MARKS.sub("", text[start : formula.span.start]))[-1]
+    before = SENTENCE.split(_MARKS.sub("", text[start : formula.span.start]))[-1]
     behind = text[formula.span.end : formula.span.end + REACH].lstrip(" \t\n$,\\]")
-    behind = "" if formula.span.text.rstrip()[-1:] == "." or not behind.startswith("for ") else _STOP.split(behind)[0]
+    ended = formula.span.text.rstrip()[-1:] == "." or not behind.startswith("for ")
+    behind = "" if ended else SENTENCE.split(behind)[0]
     out: set[str] = set()
     for words_ in (before, behind):
         first = None if _TOGETHER.search(words_) else _FIRST.search(words_)

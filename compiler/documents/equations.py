@@ -21,6 +21,7 @@ from einc.documents.blocks import updates
 from einc.documents.braces import braces
 from einc.documents.conditions import in_cases, limited
 from einc.documents.counting import counting
+from einc.documents.denoted import Telling, by_formula, redefined
 from einc.documents.document import Document, Formula
 from einc.documents.domains import within
 from einc.documents.doubtful import doubtful, exponential
@@ -28,10 +29,10 @@ from einc.documents.each import each
 from einc.documents.facts import bare, fact, shaped, sizes
 from einc.documents.families import members, named
 from einc.documents.numeric import numeric, valued
+from einc.documents.other_sizes import other_sizes
 from einc.documents.parametrised import parametrised
 from einc.documents.parted import in_words, parted
 from einc.documents.pieces import merged
-from einc.documents.redefined import redefined
 from einc.documents.rows import FACT, rows, whole_rows
 from einc.documents.said import Known, Said, left_text, neighbours, ranged
 from einc.documents.spelled import spelled
@@ -70,34 +71,41 @@ def said(document: Document, functions: frozenset[str], indices: Iterable[str],
     called = functions | PRIMITIVES.keys() | set(filter(None, map(defines, found)))
     told = choices(document, lambda x: _alone(document, x, functions))
     apart = [x for x in in_cases(document, found, known) if x.formula.span not in told]
-    found = [*chosen([x if x.formula.code else _settled(document, x, known, called) for x in found], told)]
+    meant = [*by_formula(document, lambda x: _names(document, x, functions), functions)]
+    read = {x for x, _, _ in meant}
+    found = [*chosen([x if x.formula.code else _settled(document, x, known, called, read) for x in found], told)]
+    found += [Said(formula, line.span, line) for _, formula, line in meant if line is not None]
     found = [*starting([*within(document, found, known, lambda x: _alone(document, x, functions))], beside)]
     found = [*each(document, [*found, *_words(document, found, functions, known)], known)]
     states = {(x.formula.section, left_text(x)) for x in found if x.statement is not None and updates(x.statement)}
     states |= {(x.formula.section, left_text(x)) for x in found for y in found
                if x.fact == "a value" and x.formula.section == y.formula.section and not y.fact and _begins(x, y)}
     found = list(spelled_out(document, numbered(found), functions, known, apart))
-    found = counting(document, found, beside, known.sizes)
+    found = other_sizes(counting(document, found, beside, known.sizes))
     return tuple(single([replace(x, statement=None) if x.fact and (x.formula.section, left_text(x)) not in states
                           and _no_definition(x, known) else x for x in found], declared))
 
 
-def _settled(document: Document, found: Said, known: Known, functions: Container[str]) -> Said:
+def _settled(document: Document, found: Said, known: Known, functions: Container[str],
+             read: Container[Telling]) -> Said:
     """An equation, with the question that its writing or the words beside it leave open where they leave one."""
     lines = found.sides or (() if found.statement is None else (found.statement,))
     problem = (doubtful(lines, known.sizes, functions) or limited(document, found, known)
-               or exponential(document, found, known.indices) or redefined(document, found))
+               or exponential(document, found, known.indices) or redefined(document, found, read))
     return found if problem is None else replace(found, statement=None, sides=(), fact="", problem=problem)
+
+
+def _names(document: Document, span: Span, functions: frozenset[str]) -> Iterator[s.Expression]:
+    """The names or equations of a formula, without the set in which they lie."""
+    for line in parse_formula(document.source, Report(), functions, (span.start, span.end), (), document.macros):
+        for clause in line.clauses:
+            yield shapes.without(clause).body if shapes.shape(clause.body) is not None else clause.body
 
 
 def _words(document: Document, found: list[Said], functions: frozenset[str], known: Known) -> list[Said]:
     """The rows that sentences name, but for those that a display computes, the shapes below braces, and numbers."""
     def names(span: Span) -> Iterator[s.Expression]:
-        """The names of a formula, without the set in which they lie."""
-        for line in parse_formula(document.source, Report(), functions, (span.start, span.end), (), document.macros):
-            for clause in line.clauses:
-                bare = shapes.without(clause).body if shapes.shape(clause.body) is not None else clause.body
-                yield bare
+        return _names(document, span, functions)
 
     computed = {left_of(x.statement.clauses[0].body).span.text for x in found
                 if x.statement is not None and x.formula.display and not x.fact}

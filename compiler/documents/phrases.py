@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Literal
 
 from einc.documents.document import Document, Formula
+from einc.documents.stops import CLAUSE
 
 REACH = 300  # characters of a sentence before a formula that are looked at
 Short = Literal["first", "second"]
@@ -44,7 +45,6 @@ PHRASES = (
 _ROWS = [(re.compile(x.lead, re.I), re.compile(rf"{x.link}(?: {_SUCH})*(?: {_NOUN})?(?: of)?", re.I), x.short)
          for x in PHRASES]
 _CLOSE, _OPEN = re.compile(r"\s*(?:\$|\\\))\s*"), re.compile(r"\s*(?:\$|\\\()\s*\Z")
-_STOP = re.compile(r"[.!?;:](?=\s)|\n[ \t>]*\n|\$\$|\\\]|\\end\{[A-Za-z]+\*?\}")
 # Behind one of these a name is not what the sentence speaks of: "the rank of $W$ is", "if $u$ is".
 _OTHER = re.compile(r"\b(?:of|in|for|by|at|on|to|from|between|if|when|than|that)\s*(?:\$|\\\()?\s*\Z", re.I)
 _ELSEWHERE = re.compile(r"\bin\s+(?:the\s+)?(?:appendix|section|chapter)\b", re.I)
@@ -82,11 +82,11 @@ def before(document: Document, formula: Formula) -> str:
             break
         out.append(text[start : max(x.span.start, start)])
         start = x.span.end
-    return _STOP.split("<>".join([*out, text[start:end]]))[-1]
+    return CLAUSE.split("<>".join([*out, text[start:end]]))[-1]
 
 
 def everywhere(document: Document, first: Formula, last: Formula) -> bool:
     """Whether a sentence with two formulas says that it holds in the whole text."""
     text, end = document.source.text, last.span.end
-    behind = _STOP.split(text[end : end + 120])[0]
+    behind = CLAUSE.split(text[end : end + 120])[0]
     return _EVERYWHERE.search(f"{before(document, first)} <> {behind}") is not None

@@ -46,8 +46,9 @@ def index_lines(document: Document, equations: Iterable[Said]) -> Iterator[tuple
     """An `index` line for each sentence that says over what letters run.
 
     The class is the one that the words beside it name; `time` for what the paper calls temporal. Where there is none it
-    is `feature` for what is an element of a set, `t ∈ {1..T}`; a list of numbers, `t = 1, …, T`, then declares nothing,
-    but where it counts matrices, `W_i ∈ ℝ^{d × k}`: they are a family, of the class that no product sums.
+    is `feature` for what is an element of a set, `t ∈ {1..T}`, and for a list up to a part of a size, `i = 1, …, d/2`;
+    another list of numbers, `t = 1, …, T`, then declares nothing, but where it counts matrices, `W_i ∈ ℝ^{d × k}`: they
+    are a family, of the class that no product sums.
     """
     equations, beside = tuple(equations), _alone(document)
     families = {w.text for x in equations if x.fact == FACT and x.statement is not None
@@ -64,7 +65,8 @@ def index_lines(document: Document, equations: Iterable[Said]) -> Iterator[tuple
             cls = cls or (alone.pop() if len(alone) == 1 else "")
             cls = cls or ("time" if any(index_name(n) in ordered for n in names) else "")
             cls = cls or (_FAMILY if {index_name(n) for n in names} <= families else "")
-            if names and over is not None and (cls or (isinstance(body, s.Relation) and _braced(body.operands[-1]))):
+            braced = isinstance(body, s.Relation) and _braced(body.operands[-1])
+            if names and over is not None and (cls or braced or is_extent(over.high)):
                 yield said, _line(names, over, cls or _DEFAULT, said.span)
     yield from _listed(equations)
 
@@ -161,6 +163,12 @@ def _braced(node: s.Expression) -> bool:
     """Whether it is a set of numbers, in braces or, where it is a range, in brackets."""
     return isinstance(node, s.Group) and (node.open == "{" or (node.open == "[" and isinstance(
         node.items[0], s.Range)))
+
+
+def is_extent(node: s.Expression) -> bool:
+    """Whether the end of a range is a part or a multiple of a size, `d/2`: what it counts is of the size's kind."""
+    return isinstance(node, s.Product) and any(size_name(x) is not None for x in node.factors) and all(
+        isinstance(x, s.Number) or size_name(x) is not None for x in node.factors)
 
 
 def _class(said: Said, names: list[s.Expression], temporal: set[str]) -> str:

@@ -10,6 +10,7 @@ from einc.checking.declarations.names import head, size_name
 from einc.documents import shapes
 from einc.documents.document import Document, Formula
 from einc.documents.named import INNER, NAME, Parse, each
+from einc.documents.stops import around, limited
 from einc.errors.report import Span
 from einc.syntax import tree as s
 
@@ -37,8 +38,6 @@ _MATRICES = tuple(re.compile(x, re.S | re.I) for x in (
     rf"{_SIZED}(?:\s+|-)matrices\s+(?P<names>{_NAMES})(?!,?\s+(?:and\s+)?\$|\s+(?:are|is)\s+(?:an?\s+)?\$)"))
 _VECTORS = re.compile(rf"\bvectors?\s+(?P<names>{_NAMES})\s+of\s+(?:size|length|dimension)\s+(?P<size>{NAME})", re.S)
 _BARE = re.compile(r"[=<>∈≤≥]|\\(?:in|le|ge|leq|geq|lt|gt|sim|to)(?![A-Za-z])")
-_CLAUSE_END = re.compile(r"[.;]\s|\n\s*\n")
-_DENIED = re.compile(r"\b(?:not|never|no|if|would|could|may|might|suppose|unless|instead|example|most|least)\b", re.I)
 
 
 # "$\\otimes$ is the element-wise product"
@@ -125,7 +124,5 @@ def _said(document: Document) -> Iterator[tuple[Side, Span, Span]]:
 
 def doubted(text: str, found: re.Match[str]) -> bool:
     """Whether the words of the sentence around it deny or limit what is said."""
-    start = max((x.end() for x in _CLAUSE_END.finditer(text, max(found.start() - 400, 0), found.start())), default=0)
-    end = _CLAUSE_END.search(text, found.end())
-    sentence = text[start : end.start() if end is not None else len(text)]
-    return _DENIED.search(re.sub(INNER, " ", sentence)) is not None
+    before, behind = around(text, *found.span())
+    return limited(re.sub(INNER, " ", f"{before}{found[0]}{behind}"))

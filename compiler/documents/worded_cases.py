@@ -11,6 +11,7 @@ from einc.checking.matrices.shapes import plain
 from einc.documents.document import Document, Formula
 from einc.documents.named import NAME
 from einc.documents.said import Said
+from einc.documents.stops import CLAUSE
 from einc.errors.report import Span
 from einc.syntax import tree as s
 
@@ -26,7 +27,6 @@ _ELSE_IS = re.compile(r"\s*(?:\$|\\\))[\s,;]*(?:and|but)?\s*(?:otherwise|elsewhe
 _NUMBER = re.compile(r"\s*(?:\$|\\\))[\s,;]*(?:and|but|or|while)?\s*(?:(?:it\s+)?is\s+)?(?P<value>zero|0|one|1)\s+"
                      r"(?:otherwise|elsewhere|else)\b", re.I)
 _OPPOSITE = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "=": "!=", "!=": "="}
-_STOP = re.compile(r"[.!?;:](?=\s)|\n[ \t>]*\n|\$\$|\\\]|\\end\{[A-Za-z]+\*?\}")
 # What may stand before the two cases in their sentence, and behind them: other words may limit or deny them.
 _LEAD = re.compile(rf"(?:[\s,]|{NAME}|\(\w*\)?|\b(?:and|here|where|with|we|set|let|define|use|have|take|put|that|is|are"
                    r"|the|an?|mask|matrix|entry|entries|whose|of|its|it|has|by|in|which|so|then|for|thus|hence|all|each)"
@@ -89,7 +89,7 @@ def _choice(document: Document, n: int, read: Read) -> Choice | None:
         return None
     before = _OPEN.sub(" ", text[max(first.span.start - 200, 0) : first.span.start])
     body, condition = read(first), read(rest[0])
-    if not _LEAD.fullmatch(_STOP.split(before)[-1]) or not isinstance(body, s.Relation) or body.operators != (
+    if not _LEAD.fullmatch(CLAUSE.split(before)[-1]) or not isinstance(body, s.Relation) or body.operators != (
             "=",) or head(body.operands[0]) is None or not isinstance(condition, s.Relation | s.Logic):
         return None
     left, then = body.operands

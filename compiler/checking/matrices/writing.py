@@ -192,7 +192,8 @@ class Writing:
             self.guessed.append(f"`{node.function.text}` runs along what the product beside it sums")
         applied = self.supply.known.functions.get(node.function.text)
         if self.whole and applied is not None and applied.unless and not node.named:
-            self.guessed.append(f"`{node.function.text}` has {applied.unless[0]}, of which the text says nothing")
+            self.guessed.append(f"`{node.function.text}` has {applied.unless[0]}, and nothing that is learned but what "
+                                "the equation itself has")
         if not node.indexed and not self.free >= {*own}:
             return self._apart(node, row, column, node.function.text)
         if node.shape != node.inner.shape:
