@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import click
 
+from einc.checking.plans import chosen
 from einc.driver import back_ends, compiling, pipeline, placing
 from einc.driver.commands.common import (
     BACKEND,
@@ -86,7 +87,7 @@ def command(*, file: Chosen, stage: str, explicit: bool, full: bool, grad: bool,
             return
         click.echo(as_text(placing.on_mesh(program, options.plans, mesh, sizes, grad), sizes, full), nl=False)
         return
-    if stage == "plan" and (mesh or any(compiling.chosen(program.plans, options.plans).mesh().values())):
+    if stage == "plan" and (mesh or any(chosen(program.plans, options.plans).mesh().values())):
         found = placing.served_on_mesh(program, options.plans, mesh, sizes, compiling.choices(options))
         asked = {name for link in found.links for name in names(link.forward.program)}
         known_sizes(sizes, sorted(asked), program.sizes, program.idle)

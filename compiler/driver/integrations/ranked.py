@@ -64,7 +64,9 @@ class Kept:
         if self.turn.ranks == 1:
             return self.room.narrow(self.slot, 0, self.length)
         rows, beside = -(-self.length // self.turn.ranks), self.turn.ranks if self.turn.every else 1
-        return self.room.narrow(self.slot, 0, rows * beside).unflatten(self.slot, (rows, beside))
+        shape = self.room.shape
+        held = self.room.narrow(self.slot, 0, rows * beside)
+        return held.reshape(*shape[:self.slot], rows, beside, *shape[self.slot + 1:])
 
     def add(self, rows: Array) -> None:
         """Adds at the end those rows that are held here."""
