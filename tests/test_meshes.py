@@ -119,7 +119,8 @@ def test_a_number_of_the_call_stands_in_place_of_one_of_the_plan(file: Path) -> 
     (("--mesh", "tp=0"), "the axis `tp` has 0 ranks", ""),
     (("--mesh", "cp=1048577"), "from 1 to 1,048,576 ranks, and `cp` has 1,048,577", "`--mesh cp=2`"),
     (("--plan", "pt"), "there is no plan `pt`", "`tp`"),
-    (("--plan", "serve", "--mesh", "cp=2"), "what serves is not on a mesh", "leave out"),
+    (("--plan", "serve", "--mesh", "cp=2"), "the past of a step stays where it is", "say `pass s by merge`"),
+    (("--plan", "serve", "--mesh", "tp=2", "--grad"), "what serves has no gradient", "leave out"),
 ])
 def test_what_a_mesh_cannot_be(file: Path, words: tuple[str, ...], said: str, way: str) -> None:
     code, text = shown(file, *words)
@@ -139,7 +140,7 @@ def test_a_mesh_is_for_a_plan_alone(file: Path) -> None:
 
 @pytest.mark.parametrize(("keywords", "said"), [
     ({"plan": "tp", "tune": True}, "tiles that are tuned cannot be had on several devices"),
-    ({"plan": "serve", "mesh": {"tp": 2}}, "a plan that serves cannot be had on several devices"),
+    ({"plan": "serve", "mesh": {"tp": 2}}, "what serves on several devices is no file of its own"),
     ({"mesh": {"dp": 2}}, "no `shard` says what is cut over `dp`"),
     ({"plan": "cp"}, "nothing says how many ranks `cp` has"),
 ])
