@@ -19,7 +19,7 @@ from safetensors.torch import save_file
 
 from einc.driver import pipeline, placing
 from einc.driver.cli import main
-from einc.driver.integrations.ranked import Cache, Kept
+from einc.driver.integrations.ranked import Cache, Kept, Turn
 from einc.errors.report import EincError
 from einc.ir.choices import PLAIN
 from einc.planning import generation
@@ -31,7 +31,9 @@ PLAN = """use "llama_lm"
 plan tp:
     shard h, g, e, v over tp
 plan cp:
-    shard t over cp
+    shard s over cp
+plan around:
+    shard t over around, pass s by ring
 plan dp:
     shard n over dp
 """
@@ -83,8 +85,52 @@ def test_rows_are_added_with_room_for_more() -> None:
     assert torch.equal(fork.rows, torch.cat([every[:, :100], every[:, :5]], 1)) and torch.equal(kept.rows, every)
 
 
+@pytest.mark.parametrize("every", [False, True])
+def test_rows_are_dealt_out_in_turn(every: bool) -> None:
+    """Three processes have rows 1, 4, …, rows 2, 5, … and rows 3, 6, …, or each all of them; also after a fork."""
+    kept = [Kept(torch.zeros(2, 0, 3), 1, 0, Turn(3, every, n)) for n in range(3)]
+    every_row = torch.randn(2, 200, 3)
+
+    def right(some: list[Kept]) -> None:
+        count = some[0].length
+        rows = torch.cat([one.rows for one in (some[:1] if every else some)], 2).flatten(1, 2)
+        assert torch.equal(rows[:, :count], every_row[:, :count]) and rows.shape[1] == -(-count // 3) * 3
+
+    for begun, end in ((0, 1), (1, 5), (5, 6), (6, 199)):
+        for one in kept:
+            one.add(every_row[:, begun:end])
+        right(kept)
+    forks = [one.fork(100) for one in kept]
+    right(forks)
+    for one in forks:
+        one.add(every_row[:, 100:102])
+    right(forks)
+    right(kept)
+
+
+def test_positions_of_what_heads_cut_are_not_cut_again() -> None:
+    """The first letter of a line that a tensor has cuts it."""
+    text = PLAN + "plan both:\n    mesh all = 2\n    shard g, else s over all\n"
+    plan, step = placing.served(typed(text), ("both",), {}, frozenset(), PLAIN)
+    assert step.ranks == 2 and dict(plan.cuts)["K_past"][0][0] == 4
+
+
+def test_a_plan_that_serves_says_what_is_dealt_out(room: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It needs no --plan; what is shown is the step, and no file is written of it."""
+    monkeypatch.chdir(room)
+    serve = "plan serve:\n    mesh cp = 2\n    shard s over cp\n"
+    (room / "cp.ein").write_text('use "llama_lm"\n' + serve, encoding="utf-8")
+    for words, said in (((*WORDS[:1], "cp.ein", *WORDS[2:]), "cp = 2 needs 2 processes, and there is 1"),
+                        (("compile", "cp.ein", "--plan", "serve"), "what serves on several devices is no file")):
+        done = CliRunner().invoke(main, [*words])
+        assert done.exit_code == 1 and said in done.output
+    (room / "cp.ein").write_text('use "sdpa"\n' + serve, encoding="utf-8")
+    done = CliRunner().invoke(main, ["show", "cp.ein", "--stage", "plan", "--plan", "serve"])
+    assert done.exit_code == 0 and "3 collectives" in done.output, done.output
+
+
 @pytest.mark.parametrize(("mesh", "said"), [
-    ({"cp": 2}, "and a step is of few positions"), ({"dp": 2}, "and a step is of few texts"),
+    ({"around": 2}, "the past of a step stays where it is"), ({"dp": 2}, "and a step is of few texts"),
     ({"tp": 1}, "the mesh has one rank"), ({"x": 2}, "no `shard` says"),
 ])
 def test_what_a_step_cannot_be_cut_by(mesh: dict[str, int], said: str) -> None:
@@ -124,15 +170,17 @@ def test_what_is_told_where_no_processes_are(room: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.whole
+@pytest.mark.parametrize("mesh", ["tp=2", "cp=2"])
 @pytest.mark.parametrize("more", [[], ["--temperature", "1", "--seed", "7", "--samples", "2", "--budget", "3"]],
                          ids=["likeliest", "drawn"])
-def test_two_processes_make_the_tokens_of_one(room: Path, monkeypatch: pytest.MonkeyPatch, more: list[str]) -> None:
+def test_two_processes_make_the_tokens_of_one(room: Path, monkeypatch: pytest.MonkeyPatch, more: list[str],
+                                                mesh: str) -> None:
     """Their caches have half of the bytes, and one of them speaks."""
     monkeypatch.chdir(room)
     alone = CliRunner().invoke(main, [*WORDS, *more])
     assert alone.exit_code == 0, alone.output
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "einc"]
-    both = subprocess.run([*command, *WORDS, *more, "--mesh", "tp=2"], capture_output=True, text=True, check=False,
+    both = subprocess.run([*command, *WORDS, *more, "--mesh", mesh], capture_output=True, text=True, check=False,
                           cwd=room)
     assert both.returncode == 0, both.stderr
     assert both.stdout == alone.stdout

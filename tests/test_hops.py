@@ -108,13 +108,8 @@ def test_all_ranks_with_two_blocks_are_one_spec(grad: bool) -> None:
     one_spec("stick_breaking", 2, grad)
 
 
-NO_INT = {"top_keys": "a local tensor of chosen positions is printed without `: int`, so a slot may not have it"}
-
-
 @pytest.mark.whole
-@pytest.mark.parametrize("name", [
-    pytest.param(name, marks=[pytest.mark.xfail(strict=True, reason=NO_INT[name])] if name in NO_INT else [])
-    for name in ROUND])
+@pytest.mark.parametrize("name", ROUND)
 def test_all_ranks_of_every_mask_with_two_blocks_are_one_spec(name: str) -> None:
     for one, ranks, grad in PRINTED:
         if one == name:

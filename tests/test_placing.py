@@ -225,9 +225,9 @@ def whole(program: Program, found: Half) -> Arrays:
     for key, shape in {**shapes, **{key: x.shape for key, x in found.given.items()}}.items():
         for slot, extent in zip(program.tensors[key].slots, shape, strict=True):
             for one in parts.keys() & slot.set.extent.sizes:
-                times = slot.set.extent.over(size(one))
-                if times is not None and times.sizes <= found.sizes.keys():
-                    parts[one] = int(extent / times.at(found.sizes))
+                if slot.set.extent.sizes <= found.sizes.keys() | {one}:
+                    first, second = (slot.set.extent.at({**found.sizes, one: n}) for n in (1, 2))
+                    parts[one] = int(1 + (extent - first) / (second - first))
     return meaning(program, found.given, {**found.sizes, **parts})
 
 

@@ -136,6 +136,7 @@ TRUE_ONES = [
     "A_i^j A_{i' j} v^{i'} = v_i assuming A_i^j A_{i' j} = δ_{i i'}",
     "y_t = 2 x_t assuming y_t = x_t + x_t", "P_t = 2 x_t with P_t := x_t + x_t",
     "x_t y_t x_t = x_t assuming x_t y_t = 1 for all t",
+    "Σ_u 𝟙[-∞ < max_{s ≤ u} L_{t s}] e^{L_{t u}} y_u = Σ_u e^{L_{t u}} y_u",
 ]  # fmt: skip
 FALSE_ONES = [
     "Σ_{s < t} 1 = t", "Σ_{t - 2 < s ≤ t} 1 = 2", "Σ_{t ≤ u ≤ s} 1 = s - t + 1",
@@ -149,6 +150,7 @@ FALSE_ONES = [
     "x_t = x_s, t ≤ s",
     "Σ_s 1 = 4", "𝟙[s ≤ t] = 𝟙[s < t]", "√(x_t x_t) = x_t", "x_t y_t = y_t assuming x_t y_t = 1",
     "A_i^j A_{i' j} = A_j^i A^j_{i'} assuming A_i^j A_{i' j} = B_{i i'}", "log(e^{x_t} + e^{y_t}) = x_t + y_t",
+    "Σ_u 𝟙[-∞ < max_{s < u} L_{t s}] e^{L_{t u}} y_u = Σ_u e^{L_{t u}} y_u",
 ]
 
 
@@ -179,6 +181,12 @@ def test_a_row_over_nothing_is_what_the_language_says() -> None:
 def test_what_is_true_and_not_seen_is_open() -> None:
     found = prove(one("claim max(x_t, y_t) + min(x_t, y_t) = x_t + y_t"))
     assert isinstance(found, Open) and found.trials > 0 and "max(x_{t}, y_{t}) + min" in found.why
+
+
+def test_a_gate_of_other_data_is_not_idle() -> None:
+    """These may be -∞ where what is summed is not."""
+    claim = one("claim Σ_u 𝟙[-∞ < max_{s ≤ u} L_{s t}] e^{L_{t u}} y_u = Σ_u e^{L_{t u}} y_u")
+    assert not by_form(claim)[0]
 
 
 def test_an_assumption_holds_at_the_counterexample() -> None:

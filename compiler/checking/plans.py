@@ -130,11 +130,11 @@ ROWS = {row.word: row for row in (
         "paged 16`, `cache K as e4m3 per 64`"),
     Row("keep", 'NAME ("," NAME)* "gathered"', Keep, _keep, frozenset({"call"}), "kept gathered for the gradient",
         "name tensors that a mesh gathers: `keep X_H gathered`"),
-    Row("mesh", 'NAME ("=" DIGITS)? ("," NAME ("=" DIGITS)?)*', Mesh, read_mesh, frozenset({"call"}),
+    Row("mesh", 'NAME ("=" DIGITS)? ("," NAME ("=" DIGITS)?)*', Mesh, read_mesh, frozenset(KINDS),
         "laid out as a mesh",
         "name its axes, with their ranks where those are no matter of the call: `mesh dp = 2, tp = 4`"),
     Row("shard", 'NAME ("," "else"? NAME)* "over" NAME "balanced"? ("," "pass" NAME "by" NAME NAME?)* '
-        '("," NAME "in" DIGITS "parts" "by" DIGITS? NAME)?', Shard, read_shard, frozenset({"call"}), "cut over a mesh",
+        '("," NAME "in" DIGITS "parts" "by" DIGITS? NAME)?', Shard, read_shard, frozenset(KINDS), "cut over a mesh",
         "name letters in the order in which they are tried, and the axis; where two letters of one set meet, what is "
         "done: `shard t over cp, pass s by gather`; where rounds are stages, what goes through them: `shard ℓ over pp, "
         "n in 8 parts by 1F1B`"),

@@ -128,6 +128,11 @@ def planned(program: TypedProgram, options: Options) -> Module | Gradient | Segm
     return recomputed(cut(program, choices(options), options.grad), wanted.recomputed())
 
 
+ON_SEVERAL = Problem("what serves on several devices is no file of its own", helps=(
+    Help("`torchrun … -m einc generate FILE --plan serve` runs it; lines of a mesh in a block of another name are of "
+         "those files alone for which it is chosen"),))
+
+
 def on_ranks(program: TypedProgram, options: Options,
              ranks: Mapping[str, int]) -> PerRank | Module | Gradient | SegmentedModule:
     """What the options ask for of a program: where they or `ranks`, numbers of ranks by axis, name a mesh, the plan of
@@ -135,15 +140,15 @@ def on_ranks(program: TypedProgram, options: Options,
     """
     try:
         wanted = chosen(program.plans, options.plans)
-        if not ranks and (options.serves or not wanted.meshed):
+        if not ranks and not (any(wanted.mesh().values()) if options.serves else wanted.meshed):
             return planned(program, options)
     except Problem as problem:
         raise EincError([problem]) from None
-    lacks = {"a plan that serves": options.serves, "tiles that are tuned": options.tune}
-    for what, asked in lacks.items():
-        if asked:
-            raise EincError([Problem(f"{what} cannot be had on several devices yet", helps=(
-                Help("leave it out: write the function, with its gradient if you like"),))])
+    if options.serves:
+        raise EincError([ON_SEVERAL])
+    if options.tune:
+        raise EincError([Problem("tiles that are tuned cannot be had on several devices yet", helps=(
+            Help("leave it out: write the function, with its gradient if you like"),))])
     _kind(options.grad)
     program, _ = narrowed(program, wanted)
     made: PerRank | None = import_module(PLACING).planned(program, options.plans, ranks, options.grad, choices(options))

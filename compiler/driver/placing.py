@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from einc.checking.placements import MOST_RANKS, RANKS_RULE, letters_of
-from einc.checking.plans import chosen
+from einc.checking.plans import KINDS, chosen
 from einc.driver import pipeline
 from einc.driver.gradients import by_declaration, constant, library_with_halves
 from einc.driver.meshes import axis_of
@@ -33,6 +33,7 @@ from einc.syntax.printing.show import show
 from einc.transforms.gradients.backward import Derived, derive
 from einc.transforms.serving.cached import Refused as Unserved
 from einc.transforms.serving.cached import growing
+from einc.transforms.serving.dealt import dealt
 from einc.transforms.serving.handed import Handed
 from einc.transforms.slicing.repeats import Round
 
@@ -115,8 +116,11 @@ def _balanced(program: TypedProgram, mesh: tuple[Axis, ...], sizes: Mapping[str,
 
 
 def _names(program: Program, plans: Sequence[str], ranks: Mapping[str, int]) -> tuple[str, ...]:
-    """The plans that are meant: those that are named, else those that cut something over one of the ranks' axes."""
-    return tuple(plans) if any(name not in ("", "call") for name in plans) else tuple(_over(program, ranks))
+    """The plans that are meant: those that are named, else those that cut something over one of the ranks' axes; with
+    what the text says of every file that serves, where it says so of a mesh.
+    """
+    kind = [plan.name for plan in program.plans if plan.name == "serve" and plan.name in plans and plan.meshed]
+    return (*kind, *([name for name in plans if name not in ("", *KINDS)] or _over(program, ranks)))
 
 
 def planned(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int], grad: Grad,
@@ -150,29 +154,56 @@ def served(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int]
     the part that the plans cut. EincError as for `on_mesh`, where the mesh has one rank, and where no step can be had.
     """
     with _told():
-        mesh = _mesh(program, plans, ranks)
-        if not mesh:
-            raise Problem("the mesh has one rank", helps=(Help("leave out --mesh: one device generates alone"),))
-        try:
-            _stand(program, mesh)
-            step = steps.as_function(program, choices, keep)
-        except Unserved as refused:
-            raise Problem(refused.said, helps=(Help(refused.help),)) from None
+        step, mesh = _step(program, plans, ranks, keep, choices)
         normal = pipeline.normal(step.program)
         if step.program.repeats:
             return per_rank_rounds(normal, mesh, {}, choices), step
         return per_rank(normal, mesh, {}, choices)[0], step
 
 
-def _stand(program: TypedProgram, mesh: tuple[Axis, ...]) -> None:
-    """Raises Unserved where a mesh cuts what a step has one of."""
+def served_on_mesh(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int], sizes: Mapping[str, int],
+                   choices: Choices) -> OnMesh:
+    """Such a step on the mesh as `on_mesh` has a program. EincError as for `served`."""
+    with _told():
+        step, mesh = _step(program, plans, ranks, frozenset(chosen(program.plans, plans).cache().tensors), choices)
+        return OnMesh(mesh, put(pieces(step.program, grad=False), mesh, sizes)[0])
+
+
+def _step(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int], keep: frozenset[str],
+          choices: Choices) -> tuple[Handed, tuple[Axis, ...]]:
+    """A step, and the mesh that it is put on. Raises Problem."""
+    mesh = _mesh(program, plans, ranks)
+    if not mesh:
+        raise Problem("the mesh has one rank", helps=(Help("leave out --mesh: one device generates alone"),))
+    try:
+        return _dealt(program, steps.as_function(program, choices, keep), mesh)
+    except Unserved as refused:
+        raise Problem(refused.said, helps=(Help(refused.help),)) from None
+
+
+def _dealt(program: TypedProgram, step: Handed, mesh: tuple[Axis, ...]) -> tuple[Handed, tuple[Axis, ...]]:
+    """A step and the axes of its mesh, where one of these cuts positions with these dealt out over its ranks. Raises
+    Unserved for what a step has few of, and for parts that go round.
+    """
     along = growing(program)
     for axis in mesh:
         for one in axis.sets:
-            if one.cls in (along.cls, "batch"):
-                what = "texts" if one.cls == "batch" else "positions"
-                raise Unserved(f"`{axis.name}` cuts {one}, and a step is of few {what}, often of one",
+            few = "texts" if one.cls == "batch" else "positions"
+            if few == "texts" or (one != along and one.extent.sizes & along.extent.sizes):
+                raise Unserved(f"`{axis.name}` cuts {one}, and a step is of few {few}, often of one",
                                f"cut letters of other sets over `{axis.name}`, such as those of heads")
+    over = [axis for axis in mesh if along in axis.sets]
+    for axis in over:
+        for meeting in axis.meetings:
+            if meeting.way != "merge":
+                raise Unserved(f"`{axis.name}` passes {meeting.letter} by {meeting.way}, and the past of a step stays "
+                               "where it is: what each rank sums of it is merged",
+                               f"say `pass {meeting.letter} by merge`, or leave it out")
+    if not over:
+        return step, mesh
+    step, ranks = dealt(step, along, over[0].ranks)
+    return step, tuple(replace(axis, sets=tuple(ranks if one == along else one for one in axis.sets), meetings=())
+                       if axis in over else axis for axis in mesh)
 
 
 def _both(program: TypedProgram, mesh: tuple[Axis, ...], sizes: Mapping[str, int], choices: Choices) -> PerRank:

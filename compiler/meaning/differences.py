@@ -7,6 +7,7 @@ from fractions import Fraction
 from einc.ir.terms import Term
 from einc.meaning.assumptions import Rule, rewritten
 from einc.meaning.conditions import needed
+from einc.meaning.equality import without_idle
 from einc.meaning.leftover import first_terms
 from einc.meaning.polynomial_form import complemented, put, solved
 from einc.meaning.polynomials import MINUS, NOTHING, Atom, Form, Monomial, added, atom, times, without_quotients
@@ -22,7 +23,7 @@ def _difference(domain: Form, left: Form, right: Form, rules: tuple[Rule, ...]) 
     """What is left of left - right where both exist."""
     total = added(rewritten(left, rules), times(MINUS, rewritten(right, rules)))
     if total != NOTHING:
-        total = rewritten(_settled(without_quotients(_settled(times(domain, total)))), rules)
+        total = rewritten(without_idle(_settled(without_quotients(_settled(times(domain, total))))), rules)
     return total
 
 

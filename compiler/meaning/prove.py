@@ -29,7 +29,7 @@ from einc.meaning.last_points import apart
 from einc.meaning.partial_sums import up_to_positions
 from einc.meaning.polynomial_form import form
 from einc.meaning.polynomials import Form, Unformed
-from einc.meaning.unfolding import TooLong, Unfolding
+from einc.meaning.unfolding import FEW, TooLong, Unfolding
 
 
 @dataclass(frozen=True)
@@ -153,9 +153,7 @@ def by_form(claim: Claim) -> tuple[str, str]:
     why = ""
     for (equations, how), (law, by) in product(_levels(claim), _LAWS.items()):
         try:
-            rules = tuple(_rules(claim, equations, law))
-            differ = next((x for x in _cases(claim, equations, (claim.left, claim.right), law)
-                           if not agree(*x, rules)), None)
+            rules, differ = _compared(claim, equations, law)
             if differ is None:
                 return how + by + (" and what is assumed" if rules else ""), ""
             why = why if by and why else left_over(*differ, rules)
@@ -164,6 +162,21 @@ def by_form(claim: Claim) -> tuple[str, str]:
         except (TooLong, RecursionError):
             why = "it is too long with everything in place"
     return "", why
+
+
+def _compared(claim: Claim, equations: Mapping[str, Equation], law: Law,
+              few: int = FEW) -> tuple[tuple[Rule, ...], tuple[Form, Form, Form] | None]:
+    """What is assumed, and the first case in which the sides differ; None where they agree. Where a form is too long
+    with every value of an index of few values, these stay indices. Raises TooLong and Unformed.
+    """
+    try:
+        rules = tuple(_rules(claim, equations, law, few))
+        cases = _cases(claim, equations, (claim.left, claim.right), law, few)
+        return rules, next((x for x in cases if not agree(*x, rules)), None)
+    except (TooLong, Unformed, RecursionError):
+        if not few:
+            raise
+        return _compared(claim, equations, law, 0)
 
 
 def by_induction(claim: Claim, why: str) -> tuple[str, str]:
@@ -204,10 +217,10 @@ def _levels(claim: Claim) -> Iterator[tuple[dict[str, Equation], str]]:
             yield equations, how
 
 
-def _cases(claim: Claim, equations: Mapping[str, Equation], pair: tuple[str, str], law: Law
-           ) -> Iterator[tuple[Form, Form, Form]]:
+def _cases(claim: Claim, equations: Mapping[str, Equation], pair: tuple[str, str], law: Law,
+           few: int) -> Iterator[tuple[Form, Form, Form]]:
     """Both sides, changed by a law, and where they exist, for every case of their indices."""
-    unfolding = Unfolding(claim.program, equations)
+    unfolding = Unfolding(claim.program, equations, few=few)
     left, right = (equations[key] for key in pair)
     for by in unfolding.cases(left.indices):
         domain = indicator(unfolding.term(substitute(left.domain, by)))
@@ -216,9 +229,9 @@ def _cases(claim: Claim, equations: Mapping[str, Equation], pair: tuple[str, str
         yield domain, form(one), form(other)
 
 
-def _rules(claim: Claim, equations: Mapping[str, Equation], law: Law) -> Iterator[Rule]:
+def _rules(claim: Claim, equations: Mapping[str, Equation], law: Law, few: int = FEW) -> Iterator[Rule]:
     for pair in claim.given:
-        for domain, left, right in _cases(claim, equations, pair, law):
+        for domain, left, right in _cases(claim, equations, pair, law, few):
             found = rule(left, right) if domain == indicator(TRUE) else None
             if found is not None:
                 yield found

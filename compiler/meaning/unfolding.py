@@ -32,7 +32,7 @@ from einc.ir.terms import (
     substitute,
 )
 
-_FEW = 4  # values of an index that are taken one by one
+FEW = 4  # values of an index that are taken one by one
 _MOST = 14_000  # nodes of both sides
 
 
@@ -42,10 +42,13 @@ class TooLong(Exception):  # noqa: N818, it is an answer
 
 @dataclass
 class Unfolding:
-    """What is put in place: the equations of a program, or those of a few keys."""
+    """What is put in place: the equations of a program, or those of a few keys. An index of at most so `few` values is
+    each of them.
+    """
 
     program: Program
     equations: Mapping[str, Equation]
+    few: int = FEW
     fresh: Iterator[int] = field(default_factory=count)
     nodes: int = 0
 
@@ -80,7 +83,7 @@ class Unfolding:
         fixed = over.extent.constant
         if fixed is None:
             return "more" if _more(over)[1] else ""
-        return "few" if fixed <= _FEW else ""
+        return "few" if fixed <= self.few else ""
 
     def _values(self, over: IndexSet) -> range:
         return range(over.start, over.start + int(over.extent.constant or 0))
@@ -184,7 +187,7 @@ class _Wrap:
 def _more(over: IndexSet) -> tuple[IndexSet, tuple[Term, ...]]:
     """Of a set of `T + 1` elements that of the first T, and the others; none of another set."""
     more = sum((part for sizes, part in over.extent.terms if not sizes), Fraction(0))
-    if over.by or over.packed is not None or not (0 < more <= _FEW and more.denominator == 1):
+    if over.by or over.packed is not None or not (0 < more <= FEW and more.denominator == 1):
         return over, ()
     least = over.extent - number(more)
     return replace(over, extent=least), tuple(Size(least + number(over.start + n)) for n in range(int(more)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 import math
+import os
 import sys
 import time
 from collections.abc import Collection, Iterator, Mapping
@@ -102,9 +103,7 @@ def command(*, file: Chosen, path: str, map_name: str | None, prefix: str, sizes
     With --mesh the processes that `torchrun --nproc-per-node 2 -m einc generate FILE --mesh tp=2 …` starts each hold a
     part of the model and of what is kept, and the first of them prints.
     """
-    if (mesh or plan) and pages is not None:
-        raise failure("--pages is for one device", "leave it out: on several each text has a room of its own")
-    if mesh or plan:
+    if "RANK" in os.environ:  # one of several processes
         click.get_current_context().with_resource(import_module(RANKED).together())
     if bool(prompts) == bool(lists):
         raise failure("give what to go on with, --prompt or --ids" + ", and not both" * bool(prompts))
@@ -118,6 +117,7 @@ def command(*, file: Chosen, path: str, map_name: str | None, prefix: str, sizes
     except ValueError as error:
         raise failure(str(error).replace("top_", "--top-")) from None
     program = typed(file)
+    meshed = bool(mesh or plan) or any(chosen(program.plans, ("serve",)).mesh().values())
     about = roles(program)
     with _telling() as told:
         told("reading weights")
@@ -134,7 +134,7 @@ def command(*, file: Chosen, path: str, map_name: str | None, prefix: str, sizes
                       keep=names_of(keep))
         place = back_ends.runner(backend).device(_kind(weights))
         given = {**{key: x.to(place) for key, x in weights.items()}, **_numbers(program, known)}
-        many = import_module(RANKED).ranked(program, how, mesh, given, known, asks) if mesh or plan else None
+        many = import_module(RANKED).ranked(program, how, mesh, given, known, asks, pages) if meshed else None
         made: Any = compiling.built(program, how) if many is None else many
         page = page or asks.cache().page or PAGE
         pool = _pool(made, pages, page, max(map(len, texts)) + count - 1)

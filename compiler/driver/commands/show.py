@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import click
 
+from einc.checking.plans import chosen
 from einc.driver import back_ends, compiling, pipeline, placing
 from einc.driver.commands.common import (
     BACKEND,
@@ -65,9 +66,8 @@ def command(*, file: Chosen, stage: str, explicit: bool, full: bool, grad: bool,
         raise failure(f"--grad is for the stage plan, not for {stage}",
                       "`einc derive --grad` prints the gradient as a spec, `einc compile --grad` the file with it")
     options = Options(backend, narrow=narrow, own=own, plan=plan)
-    if options.serves and (grad or mesh):
-        raise failure("what serves has no gradient" if grad else "what serves is not on a mesh of devices",
-                      "leave out one of the two")
+    if options.serves and grad:
+        raise failure("what serves has no gradient", "leave out one of the two")
     if plan != "call" and (stage == "syntax" or (options.serves and stage not in ("plan", "source"))):
         raise failure(f"--plan {plan} is not for the stage {stage}", "the stages plan and source show what serves")
     if mesh and stage != "plan":
@@ -86,6 +86,12 @@ def command(*, file: Chosen, stage: str, explicit: bool, full: bool, grad: bool,
             click.echo(staged(stages, sizes, grad, full), nl=False)
             return
         click.echo(as_text(placing.on_mesh(program, options.plans, mesh, sizes, grad), sizes, full), nl=False)
+        return
+    if stage == "plan" and (mesh or any(chosen(program.plans, options.plans).mesh().values())):
+        found = placing.served_on_mesh(program, options.plans, mesh, sizes, compiling.choices(options))
+        asked = {name for link in found.links for name in names(link.forward.program)}
+        known_sizes(sizes, sorted(asked), program.sizes, program.idle)
+        click.echo(as_text(found, sizes, full), nl=False)
         return
     if stage in ("typed", "normal"):
         changed, _ = compiling.asked(program, options)

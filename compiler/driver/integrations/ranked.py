@@ -25,7 +25,7 @@ from einc.driver.compiling import choices
 from einc.driver.decoding.vocabulary import roles
 from einc.driver.narrowing import narrowed
 from einc.driver.options import Options
-from einc.errors.report import EincError, Help, Problem
+from einc.errors.report import EincError, Help, Problem, failure
 from einc.ir.programs import Tensor, TypedProgram
 from einc.ir.requested import Wanted
 from einc.transforms.serving.handed import Handed, Rows
@@ -34,34 +34,60 @@ Array = torch.Tensor
 _ROOM = 64  # positions that there is room for at first
 
 
+@dataclass(frozen=True)
+class Turn:
+    """Of positions that go to so many `ranks` in turn this process holds those of one, the `first` from 0, or all."""
+
+    ranks: int = 1
+    every: bool = True
+    first: int = 0
+
+    def held(self, length: int) -> int:
+        """How many of the first positions are held."""
+        return length if self.every else -((self.first - length) // self.ranks)
+
+
 @dataclass
 class Kept:
-    """This process's part of the rows of one tensor, with room for more."""
+    """This process's part of the rows of one tensor, of which there are `length`, with room for more. What is dealt out
+    in turn has an axis more, of the ranks.
+    """
 
     room: Array
     slot: int
     length: int = 0
+    turn: Turn = Turn()
 
     @property
     def rows(self) -> Array:
-        """The rows that there are."""
-        return self.room.narrow(self.slot, 0, self.length)
+        """The rows that there are, of each rank as many."""
+        if self.turn.ranks == 1:
+            return self.room.narrow(self.slot, 0, self.length)
+        rows, beside = -(-self.length // self.turn.ranks), self.turn.ranks if self.turn.every else 1
+        shape = self.room.shape
+        held = self.room.narrow(self.slot, 0, rows * beside)
+        return held.reshape(*shape[:self.slot], rows, beside, *shape[self.slot + 1:])
 
     def add(self, rows: Array) -> None:
-        """Adds rows at the end."""
-        need = self.length + rows.shape[self.slot]
-        if need > self.room.shape[self.slot]:
+        """Adds at the end those rows that are held here."""
+        count, turn = rows.shape[self.slot], self.turn
+        if not turn.every:
+            mine = range((turn.first - self.length) % turn.ranks, count, turn.ranks)
+            rows = rows.index_select(self.slot, torch.tensor([*mine], dtype=torch.long, device=rows.device))
+        begun, need = (turn.held(n) for n in (self.length, self.length + count))
+        if need + turn.ranks - 1 > self.room.shape[self.slot]:  # other ranks may have a row more
             shape = list(self.room.shape)
-            shape[self.slot] = max(need, 2 * shape[self.slot], _ROOM)
-            larger = self.room.new_empty(shape)
-            larger.narrow(self.slot, 0, self.length).copy_(self.rows)
+            shape[self.slot] = max(need + turn.ranks - 1, 2 * shape[self.slot], _ROOM)
+            larger = self.room.new_zeros(shape)
+            larger.narrow(self.slot, 0, begun).copy_(self.room.narrow(self.slot, 0, begun))
             self.room = larger
-        self.room.narrow(self.slot, self.length, need - self.length).copy_(rows)
-        self.length = need
+        self.room.narrow(self.slot, begun, need - begun).copy_(rows)
+        self.length += count
 
     def fork(self, count: int) -> Kept:
         """The first rows, apart from these."""
-        return Kept(self.room.narrow(self.slot, 0, count).clone(), self.slot, count)
+        most = self.turn.held(count) + self.turn.ranks - 1
+        return Kept(self.room.narrow(self.slot, 0, most).clone(), self.slot, count, self.turn)
 
 
 @dataclass
@@ -110,7 +136,8 @@ class Ranked:
 
     def cache(self, *, pool: object = None) -> Cache:
         """What is kept of a text without positions."""
-        return Cache({one.past: Kept(self.like.new_empty(self.shape(one)), one.slot) for one in self.step.rows})
+        return Cache({one.past: Kept(self.like.new_empty(self.shape(one)), one.slot, 0, self.turn(one))
+                      for one in self.step.rows})
 
     def shape(self, one: Rows) -> tuple[int, ...]:
         """The shape of this process's part of rows, of which there are none."""
@@ -118,7 +145,14 @@ class Ranked:
         for placed, ranks in zip(self.placed(one.past), self.mesh.shape, strict=True):
             if hasattr(placed, "dim"):
                 out[placed.dim] //= ranks
-        return tuple(out)
+        return (*out[:one.slot + 1], *out[one.slot + 1 + (self.step.ranks > 1):])
+
+    def turn(self, one: Rows) -> Turn:
+        """Which positions of rows this process holds."""
+        cut = [n for n, placed in enumerate(self.placed(one.past)) if getattr(placed, "dim", -1) == one.slot + 1]
+        if self.step.ranks == 1 or not cut:
+            return Turn(self.step.ranks)
+        return Turn(self.step.ranks, False, self.mesh.get_local_rank(cut[0]))
 
     def tensor(self, one: Rows) -> Tensor:
         """What is kept, as the step has it."""
@@ -134,9 +168,10 @@ class Ranked:
         """The logits after the last new token of one text; what these add is kept."""
         past = {one.past: DTensor.from_local(cache.kept[one.past].rows, self.mesh, self.placed(one.past),
                                              run_check=False) for one in self.step.rows}
+        count = {self.step.past: cache.length} if self.step.ranks > 1 else {}
         words = DTensor.from_local(ids, self.mesh, self.placed(self.ids), run_check=False)
         with torch.no_grad():
-            made = self.function(**{self.ids: words}, **past, **self.given)
+            made = self.function(**{self.ids: words}, **past, **count, **self.given)
         names = [name for name, _ in self.step.program.outputs]
         by = dict(zip(names, made if len(names) > 1 else [made], strict=True))
         for one in self.step.rows:
@@ -147,7 +182,7 @@ class Ranked:
 
     def line(self) -> str:
         """How many bytes this process keeps of each position."""
-        at = {**self.known, self.step.past: 1}
+        at = {**self.known, self.step.past: self.step.ranks}
         total = 0
         for one in self.step.rows:
             parts = math.prod(extent(s.set.extent, at) for s in self.tensor(one).slots)
@@ -155,18 +190,19 @@ class Ranked:
                 parts //= ranks if hasattr(placed, "dim") else 1
             total += parts * self.tensor(one).element.size(self.like.element_size())
         listed = ", ".join(one.past.removesuffix("_past") for one in self.step.rows)
-        return f"cache    {total:,} bytes a position on each device: {listed}"
+        return f"cache    {total / self.step.ranks:,.10g} bytes a position on each device: {listed}"
 
 
 def ranked(program: TypedProgram, options: Options, ranks: Mapping[str, int], given: Mapping[str, Any],
-           known: Mapping[str, int], wanted: Wanted) -> Ranked:
+           known: Mapping[str, int], wanted: Wanted, pages: int | None = None) -> Ranked:
     """The model on the mesh, in each of the processes that torchrun has started. EincError where these are none, or
-    too many, and where the mesh or the step cannot be had.
+    too many, where the mesh or the step cannot be had, and where `pages` are asked for.
     """
+    if pages is not None:
+        raise failure("--pages is for one device", "leave it out: on several each text has a room of its own")
     program, wanted = narrowed(program, wanted)
-    names = [name for name in options.plans if name not in ("serve", "call")]
     keep = options.keep or frozenset(wanted.cache().tensors)
-    plan, step = placing.served(program, names, ranks, frozenset(keep), choices(options))
+    plan, step = placing.served(program, options.plans, ranks, frozenset(keep), choices(options))
     mesh = _mesh(dict(plan.axes), next(x.device.type for x in given.values() if hasattr(x, "device")))
     function = back_ends.load(back_ends.emit(plan, options.backend, None), step.program.name, options.backend)
     return Ranked(program, step, function, mesh, given, known)

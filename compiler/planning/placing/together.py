@@ -199,22 +199,21 @@ class _Together:
         place = _Place(self, key, axes, now, then)
         made, read = self.name(key, then), Read(source, (*place.source(now), *place.there))
         body: Term = place.scaled(read)
-        bound = (*(self.others[n] for n in axes if isinstance(now[n], Share | Owned)), *place.bound)
+        bound = tuple(self.others[n] for n in axes if isinstance(now[n], Share | Owned))
         if bound:
             first = now[axes[0]]
-            body = Fold(first.fold if isinstance(first, Share) else "sum", bound, both(*place.domain), body)
+            body = Fold(first.fold if isinstance(first, Share) else "sum", bound, TRUE, body)
         self.equations.append(Equation(made, (*self.lead(then), *place.here), TRUE, body))
 
 
 class _Place:
-    """The letters of a move: at each slot where the result stands, and where it is read. What is read where a condition
-    holds has letters that are `bound`, and a `domain`.
+    """The letters of a move: at each slot where the result stands, and where it is read; and the ranks that it is read
+    at.
     """
 
     def __init__(self, all_: _Together, key: str, axes: tuple[int, ...], now: States, then: States) -> None:
         self.all, self.key, self.axes, self.now, self.then = all_, key, axes, now, then
         self.here, self.there, self.ranks = list[Term](), list[Term](), dict[int, Term]()
-        self.bound, self.domain = list[Index](), list[Term]()
         for n, slot in enumerate(all_.of.program.tensors[key].slots):
             here, there = self.slot(n, slot, now, then)
             self.here.append(here)
@@ -280,18 +279,15 @@ class _Place:
 
     def blocks(self, at: int, letter: Index, own: Index, apart: bool) -> tuple[Term, Term]:
         """The same on an axis on which a rank's part of the set is in two blocks, or in order of two."""
-        axis, before, after = self.all.of.mesh[at], self.now[at], self.then[at]
-        gathered = not isinstance(after, Part)
-        rank = (self.all.others if gathered else self.all.letters)[at]
-        state = before if gathered else after
+        axis, rank, after = self.all.of.mesh[at], self.all.letters[at], self.then[at]
+        state = after if isinstance(after, Part) else self.now[at]
         ends = isinstance(state, Part) and state.blocks > 1
         found: InTwo | ByNumbers = in_two(self.all.splits, axis, rank, letter.set, own, ends) if apart else by_numbers(
             axis, rank, letter, own, ends)
-        if not gathered:
+        if isinstance(after, Part):
             return found.own, found.place
-        self.bound += found.bound
-        self.domain.append(found.condition)
-        return found.at, found.own
+        self.ranks[at] = found.holder
+        return found.at, found.there
 
     def scaled(self, read: Read) -> Term:
         """What a rank adds: a share relative to the reference of all, of owned values its own."""

@@ -12,7 +12,7 @@ from itertools import chain
 from einc.ir.indices import Extent, Index, IndexSet, number
 from einc.ir.programs import Equation
 from einc.ir.sums import added, product
-from einc.ir.terms import ONE, Apply, Fold, Pack, Position, Size, Term, const, transform
+from einc.ir.terms import ONE, Apply, Fold, Pack, Position, Size, Term, Where, const, transform
 from einc.planning.placing.states import Axis
 
 CLASS = "rank"
@@ -21,15 +21,15 @@ CLASS = "rank"
 @dataclass(frozen=True)
 class InTwo:
     """An element of a rank's part, `own`, its place in the whole, and its number there. An element `at` of the whole is
-    that of the rank and the letters `bound` of which a condition holds.
+    that of the rank `holder`, where it is the one at the place `there`.
     """
 
     own: Pack
     place: Pack
     number: Term
     at: Pack
-    condition: Term
-    bound: tuple[Index, ...]
+    holder: Term
+    there: Pack
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class ByNumbers:
     own: Term
     place: Term
     at: Term
-    condition: Term
-    bound: tuple[Index, ...]
+    holder: Term
+    there: Term
 
 
 def in_two(splits: dict[IndexSet, tuple[IndexSet, ...]], axis: Axis, rank: Index, whole: IndexSet, own: Index,
@@ -57,9 +57,10 @@ def in_two(splits: dict[IndexSet, tuple[IndexSet, ...]], axis: Axis, rank: Index
     place = Apply("max", (Position(rank), Apply("sub", (back, Position(rank))))) if ends else added(
         (product((const(2), from_0(Position(rank)))), Position(side)))
     at = Position(Index(f"{own.name}_3", every))
+    holder, its_side = _held(axis, at, ends)
     return InTwo(Pack((Position(side), inner), (two, block), own.set), Pack((place, inner), (every, block), whole),
                  added((product((from_0(place), Size(block.extent))), inner)),
-                 Pack((at, inner), (every, block), whole), Apply("eq", (at, place)), (rank, side))
+                 Pack((at, inner), (every, block), whole), holder, Pack((its_side, inner), (two, block), own.set))
 
 
 def by_numbers(axis: Axis, rank: Index, letter: Index, own: Index, ends: bool) -> ByNumbers:
@@ -68,7 +69,21 @@ def by_numbers(axis: Axis, rank: Index, letter: Index, own: Index, ends: bool) -
     second = Apply("floor", (Apply("div", (Apply("sub", (here, const(own.set.start))), Size(block))),))
     place = added((here, before(rank, block), product((second, _between(axis, rank, block)))) if ends else
                   (here, before(rank, own.set.extent)))
-    return ByNumbers(here, place, Position(letter), Apply("eq", (Position(letter), place)), (rank, own))
+    at = Apply("sub", (Position(letter), const(letter.set.start)))
+    holder, side = _held(axis, added((Apply("floor", (Apply("div", (at, Size(block))),)), ONE)), ends)
+    there = added((product((from_0(side), Size(block))), Apply("mod", (at, Size(block))), const(own.set.start)))
+    return ByNumbers(here, place, Position(letter), holder, there)
+
+
+def _held(axis: Axis, block: Term, ends: bool) -> tuple[Term, Term]:
+    """The rank that has a block, and which of its two it is."""
+    per = axis.ranks if ends else 2
+    row = added((Apply("floor", (Apply("div", (from_0(block), const(per))),)), ONE))
+    if not ends:
+        return row, added((Apply("mod", (from_0(block), const(per))), ONE))
+    last = const(axis.ranks)  # of the ranks, each of which has one of the first blocks
+    second = Where(Apply("lt", (last, block)), Apply("sub", (const(2 * axis.ranks + 1), block)))
+    return added((Where(Apply("le", (block, last)), block), second)), row
 
 
 def in_halves(equation: Equation, by: Mapping[Index, Pack]) -> Equation:

@@ -28,11 +28,14 @@ class Rows:
 
 @dataclass(frozen=True)
 class Handed:
-    """The program of new positions, the size of the past, and what is kept."""
+    """The program of new positions, the size of the past, and what is kept. Where positions are dealt out over `ranks`,
+    the slot of positions is that of a rank's rows, and the next one that of the ranks.
+    """
 
     program: TypedProgram
     past: str
     rows: tuple[Rows, ...]
+    ranks: int = 1
 
 
 def handed(step: Step) -> Handed:
