@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from cpp_texts import NEEDED
 
 import einc
 from einc.backends.host.runtime import whole
@@ -25,6 +26,18 @@ output Y_t^e = σ X_t^f W_f^e
 output Z_t = Σ_e Σ_f σ X_t^f W_f^e
 output A_{t h}^e = σ X_t^f R_{h f}^e
 output B_t^e = Σ_{s ≤ t} exp(σ X_t^f X_{s f} / 10^6) X_s^f W_f^e
+"""
+
+SCORES = """
+index t, s : time(T)
+index h : head(H)
+index d : feature(D)
+input Q_{t h}^d : int8
+input K_{s h}^d : int8
+input V_{s h}^d, σ
+mask L_{t s}^{(h)} : s ≤ t
+L_{t s}^{(h)} = 8 tanh(σ Q_{t h}^d K_{s h d})
+output Y_{t h}^d = Σ_s softmax_s(L_{t s}^{(h)}) V_{s h}^d
 """
 
 
@@ -87,3 +100,24 @@ plan few:
 """
     for spec in ("precision/sage1", matrices):
         assert "_whole_product(" in einc.compile(spec, plan="few").source.split("\ndef _", maxsplit=1)[0]
+
+
+@NEEDED
+@pytest.mark.usefixtures("kernel_cache")
+@pytest.mark.parametrize(("count", "depth", "turned"), [
+    (40, 7, False), (33, 64, True), (300, 130, False), (40, 1100, False)])
+def test_compiled_attention_forms_products_of_whole_numbers(count: int, depth: int, turned: bool) -> None:
+    """Of codes at the ends of their type, sums are beyond 2^24; features may lie apart."""
+    q, k = codes(count, 2, depth), codes(count, 2, depth, seed=1)
+    k[:, :, : depth // 2] = q[:, :, : depth // 2]
+    if turned:
+        q, k = (x.transpose(0, 2).contiguous().transpose(0, 2) for x in (q, k))
+    v = torch.randn(count, 2, depth, generator=torch.Generator().manual_seed(2))
+    run = einc.compile(SCORES, backend="cpp")
+    got = run(Q=q, K=k, V=v, sigma=torch.tensor(1.0 / 2**17))
+    scores = torch.einsum("thd,shd->hts", q.double(), k.double()) / 2**17
+    scores = 8 * scores.tanh()  # a number that is added to a row of scores would make no difference without
+    scores = scores.masked_fill(torch.ones(count, count).triu(1).bool(), -torch.inf)
+    want = torch.einsum("hts,shd->thd", scores.softmax(2), v.double())
+    assert (got.double() - want).abs().max() < 2e-6
+    assert "products8<N>(" in run.source
