@@ -90,6 +90,10 @@ for ℓ in 1..N:
     weight w
     r_n ← w r_n
 output q_n = r_n
+mask E_{t s} : s ≤ t
+M_t = max_{s ≤ t} V_s
+E_{t s} = exp(V_s - M_t)
+output z_t = Σ_s e4m3(E_{t s}) V_s
 """
 
 

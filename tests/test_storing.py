@@ -106,6 +106,20 @@ def test_a_class_keeps_stored_weights_as_buffers() -> None:
     layer(torch.ones(2, 4)).sum().backward()
 
 
+@pytest.mark.parametrize("word", FEW)
+def test_a_class_converts_no_stored_weight(word: str) -> None:
+    """Torch's own `half` would make numbers of 16 bits of those that have an exponent."""
+    text = f"{HEAD}input x_t^d\nweight w_d : {word}\nweight σ_d\noutput y_t = Σ_d x_t^d w_d σ_d"
+    layer = einc.compile(text, module=True).module(D=4)
+    codes = torch.tensor([1.0, -2, 0.5, 3]).to(layer.w.dtype)
+    layer.load_state_dict({"w": codes, "sigma": torch.ones(4)})
+    for changed in (layer.half(), layer.to(torch.float64), layer.bfloat16(), layer.to("cpu", torch.float32)):
+        assert changed.w.dtype == codes.dtype and torch.equal(changed.w.float(), codes.float())
+        x = torch.ones(2, 4, dtype=changed.sigma.dtype)
+        assert torch.equal(changed(x), x @ codes.to(x.dtype))
+    assert layer.to("meta").w.is_meta and layer.sigma.dtype == torch.float32
+
+
 def test_no_gradient_reaches_what_is_stored() -> None:
     run = einc.compile(f"{HEAD}input x_t\ninput q_t : int8\noutput y_t = x_t x_t q_t", grad=True)
     x = torch.tensor([1.0, 2.0], requires_grad=True)

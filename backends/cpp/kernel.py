@@ -11,7 +11,7 @@ from einc.backends.cpp.arguments import Arguments
 from einc.backends.cpp.bounds import Ends
 from einc.backends.cpp.joining import joined, splits
 from einc.backends.cpp.narrow import narrow, spared
-from einc.backends.cpp.pairs import list_rows, pack_pairs, pair_rows
+from einc.backends.cpp.pairs import list_rows, pack_pairs, pack_quads, pair_rows
 from einc.backends.cpp.passes import Pass
 from einc.backends.cpp.places import Places
 from einc.backends.cpp.schedule import Schedule, folds_pairs, loaded_as_it_lies, product_at_end, spreads
@@ -127,7 +127,7 @@ class _Kernel:
                 if found is not None:
                     pair_rows(places, lets[found.rows])
             elif found is not None and found.rows:
-                pack_pairs(places, lets[found.rows])
+                (pack_pairs if found.where == "PAIRS" else pack_quads)(places, lets[found.rows])
 
     def _carried(self) -> None:
         """Writes the start of what is carried along the stream."""

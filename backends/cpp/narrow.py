@@ -1,7 +1,9 @@
-"""Products that the processor forms of pairs of bfloat16 numbers: which products of a kernel may be formed so.
+"""Products that the processor forms of pairs of bfloat16 numbers, or of four whole numbers of 8 bits: which products of
+a kernel may be formed so.
 
 An operand may stand in the type of the data where it is loaded in that type, so that nothing is rounded, or where the
-plan says that rounding it does no harm. A number by which a loaded operand is multiplied is taken out of the product.
+plan says that rounding it does no harm; four by four stand operands that are both loaded as whole numbers of 8 bits. A
+number by which a loaded operand is multiplied is taken out of the product.
 """
 
 from __future__ import annotations
@@ -17,21 +19,32 @@ from einc.ir.plan import Dot, Let, Load, Map, Module
 @dataclass(frozen=True, slots=True)
 class Narrow:
     """A product of loaded operands: the tile of rows, the tile of the stream (empty where there is none), and the
-    numbers by which the result is multiplied.
+    numbers by which the result is multiplied. `where`: the macro of processors that form it, `PAIRS` or `QUADS`.
     """
 
     rows: str
     stream: str
     factors: tuple[str, ...]
+    where: str = "PAIRS"
 
 
 @dataclass
 class Pairing:
-    """`pairs` are operands as pairs of numbers; `narrow` are the products of these, and `spared` what they need not."""
+    """`pairs` are operands as pairs or fours of numbers, `narrow` the products of these; `spared` is what they do not
+    need, each with the condition of the preprocessor under which it is needed.
+    """
 
     pairs: dict[str, tuple[str, ...]] = field(default_factory=dict)
     narrow: Mapping[str, Narrow] = field(default_factory=dict)
-    spared: frozenset[str] = frozenset()
+    spared: Mapping[str, str] = field(default_factory=dict)
+
+    def before(self, name: str) -> list[str]:
+        """The line before what makes a value, where it may not be needed."""
+        return [f"#if {self.spared[name]}"] if name in self.spared else []
+
+    def after(self, name: str) -> list[str]:
+        """The line after it."""
+        return ["#endif"] if name in self.spared else []
 
 
 def narrow(schedule: Schedule, module: Module) -> Mapping[str, Narrow]:
@@ -40,17 +53,18 @@ def narrow(schedule: Schedule, module: Module) -> Mapping[str, Narrow]:
     return {name: one for name, one in found.items() if one is not None}
 
 
-def spared(schedule: Schedule, products: Mapping[str, Narrow]) -> frozenset[str]:
-    """The values with features that nobody reads where all these products are formed of pairs."""
-    lets, out = schedule.lets(), set[str]()
+def spared(schedule: Schedule, products: Mapping[str, Narrow]) -> Mapping[str, str]:
+    """The values with features that nobody reads where all these products are formed so, each with the condition under
+    which some are not."""
+    lets, out = schedule.lets(), dict[str, set[str]]()
     stored = {store.value for store in schedule.kernel.stores}
     for let in reversed(schedule.kernel.lets):
         users = [x for x in schedule.kernel.lets if let.name in x.reads]
         free = all(x.name in out or x.name in products for x in users)
         if (schedule.features(lets[let.name]) and users and free and let.name not in stored
                 and not isinstance(let.op, Dot)):
-            out.add(let.name)
-    return frozenset(out)
+            out[let.name] = {w for x in users for w in out.get(x.name) or {products[x.name].where}}
+    return {name: " || ".join([*(f"!{w}" for w in sorted(found)), "QV == 1"]) for name, found in out.items()}
 
 
 def _product(let: Let, schedule: Schedule, module: Module) -> Narrow | None:
@@ -64,6 +78,10 @@ def _product(let: Let, schedule: Schedule, module: Module) -> Narrow | None:
         return None
     known = [b for b in bases if b is not None]
     factors = tuple(f for _, more in known for f in more)
+    few = [module.buffers[load.buffer].element.narrow is not None for name, _ in known
+           if isinstance(load := lets[name].op, Load)]
+    if any(few) and (kind or not all(few)):
+        return None
     if kind and let.op.may_round and len(known) == 1:
         name = known[0][0]
         if kind == "stream":
@@ -71,7 +89,8 @@ def _product(let: Let, schedule: Schedule, module: Module) -> Narrow | None:
         return Narrow(name, "", factors)
     if not kind and len(known) == 2 and schedule.has_rows(let) and schedule.streams(let):
         rows = next(name for name, _ in known if schedule.has_rows(lets[name]))
-        return Narrow(rows, next(name for name, _ in known if name != rows), factors)
+        stream = next(name for name, _ in known if name != rows)
+        return Narrow(rows, stream, factors, "QUADS" if all(few) else "PAIRS")
     return None
 
 
@@ -81,7 +100,9 @@ def _base(let: Let, schedule: Schedule, module: Module) -> tuple[str, tuple[str,
     match let.op:
         case Load(buffer) if not let.args and len(schedule.features(let)) == 1:
             grown = buffer in {store.buffer for store in schedule.kernel.merged}
-            return (let.name, ()) if module.buffers[buffer].element == REAL and not grown else None
+            element = module.buffers[buffer].element
+            whole = element.narrow is not None and element.narrow.whole
+            return (let.name, ()) if (element == REAL or whole) and not grown else None
         case Map("mul"):
             wide = [a for a in let.args if schedule.features(lets[a])]
             others = tuple(a for a in let.args if a not in wide)

@@ -1,4 +1,4 @@
-"""Operands of products once more in another layout: in the type of the data as pairs of numbers, or row after row."""
+"""Operands of products once more in another layout: as pairs or fours of narrow numbers, or row after row."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from einc.backends.cpp.values import At
 from einc.ir.plan import Let
 
 
-def _paired(places: Places, let: Let, kind: str, amount: str, text: str) -> None:
+def _paired(places: Places, let: Let, kind: str, amount: str, text: str, where: str = "PAIRS") -> None:
     """Allots memory for the pairs of a loaded operand, and the statement that fills it where pairs are multiplied."""
     if f"{let.name} {kind}" in places.pairing.pairs:
         return
@@ -16,7 +16,7 @@ def _paired(places: Places, let: Let, kind: str, amount: str, text: str) -> None
     (feature,) = places.schedule.features(let)
     found = places.addresses.address(let, At(features=((feature, "0"),)), places.value)
     along = found.rows if places.schedule.has_rows(let) else places.addresses.stride(let, places.schedule.stream.name)
-    places.body.lines.append("#if PAIRS")
+    places.body.lines.append(f"#if {where}")
     places.body(text.format(pointer=found.pointer, along=along, step=places.addresses.stride(let, feature),
                             name=f"(u32*){name}"))
     places.body.lines.append("#endif")
@@ -28,6 +28,13 @@ def pack_pairs(places: Places, let: Let) -> None:
     count = places.count(let)
     text = f"pack_pairs({{pointer}}, {{along}}, {{step}}, rows, {count}, {{name}});"
     _paired(places, let, "features", f"({count} + 1) / 2 * M", text)
+
+
+def pack_quads(places: Places, let: Let) -> None:
+    """Writes fours of features of a tile of rows, and what is taken off their sums."""
+    count = places.count(let)
+    text = f"pack_quads({{pointer}}, {{along}}, {{step}}, rows, {count}, {{name}});"
+    _paired(places, let, "features", f"(({count} + 3) / 4 + ({count}) / WHOLE + 1) * M", text, "QUADS")
 
 
 def pair_rows(places: Places, let: Let) -> None:
@@ -45,19 +52,20 @@ def pair_stream(places: Places, let: Let) -> None:
     _paired(places, let, "stream", f"TILE / 2 * ({count})", text)
 
 
-def raw_stream(places: Places, let: Let) -> None:
-    """Writes a tile of the stream in the type of the data, its features side by side."""
+def raw_stream(places: Places, let: Let, where: str) -> None:
+    """Writes a tile of the stream in the type in which it is stored, its features side by side."""
     if f"{let.name} raw" in places.pairing.pairs:
         return
     name, count = places.arguments.fresh(f"{let.name}_raw"), places.count(let)
     (feature,) = places.schedule.features(let)
     found = places.addresses.address(let, At(features=((feature, "0"),)), places.value)
     along, step = places.addresses.stride(let, places.schedule.stream.name), places.addresses.stride(let, feature)
-    places.allot(name, f"TILE * ({count}) / 2 + 1")
-    places.body.lines.append("#if PAIRS")
-    places.body(f"const DATA* {name}_at = {found.pointer}; L {name}_s = {along};")
-    places.body(f"if ({step} != 1) {{ side_by_side({name}_at, {along}, {step}, count, {count}, (DATA*){name}); "
-              f"{name}_at = (const DATA*){name}; {name}_s = {count}; }}")
+    kind, numbers = ("DATA", 2) if where == "PAIRS" else ("int8", 4)
+    places.allot(name, f"TILE * ({count}) / {numbers} + 1")
+    places.body.lines.append(f"#if {where}")
+    places.body(f"const {kind}* {name}_at = {found.pointer}; L {name}_s = {along};")
+    places.body(f"if ({step} != 1) {{ side_by_side({name}_at, {along}, {step}, count, {count}, ({kind}*){name}); "
+              f"{name}_at = (const {kind}*){name}; {name}_s = {count}; }}")
     places.body.lines.append("#endif")
     places.pairing.pairs[f"{let.name} raw"] = f"{name}_at", f"{name}_s"
 

@@ -235,9 +235,9 @@ class Places:
         rows, streams = schedule.has_rows(let), schedule.streams(let)
         if schedule.features(let):
             if in_memory(let, schedule) and not self._once(let) and (rows or streams or not isinstance(let.op, Load)):
-                self.body.lines += ["#if !PAIRS || QV == 1"] * (let.name in self.pairing.spared)
+                self.body.lines += self.pairing.before(let.name)
                 self._array(let)
-                self.body.lines += ["#endif"] * (let.name in self.pairing.spared)
+                self.body.lines += self.pairing.after(let.name)
             return
         name = self.arguments.fresh(let.name)
         self.names[let.name] = name
@@ -385,9 +385,9 @@ class Places:
             name = self.arguments.fresh(f"{let.name}_rows")
             across = self.across(let)
             self.allot(name, f"M * {across}")
-            self.body.lines += ["#if !PAIRS || QV == 1"] * (let.name in self.pairing.spared)
+            self.body.lines += self.pairing.before(let.name)
             self.body(f"rows_of({self.names[let.name]}, {self.count(let)}, {across}, {name});")
-            self.body.lines += ["#endif"] * (let.name in self.pairing.spared)
+            self.body.lines += self.pairing.after(let.name)
             self.turned[let.name] = name, across
 
     def across(self, let: Let) -> str:

@@ -49,7 +49,7 @@ class Stages:
             if product_at_end(lets[name], self.schedule) == "stream":
                 pair_stream(self.places, lets[found.stream])
             elif found.stream:
-                raw_stream(self.places, lets[found.stream])
+                raw_stream(self.places, lets[found.stream], found.where)
 
     def _former(self) -> None:
         """Writes what is read as it was before this tile."""
@@ -203,8 +203,9 @@ class Stages:
         if found is not None:
             paired = places.pairing.pairs
             (pairs,), (raw, along) = paired[f"{found.rows} features"], paired[f"{found.stream} raw"]
-            self.body.lines.append("#if PAIRS")
-            self.body(f"products16<N>({pairs}, {raw} + j * {along}, {along}, {places.count(left)}, {name});")
+            self.body.lines.append(f"#if {found.where}")
+            bits = 16 if found.where == "PAIRS" else 8
+            self.body(f"products{bits}<N>({pairs}, {raw} + j * {along}, {along}, {places.count(left)}, {name});")
             if found.factors:
                 self.body("UNROLL for (int r = 0; r < N; r++)")
                 self.body(f"    UNROLL for (int i = 0; i < QV; i++) {name}[r][i] *= "

@@ -35,7 +35,7 @@ def stored(module: Module, name: str, out: str) -> str:
     return name if mine in (wanted, "torch.int64") else f"{name}.to({wanted})"
 
 
-def contract(module: Module, step: Contract, body: Writer, names: Names) -> None:
+def contract(module: Module, step: Contract, body: Writer, names: Names, helpers: set[str]) -> None:
     """Writes products of pairs in the planned order; einsum hands those of two matrices to a matrix product. What is
     wide makes its pair wide.
     """
@@ -60,8 +60,21 @@ def contract(module: Module, step: Contract, body: Writer, names: Names) -> None
             given = [(f"{text}.to(wide)" if wide and not w else text, axes) for text, axes, w in chosen]
             plain = f'torch.einsum("{spec}", {", ".join(text for text, _ in given)})'
             text = _matrices(given, out, plain) or plain
+            if (whole := _whole(module, step, out)) and len(step.path) == 1:
+                text = whole
+                helpers.add("_whole_product")
         body(f"{target} = {text}{'.to(dtype)' if wide else ''}")
         operands.append((target, out, False))
+
+
+def _whole(module: Module, step: Contract, out: Axes) -> str:
+    """The product of two matrices of whole numbers of few bits; empty where a step is something else."""
+    found = [module.buffers[name].element.narrow for name, _ in step.operands]
+    if len(found) != 2 or not all(few is not None and few.whole for few in found):
+        return ""
+    pairs = zip(step.operands, step.views, strict=True)
+    product = f"_whole_product({{}}, {{}}, {element(module.buffers[step.out])})"
+    return _matrices([(_viewed(name, view), axes) for (name, axes), view in pairs], out, "", product)
 
 
 def _steps(step: Contract) -> Iterator[tuple[tuple[int, ...], Axes]]:
@@ -88,10 +101,11 @@ def _by_points(chosen: list[Axes], out: Axes) -> bool:
 FEW = 64  # rows for which it does not pay to lay the matrices of a batch side by side first
 
 
-def _matrices(chosen: list[tuple[str, Axes]], out: Axes, plain: str) -> str:
+def _matrices(chosen: list[tuple[str, Axes]], out: Axes, plain: str, product: str = "torch.matmul({}, {})") -> str:
     """Rows times one matrix, as it lies or turned: torch's einsum forms that in a batch of one, which may be slow.
 
-    Of a batch of matrices it makes one first, by a copy: few rows take them as they lie.
+    Of a batch of matrices it makes one first, by a copy: few rows take them as they lie, if there is a `plain` way for
+    many.
     """
     for (left, mine), (right, theirs) in (chosen, chosen[::-1]) if len(chosen) == 2 else ():
         over = tuple(a for a in theirs if a not in out)
@@ -106,8 +120,8 @@ def _matrices(chosen: list[tuple[str, Axes]], out: Axes, plain: str) -> str:
         if before in (0, len(columns)):
             turned = before == len(columns)
             matrix = f"{_flat(right, 0 if turned else 1, len(columns))}{'.mT' if turned else ''}"
-            return f"torch.matmul({left}, {matrix}){_split(right, len(columns), turned)}"
-        if before == 1 and len(columns) == 2 and rows:
+            return f"{product.format(left, matrix)}{_split(right, len(columns), turned)}"
+        if before == 1 and len(columns) == 2 and rows and plain:
             return f"({_one_by_one(left, right, len(rows))} else {plain})"
     return ""
 

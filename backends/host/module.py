@@ -54,6 +54,7 @@ _RUNTIME = "einc.backends.host.runtime"
 _FIRST = (
     Source(f"{_RUNTIME}.checks"),
     Source(f"{_RUNTIME}.values"),
+    Source(f"{_RUNTIME}.whole"),
     *(Source(f"{_RUNTIME}.{name}", annotated=True) for name in ("cache", "cache_view", "exhausted", "pool", "pages")),
     Source(f"{_RUNTIME}.saved"),
     Source(f"{_RUNTIME}.requests"),
@@ -269,7 +270,7 @@ def _step(step: Leaf, page: Page, dialect: Dialect) -> None:
     module, body = page.module, page.body
     match step:
         case Contract():
-            contract(module, step, body, page.names)
+            contract(module, step, body, page.names, page.helpers)
         case Concat():
             body(f"# {step.text}")
             body(f"{step.out} = torch.cat(({', '.join(stored(module, p, step.out) for p in step.reads)}), {step.axis})")

@@ -30,6 +30,18 @@ TAKEN = frozenset({
     "self",
 })  # fmt: skip
 
+# Torch takes numbers of 8 bits with an exponent for real ones like all others, which `half` and `to` convert.
+_STORED = '''\
+def _apply(self, fn, recurse=True):
+    """What `half`, `to` and their like do to the weights: those of few bits keep their type."""
+    def kept(x):
+        made = fn(x)
+        return made if x.element_size() > 1 or made.dtype == x.dtype else x.to(made.device)
+
+    return super()._apply(kept, recurse)
+
+'''
+
 _SCALAR = "torch.Tensor | float | None"  # of a scalar input, which a call may leave out
 
 
@@ -104,6 +116,8 @@ class _Class:
         out()
         self._constructor()
         out()
+        if any(t.element.narrow is not None and not t.element.narrow.whole for t in self.weights):
+            out.lines += [f"    {text}".rstrip() for text in _STORED.splitlines()]
         self._forward()
         out.close()
 

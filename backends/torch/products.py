@@ -58,7 +58,9 @@ class Multiplier(Reader):
         patterns. Changes `self.helpers`."""
         if not self.tile.inside or not over or let.kind != "real":
             return None
-        (a, left), (b, right) = operands
+        codes = [self._codes(a) for a in let.args]
+        whole = all(codes) and len(codes) == 2
+        (a, left), (b, right) = [x for x in codes if x is not None] if whole else operands
         if not let.axes or not set(over) <= set(left) & set(right):
             return None
         if let.axes[-1] in left:
@@ -83,7 +85,10 @@ class Multiplier(Reader):
             shape = ", ".join([*(self.extent(x) for x in batch), self._volume(rows), self._volume(columns)])
             out = f", out={memory}[: {self._volume(let.axes)}].view({shape})"
         text = f"torch.matmul({first.text}, {second.text}{out})"
-        if passed:
+        if whole:
+            self.helpers.add("_whole_product")
+            text = f"_whole_product({first.text}, {second.text}, {self.real}{out})"
+        elif passed:
             self.helpers |= {"_shares" if stream in over else "_columns"}
             helper = "_columns" if stream in columns else "_shares"
             text = f"{helper}({self.again.near}, {first.text}, {second.text}{out})"
@@ -91,6 +96,14 @@ class Multiplier(Reader):
             if len(axes) > 1:
                 text += f".unflatten({at}, ({', '.join(self.extent(x) for x in axes)}))"
         return Code(text, ATOM, True)
+
+    def _codes(self, name: str) -> tuple[Code, tuple[str, ...]] | None:
+        """An operand that is stored as whole numbers of few bits, as it lies; None for every other."""
+        let = self.lets[name]
+        if not isinstance(let.op, Load) or name in self.variables:
+            return None
+        found = self.module.buffers[let.op.buffer].element.narrow
+        return self.raw(let) if found is not None and found.whole else None
 
     def _merged(self, code: Code, batch: int, first: int, second: int) -> Code:
         """The axes after the batches as two: the first so many as one, the others as one."""

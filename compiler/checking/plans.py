@@ -16,7 +16,20 @@ from einc.errors.report import Help, Label, Problem, Report, Span
 from einc.ir.elements import DECLARED
 from einc.ir.narrow import NARROW
 from einc.ir.programs import Program
-from einc.ir.requested import SHARES, Asked, Cache, Keep, Mesh, Products, Recompute, Record, Shard, Store, Wanted
+from einc.ir.requested import (
+    SHARES,
+    Asked,
+    Cache,
+    Keep,
+    Mesh,
+    Products,
+    Recompute,
+    Record,
+    Relative,
+    Shard,
+    Store,
+    Wanted,
+)
 from einc.syntax import tree as s
 from einc.syntax.plan_lines import plan_words, whole_number
 from einc.syntax.spelling import nearest
@@ -88,6 +101,12 @@ def _products(line: s.PlanLine, words: list[s.PlanWord], program: Of, report: Re
     return Products(tuple((name.text, (word.text, share.text, count)) for name in names))
 
 
+def _relative(line: s.PlanLine, words: list[s.PlanWord], program: Of, report: Report) -> Relative:
+    """The tensors that are rounded about their running maximum. Problems go to the report."""
+    _known(words, program, report)
+    return Relative(tuple(word.text for word in words))
+
+
 def _keep(line: s.PlanLine, words: list[s.PlanWord], program: Of, report: Report) -> Keep:
     """The tensors that are kept gathered: which there are is known on a mesh alone, as some are arguments of functions.
     """
@@ -146,6 +165,9 @@ ROWS = {row.word: row for row in (
         "multiplied in few bits",
         "name tensors, the type to which both factors of their products are rounded, and what has one scale: `products "
         "of K by e4m3 per row`, `per tensor`, `per block 128`"),
+    Row("round", 'NAME ("," NAME)* "about" "its" "running" "maximum"', Relative, _relative, frozenset(KINDS),
+        "rounded about its running maximum", "name exponentials whose multiples are rounded: `round E about its "
+        "running maximum`"),
 )}
 # Words that plans had before, and what says it now.
 BEFORE = {"dtype": "numbers have the type of the tensors of a call, and those of few bits are said by `store`, "

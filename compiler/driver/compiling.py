@@ -24,7 +24,7 @@ from einc.errors.report import EincError, Help, Problem
 from einc.ir.choices import PLAIN, Choices
 from einc.ir.plan import Gradient, Module, ModuleClass, PerRank, SegmentedModule
 from einc.ir.programs import Program, Tensor, TypedProgram
-from einc.ir.requested import Products, Store, Wanted
+from einc.ir.requested import Products, Relative, Store, Wanted
 from einc.planning.recomputed import recomputed
 
 SERVING = "einc.driver.serving"  # loaded where a plan serves: other files need nothing of it
@@ -109,7 +109,8 @@ def parted(program: TypedProgram, options: Options) -> tuple[TypedProgram, Optio
     if made is None:
         raise EincError([Problem(f"`{program.name}` makes nothing of its weights alone", helps=(
             Help(f"leave out `{options.part}`: the whole is one function"),))])
-    left = replace(wanted, lines=tuple(x for x in wanted.lines if not isinstance(x.record, Products | Store)))
+    lines = tuple(x for x in wanted.lines if not isinstance(x.record, Products | Relative | Store))
+    left = replace(wanted, lines=lines)
     if options.part == "once":
         return made.once, Options(options.backend, options.strict, options.narrow, options.own)
     return replace(made.rest, plans=(left,)), replace(options, plan=wanted.name)

@@ -12,7 +12,8 @@ from einc.errors.problems import CutOff, PlanLine, ScaleLeft
 from einc.errors.report import EincError, Help, Problem, Source
 from einc.ir.narrow import NARROW
 from einc.ir.programs import Program, TypedProgram
-from einc.ir.requested import Asked, Cache, Products, Wanted
+from einc.ir.requested import Asked, Cache, Products, Relative, Wanted
+from einc.transforms.relative_roundings import loosened
 from einc.transforms.rounded_tensors import kept
 from einc.transforms.rounding import Rounding, UnroundableError, rounded
 from einc.transforms.scales import slips
@@ -26,6 +27,8 @@ def narrowed(program: TypedProgram, wanted: Wanted) -> tuple[TypedProgram, Wante
     for line in wanted.lines:
         if isinstance(line.record, Products):
             made = _multiplied(made, line, line.record)
+        elif isinstance(line.record, Relative):
+            made = _loosened(made, line, line.record)
         elif isinstance(line.record, Cache) and line.record.few:
             made, line = _cached(made, line, line.record)
         lines.append(line)
@@ -82,6 +85,20 @@ def _multiplied(program: TypedProgram, line: Asked, record: Products) -> TypedPr
             raise EincError([PlanLine(said, line.span, notes=(
                 "the largest of all numbers that share a scale is not known before the last of them is",), helps=(
                 other, Help("say that the future is meant: `output … : all`")))])
+    return made
+
+
+def _loosened(program: TypedProgram, line: Asked, record: Relative) -> TypedProgram:
+    """The program whose roundings of multiples of the tensors of one line may be relative. EincError where one has
+    none."""
+    made = program
+    for key in record.tensors:
+        try:
+            made = loosened(made, key)
+        except UnroundableError as problem:
+            helps = (Help("name an exponential, `E_{t s} = exp(L_{t s} - M_t)` with `M_t = max_s L_{t s}`, of which "
+                          "the text rounds a multiple: `e4m3(448 E_{t s})`"),)
+            raise EincError([PlanLine(str(problem), line.span, helps=helps)]) from None
     return made
 
 

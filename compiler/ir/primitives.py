@@ -8,7 +8,7 @@ of the primitive at them) and `REST` (the other arguments of an n-ary primitive,
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -19,6 +19,7 @@ from einc.ir.terms import ONE, ZERO, Apply, Const, Read, Term, Where, const, tra
 POSITIVE, NONNEGATIVE, UNKNOWN = 2, 1, 0
 X, Y, VALUE, REST = (Read(name, ()) for name in ("x", "y", "value", "rest"))
 
+SAID = frozenset({"nonpositive", "relative"})  # each is its argument, of which it says something
 Kind = Literal["value", "relation", "logic"]
 Trait = Literal["exact", "callable", "whole", "declared"]
 Slope = tuple[Term, ...] | Literal["taken"] | None
@@ -115,6 +116,11 @@ def sign_of(op: str, signs: Sequence[int]) -> int:
     if sign == "rounded":
         return min(*signs, NONNEGATIVE)
     return known[sign] if sign in known else min(signs) if sign == "smallest" else max(signs)
+
+
+def unsaid(term: Term, said: Set[str] = SAID) -> Term:
+    """A term without these words that say something of a value, each of which is its argument."""
+    return transform(term, lambda t: t.args[0] if isinstance(t, Apply) and t.op in said else t)
 
 
 def _rational(term: Term) -> Fraction | None:
@@ -252,6 +258,8 @@ _ROWS = (
     Primitive("chance", 2, "value", "chance", None, _traits("callable", "whole"), sign="nonnegative", range=(0.0, 1.0)),
     # x, of which it is known that x ≤ 0
     Primitive("nonpositive", 1, "value", "positive", (ONE,), _CALLABLE, at_zero=0.0),
+    # x, a rounding of which may be one relative to the largest exponential that a sum has met so far
+    Primitive("relative", 1, "value", "positive", (ONE,), _CALLABLE, sign="argument", at_zero=0.0),
     Primitive("exact", 1, "value", "positive", (ONE,), sign="argument", at_zero=0.0),  # x itself, computed in float64
     *(_rounding(row) for row in NARROW.values()),
     Primitive("le", 2, "relation", "less_equal", None),

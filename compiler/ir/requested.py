@@ -145,6 +145,18 @@ class Products:
 
 
 @dataclass(frozen=True, slots=True)
+class Relative:
+    """`round E about its running maximum`: tensors, by their keys, that are rounded relative to the largest so far."""
+
+    tensors: tuple[str, ...]
+
+    def joined(self, other: Record) -> Relative | None:
+        """What both lines round so."""
+        both = (*self.tensors, *other.tensors) if isinstance(other, Relative) else ()
+        return Relative(tuple(dict.fromkeys(both))) if both else None
+
+
+@dataclass(frozen=True, slots=True)
 class Recompute:
     """`recompute ℓ every 4`: letters that count rounds, each with how many rounds are made again together for the
     gradient, of which nothing is saved but what they begin with.
@@ -173,7 +185,7 @@ class Keep:
         return Keep(tuple(dict.fromkeys((*self.tensors, *other.tensors)))) if isinstance(other, Keep) else None
 
 
-Record = Cache | Keep | Mesh | Products | Recompute | Shard | Store
+Record = Cache | Keep | Mesh | Products | Recompute | Relative | Shard | Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,8 +243,8 @@ class Wanted:
 
     @property
     def narrows(self) -> bool:
-        """Whether its lines store, keep or multiply something in few bits."""
-        return bool(self.cache().few) or any(isinstance(line.record, Products | Store) for line in self.lines)
+        """Whether its lines store, keep, multiply or round something in few bits."""
+        return bool(self.cache().few) or any(isinstance(x.record, Products | Relative | Store) for x in self.lines)
 
     def cuts(self) -> Iterator[tuple[Cut, Span]]:
         """What its lines cut over axes of a mesh, each with the line that says it."""

@@ -27,7 +27,7 @@ from einc.ir.plan import (
     makes,
 )
 from einc.ir.programs import Definitions, Equation, NormalProgram, Tensor, slot_of
-from einc.ir.terms import Apply, Fold, Join, Position, Read, Term, transform, walk
+from einc.ir.terms import Fold, Join, Position, Read, Term, walk
 from einc.ir.verify import verify
 from einc.planning.analysis import storage
 from einc.planning.analysis.cost import lets_cost, nominal, points, size_of
@@ -56,7 +56,7 @@ from einc.planning.repeated import repeated
 from einc.planning.row_blocks import row_by_row
 from einc.planning.streaming.exp2 import in_base_two
 from einc.planning.streaming.partials import early, nested
-from einc.planning.streaming.passes import Streamed
+from einc.planning.streaming.passes import Streamed, silent
 from einc.syntax.printing.show import equation_text, text
 from einc.transforms.laws.simplify import picked
 from einc.transforms.normal.products import left_whole
@@ -318,18 +318,12 @@ def _passed(whole: _Whole, group: FusedGroup, kept: frozenset[str],
             found: Streamed) -> tuple[Streamed, dict[str, str], dict[Read, str]]:
     """The equations of the pass as the kernel computes them, their texts, and those of reads at what is computed."""
     program, runs = whole.program, whole.runs
-    passed = replace(found, equations=tuple(map(_without_signs, found.equations)))
-    texts, said = _texts(program, passed)
+    passed = silent(found, {"nonpositive"})  # signs have been heard
+    texts, said = _texts(program, silent(found))
     passed = exactly(passed) if passed.chunks else in_base_two(passed, group.virtual, kept)
     new = frozenset([*(e.target for e in passed.equations), *passed.before])
     mine = [r for run in runs.values() if (r := run.within(passed.equations)) is not None]
     return replace(passed, equations=paired(passed.equations, mine, (group.virtual | new) - kept)), texts, said
-
-
-def _without_signs(equation: Equation) -> Equation:
-    """The equation without what it says of signs: that has been heard."""
-    return replace(equation, body=transform(
-        equation.body, lambda t: t.args[0] if isinstance(t, Apply) and t.op == "nonpositive" else t))
 
 
 def _texts(program: NormalProgram, passed: Streamed) -> tuple[dict[str, str], dict[Read, str]]:

@@ -40,7 +40,7 @@ from einc.ir.terms import (
 
 
 class UnroundableError(Exception):
-    """Why products cannot be rounded as a plan says; the message is one statement."""
+    """Why a program cannot be rounded as a plan says; the message is one statement."""
 
 
 @dataclass(frozen=True, slots=True)

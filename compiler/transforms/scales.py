@@ -14,7 +14,7 @@ from math import inf, prod
 
 from einc.ir.indices import Index
 from einc.ir.narrow import NARROW, Narrow
-from einc.ir.primitives import PRIMITIVES
+from einc.ir.primitives import PRIMITIVES, SAID, unsaid
 from einc.ir.programs import Equation, Program
 from einc.ir.sums import fraction
 from einc.ir.terms import (
@@ -60,7 +60,7 @@ class Slip:
 def slips(program: Program) -> Iterator[Slip]:
     """The roundings of a program that look like slips."""
     own = [(e, t) for e in program.equations for t in walk(e.body) if isinstance(t, Apply) and t.op in NARROW]
-    known = _Bounds(program)
+    known = Bounds(program)
     for equation, term in own:
         row = NARROW[term.op]
         if known.most(term.args[0]) > max(row.high, -row.low):
@@ -110,7 +110,7 @@ def _fraction(term: Term) -> tuple[list[Term], list[Term]]:
 
 
 @dataclass
-class _Bounds:
+class Bounds:
     """How large the values of a program are known to be."""
 
     program: Program
@@ -121,6 +121,7 @@ class _Bounds:
 
     def most(self, term: Term) -> float:
         """A number that no absolute value of a term exceeds; ∞ where none is known."""
+        term = unsaid(term)
         low, high = self.reaches.interval(term)
         return min(float(max(-low, high)), self._quotient(term), self._quotient(_opened(term, self.equations)))
 
@@ -131,17 +132,17 @@ class _Bounds:
         number = abs(prod((float(x.value) for x in above if isinstance(x, Const)), start=1.0))
         number /= abs(prod((float(x.value) for x in below if isinstance(x, Const)), start=1.0)) or 1.0
         mine, others = ([x for x in side if not isinstance(x, Const)] for side in (above, below))
-        if not others and len(mine) == 1 and self._share(mine[0]):
+        if not others and len(mine) == 1 and self.share(mine[0]):
             return number
         if len(mine) == len(others) == 1:
             ends = [end for end, y in self._largest(others[0]) if _is_one_of(mine[0], y)]
             return number * float(min(ends)) if ends else inf
         return inf
 
-    def _share(self, term: Term) -> bool:
+    def share(self, term: Term) -> bool:
         """Whether a term is the exponential of a number less the largest of the numbers that it is one of."""
         if isinstance(term, Read) and (e := self.equations.get(term.tensor)) is not None and e.has_letters:
-            return self._share(e.at(term.subs))
+            return self.share(e.at(term.subs))
         match term:
             case Apply("exp", (Apply("sub", (x, y)),)):
                 return any(_is_one_of(x, inner) for _, inner in self._largest(y, signed=True))
@@ -265,7 +266,7 @@ class _Units:
                 return _sum([*self._unit(x).items(), *((key, -n) for key, n in self._unit(y).items())])
             case Apply("add" | "sub" | "max" | "min", args):
                 return self._same([x for x in args if x != Const(Fraction(0))])
-            case Apply(op, (x,)) if op in NARROW or op in ("neg", "abs", "exact", "nonpositive"):
+            case Apply(op, (x,)) if op in NARROW or op in SAID or op in ("neg", "abs", "exact"):
                 return self._unit(x)
             case Apply("pow", (x, Const(value))) if isinstance(value, Fraction):
                 return {key: n * value for key, n in self._unit(x).items()}

@@ -42,7 +42,7 @@ class _Known:
                 return True
             case Where(_, then):
                 return self.held(then, row)
-            case Apply("max" | "min", args) | Apply("nonpositive" | "exact", args):
+            case Apply("max" | "min" | "nonpositive" | "relative" | "exact", args):
                 return all(self.held(a, row) for a in args)
             case Fold():
                 return False  # what a fold makes keeps all bits of the data

@@ -838,6 +838,57 @@ static L parts_of(L tiles, L positions) {
   const L most = positions / PART, wanted = (SHARES + tiles - 1) / tiles;
   return most < 1 ? 1 : most < wanted ? most : wanted;
 }
+// Products of whole numbers of 8 bits, where the processor adds four of them in 32 bits: those of the stream are 128 more
+// than they are, which is taken off again. Sums of so many products are below 2^31.
+#define WHOLE 65536
+#if defined(__AVX512VNNI__) && defined(__AVX512BW__)
+#define QUADS 1
+typedef u32 one_quad __attribute__((aligned(1), may_alias));
+INL void add_quads(I& a, I x, I y) { asm("vpdpbusd %2, %1, %0" : "+v"(a) : "v"(x), "v"(y)); }
+// x[f / 4][row]: the fours of features of a tile of rows; behind them, for each part, what is taken off.
+static void pack_quads(const int8* p, L rs, L fs, L rows, L n, u32* x) {
+  for (L f = 0; f < n; f += 4)
+    for (L i = 0; i < M; i++) {
+      u32 y = 0;
+      for (L c = 0; c < 4 && f + c < n && i < rows; c++) y |= (u32)(unsigned char)p[i * rs + (f + c) * fs] << 8 * c;
+      x[f / 4 * M + i] = y;
+    }
+  for (L f = 0, at = (n + 3) / 4; f < n; f += WHOLE, at++)
+    for (L i = 0; i < M; i++) {
+      int y = 0;
+      for (L c = f; c < n && c < f + WHOLE && i < rows; c++) y -= 128 * p[i * rs + c * fs];
+      x[at * M + i] = (u32)y;
+    }
+}
+template <int N> INL void products8(const u32* __restrict q, const int8* __restrict k, L ks, L n, V (&a)[N][QV]) {
+  UNROLL for (int j = 0; j < N; j++)
+    UNROLL for (int i = 0; i < QV; i++) a[j][i] = V{};
+  for (L from = 0; from < n; from += WHOLE) {
+    const L to = n - from < WHOLE ? n : from + WHOLE;
+    I sums[N][QV];
+    UNROLL for (int j = 0; j < N; j++)
+      UNROLL for (int i = 0; i < QV; i++) sums[j][i] = *(const I*)(q + ((n + 3) / 4 + from / WHOLE) * M + i * W);
+    for (L f = from / 4; f < to / 4; f++) {
+      I x[QV];
+      UNROLL for (int i = 0; i < QV; i++) x[i] = *(const I*)(q + f * M + i * W);
+      UNROLL for (int j = 0; j < N; j++) {
+        I y = splat((int)(*(const one_quad*)(k + j * ks + 4 * f) ^ 0x80808080u));
+        UNROLL for (int i = 0; i < QV; i++) add_quads(sums[j][i], y, x[i]);
+      }
+    }
+    if (to % 4)
+      UNROLL for (int j = 0; j < N; j++) {
+        u32 y = 0;
+        for (L f = to / 4 * 4; f < to; f++) y |= (u32)(unsigned char)k[j * ks + f] << 8 * (f % 4);
+        UNROLL for (int i = 0; i < QV; i++) add_quads(sums[j][i], splat((int)(y ^ 0x80808080u)), *(const I*)(q + to / 4 * M + i * W));
+      }
+    UNROLL for (int j = 0; j < N; j++)
+      UNROLL for (int i = 0; i < QV; i++) a[j][i] += real(sums[j][i]);
+  }
+}
+#else
+#define QUADS 0
+#endif
 // Products of pairs of bfloat16 numbers, where the processor forms them: sums are float.
 #if defined(__AVX512BF16__) && defined(__AVX512BW__) && BF16
 #define PAIRS 1

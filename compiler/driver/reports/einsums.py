@@ -15,6 +15,7 @@ from string import ascii_letters
 from einc.ir.folds import FOLDS
 from einc.ir.indices import Atom, Extent, Index, number
 from einc.ir.narrow import NARROW
+from einc.ir.primitives import SAID
 from einc.ir.programs import Equation, Program, Tensor
 from einc.ir.terms import (
     TRUE,
@@ -39,7 +40,7 @@ SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "le": "<=", "lt": "<", 
          "and": "&", "or": "|"}
 JOINED = {"max": "maximum", "min": "minimum"}
 FOLDED = {"max": "amax", "min": "amin", "prod": "prod", "sum": "sum", "logaddexp": "logsumexp"}
-SAME = {"nonpositive", "exact"}
+SAME = {*SAID, "exact"}
 UNSAID = {"hash", "chance", "pick", *NARROW}
 
 

@@ -15,6 +15,7 @@ from itertools import permutations
 from einc.ir.choices import Choices, LibraryKernel
 from einc.ir.indices import Extent, Index
 from einc.ir.plan import Buffer, Call, Contract, Kernel, Leaf, LibraryCall, makes, summed, takes
+from einc.ir.primitives import unsaid
 from einc.ir.programs import Equation, NormalProgram
 from einc.ir.sums import factors, product
 from einc.ir.terms import (
@@ -28,7 +29,6 @@ from einc.ir.terms import (
     Where,
     children,
     reads,
-    rebuild,
     substitute,
     transform,
 )
@@ -109,19 +109,13 @@ def _is_only_for(step: Leaf, call: Call, steps: Iterable[Leaf], kept: frozenset[
 
 
 def _numbers_in_front(equations: Iterable[Equation], kept: frozenset[str] = frozenset()) -> tuple[Equation, ...]:
-    """The equations with numbers in front of their sums, and nothing said of signs."""
-    told = [replace(e, body=_unsigned(e.body)) for e in equations]
+    """The equations with numbers in front of their sums, and nothing said of values."""
+    told = [replace(e, body=unsaid(e.body)) for e in equations]
     count: dict[str, int] = {}
     for read in (r for e in told for t in (e.body, e.domain) for r in reads(t)):
         count[read.tensor] = count.get(read.tensor, 0) + 1
     once = {e.target: e for e in told if count.get(e.target) == 1 and e.target not in kept and isinstance(e.body, Fold)}
     return tuple(replace(e, body=_scaled(e.body, once)) for e in told)
-
-
-def _unsigned(term: Term) -> Term:
-    if isinstance(term, Apply) and term.op == "nonpositive":
-        return _unsigned(term.args[0])
-    return rebuild(term, tuple(map(_unsigned, children(term))))
 
 
 def _scaled(body: Term, once: Mapping[str, Equation]) -> Term:

@@ -34,7 +34,7 @@ from einc.ir.plan import (
     Subscript,
     axes_of,
 )
-from einc.ir.primitives import HASHES, POSITIVE, PRIMITIVES
+from einc.ir.primitives import HASHES, POSITIVE, PRIMITIVES, SAID
 from einc.ir.programs import Equation
 from einc.ir.signs import sign
 from einc.ir.sums import factors
@@ -192,6 +192,8 @@ class Lowering:
         """Adds the lets of a primitive applied to its arguments where `given` holds, and returns the name of its
         result. A floor or ceiling of a whole quotient is one integer division; a quotient whose divisor may be 0
         is 0 where its numerator is 0."""
+        if op in SAID:
+            return self.term(args[0], given)
         if op in ("floor", "ceil") and isinstance(args[0], Apply) and args[0].op == "div":
             above, below = (self.term(a, given) for a in args[0].args)
             if all(

@@ -152,10 +152,12 @@ def _read_with(term: Term, number: Term | None) -> list[tuple[str, Term | None]]
 
 
 def _two(factor: Term, opened: Callable[[Term], Term]) -> Term:
-    """exp(e − r) -> exp2(log2(e) e − r), where r is kept in base two."""
+    """exp(e − r) -> exp2(log2(e) e − r), where r is kept in base two; in a rounding, too."""
     match factor:
         case Apply("exp", (Apply("sub", (exponent, reference)),)):
             return Apply("exp2", (Apply("sub", (_times(opened(exponent)), reference)),))
+        case Apply(op, (Apply("relative", (inner,)),)):
+            return Apply(op, (Apply("relative", (product(tuple(_two(f, opened) for f in factors(inner))),)),))
     return factor
 
 

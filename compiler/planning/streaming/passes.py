@@ -3,12 +3,13 @@ and `chunks`, lowered by `planner`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 
 from einc.ir.domains import proves
 from einc.ir.indices import Extent, Index, number
 from einc.ir.plan import Bound
+from einc.ir.primitives import SAID, unsaid
 from einc.ir.programs import Equation
 from einc.ir.terms import TRUE, Apply, Position, Size, Term, const, substitute
 from einc.planning.analysis.ends import Tile
@@ -74,3 +75,8 @@ class Streamed:
     chunks: ChunkedScan | None = None
     grid: Index | None = None
     spare: bool = False
+
+
+def silent(streamed: Streamed, said: Set[str] = SAID) -> Streamed:
+    """The pass without words that say something of a value."""
+    return replace(streamed, equations=tuple(replace(e, body=unsaid(e.body, said)) for e in streamed.equations))

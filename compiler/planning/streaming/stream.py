@@ -21,8 +21,9 @@ from einc.ir.signs import sign
 from einc.ir.sums import added, asks_reached, joined, product, reached
 from einc.ir.terms import ZERO, Apply, Const, Fold, Read, Term, const, free_indices, reads, substitute, transform
 from einc.ir.witnesses import witnessed
-from einc.planning.streaming.moments import RunningMoments, exponent, moment, offset
+from einc.planning.streaming.moments import RunningMoments, moment, offset
 from einc.planning.streaming.passes import CarriedFold, Streamed
+from einc.planning.streaming.relative import power_of, pulled_out, relative_to, told
 from einc.planning.streaming.separate import Entangled, separate
 from einc.transforms.laws import ALL, exponentials
 from einc.transforms.laws.empty_folds import either, over_nothing
@@ -51,7 +52,7 @@ def stream(equations: tuple[Equation, ...], virtual: frozenset[str], kept: froze
     work.stabilise()
     work.finish()
     try:
-        return work.result(kept)
+        return told(work.result(kept))
     except Entangled as found:
         return Streamed(equations, None, (),
                         (f"whole rows of {index}: {_brief(found.term)} is not told to be of no points",))
@@ -108,7 +109,7 @@ class _Pass(RunningMoments):
         them. Entangled where its domain or body does not separate."""
         if self._holds(fold.domain):
             raise Entangled(fold.domain)
-        body = simplify(spelled(fold.body), ALL)
+        body = pulled_out(simplify(spelled(fold.body), ALL), self._holds, self._moves)
         if not self._holds(body):
             self._basis(equation.target, equation, replace(fold, body=body))
             return
@@ -160,12 +161,11 @@ class _Pass(RunningMoments):
             equation = self.out[target]
             if not isinstance(equation.body, Fold) or not FOLDS[equation.body.op].linear:
                 continue
-            power, rest = exponent(equation.body.body)
+            power = power_of(equation.body.body)
             if power is None or not _grows(power, self.out):
                 continue
             reference = self._reference(equation, power)
-            shifted = Apply("sub", (power, self._result(reference)))
-            body = replace(equation.body, body=joined((Apply("exp", (shifted,)), *rest)))
+            body = replace(equation.body, body=relative_to(equation.body.body, self._result(reference)))
             mantissa = self._fresh(target, "scaled")
             axes = equation.axes
             self.out[mantissa] = Equation(mantissa, axes, equation.domain, body)
@@ -329,7 +329,7 @@ def spelled(body: Term) -> Term:
 
 def unbounded(body: Term, equations: Mapping[str, Equation]) -> bool:
     """Whether an exponential stands in a product whose exponent has no bound above that is known."""
-    power, _ = exponent(spelled(body))
+    power = power_of(spelled(body))
     return power is not None and _grows(power, equations)
 
 

@@ -138,7 +138,7 @@ def _applied(op: str, args: tuple[Term, ...], inner: list[Degree | None]) -> Deg
             return _same([d for a, d in zip(args, inner, strict=True) if a != ZERO or some[0].kind == "plus"])
         case "abs" if some[0].kind == "times":
             return some[0]
-        case "nonpositive":
+        case "nonpositive" | "relative":
             return some[0]
         case "exp" if some[0].kind == "plus":
             return replace(some[0], kind="times")

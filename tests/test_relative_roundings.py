@@ -1,0 +1,155 @@
+"""`round E about its running maximum`: roundings relative to the largest number so far, against loops over tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from click.testing import CliRunner
+from triton_modes import interpreted
+
+import einc
+from einc.driver.checking import typed as checked
+from einc.driver.cli import main
+from einc.meaning.interpret import interpret
+
+SPEC = """
+index t, s : time(T)
+index h : head(H)
+index d : feature(D)
+input Q_{t h}^d, K_{s h}^d, V_{s h}^d
+MASK
+L_{t s}^{(h)} = Q_{t h}^d K_{s h d}
+M_t^{(h)} = max_s L_{t s}^{(h)}
+E_{t s}^{(h)} = exp(L_{t s}^{(h)} - M_t^{(h)})
+output Y_{t h}^d = (Σ_s ROUND V_{s h}^d) / (448 Σ_s E_{t s}^{(h)})
+plan few:
+    round E about its running maximum
+"""
+CAUSAL = SPEC.replace("MASK", "mask L_{t s}^{(h)} : s ≤ t")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def interpreter() -> Iterator[None]:
+    with interpreted():
+        yield
+
+
+def spec(rounding: str = "e4m3(448 E_{t s}^{(h)})") -> str:
+    return CAUSAL.replace("ROUND", rounding)
+
+
+def given(count: int, heads: int) -> tuple[torch.Tensor, ...]:
+    """Keys that grow with their position, so that each tile has a larger maximum than the ones before."""
+    torch.manual_seed(count)
+    q, k, v = (torch.randn(count, heads, 4, dtype=torch.float64) for _ in range(3))
+    q[..., 0], k[..., 0] = 1.0, torch.arange(count, dtype=torch.float64)[:, None] / 40
+    return q, k, v
+
+
+def e4m3(x: torch.Tensor) -> torch.Tensor:
+    return x.float().to(torch.float8_e4m3fn).to(x.dtype)
+
+
+def by_tiles(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, length: int) -> torch.Tensor:
+    """As FlashAttention-3 has it in 8 bits: weights are rounded relative to the largest score of the tiles so far, and
+    the sums of the tiles before are scaled when a tile has a larger one."""
+    scores = torch.einsum("thd,shd->hts", q, k)
+    at = torch.arange(len(q))
+    scores = scores.masked_fill(at > at[:, None], -torch.inf)
+    most = scores.new_full(scores.shape[:2], -1e300)
+    values, total = torch.zeros_like(v.transpose(0, 1)), scores.new_zeros(scores.shape[:2])
+    for low in range(0, len(q), length):
+        tile = scores[..., low:low + length]
+        before, most = most, torch.maximum(most, tile.amax(2))
+        weights, scale = torch.exp(tile - most[..., None]), torch.exp(before - most)
+        values = values * scale[..., None] + e4m3(448 * weights) @ v.transpose(0, 1)[:, low:low + length]
+        total = total * scale + weights.sum(2)
+    return (values / (448 * total)[..., None]).transpose(0, 1)
+
+
+def apart(one: torch.Tensor, other: torch.Tensor) -> float:
+    """On average: where one digit decides how a number is rounded, one of many differs by a step."""
+    return float((one - other).abs().mean())
+
+
+LENGTHS = 32, 64, 128, 256
+
+
+@pytest.mark.parametrize(("backend", "count", "heads"), [("torch", 260, 32), ("cpp", 300, 8), ("triton", 70, 2)])
+def test_rounded_numbers_are_relative_to_the_largest_so_far(backend: str, count: int, heads: int) -> None:
+    run, data = einc.compile(spec(), backend=backend, plan="few"), given(count, heads)
+    got = run(*(x.float() for x in data)).double()
+    near = [length for length in LENGTHS if apart(got, by_tiles(*data, length)) < 1e-5]
+    assert len(near) == 1 and near[0] < count
+    assert apart(got, by_tiles(*data, count)) > 5e-5
+
+
+def test_one_tile_is_rounded_as_the_text_says() -> None:
+    run = einc.compile(spec(), plan="few")
+    for count, heads in ((1, 1), (60, 2)):
+        data = given(count, heads)
+        want = interpret(checked(spec()), {key: x.numpy() for key, x in zip("QKV", data, strict=True)},
+                         {"T": count, "H": heads, "D": 4})["Y"]
+        assert torch.allclose(run(*data), torch.from_numpy(want), rtol=0, atol=1e-12)
+
+
+def test_what_is_rounded_so_is_no_farther_from_what_is_not_rounded() -> None:
+    data = given(300, 32)
+    plain = spec("448 E_{t s}^{(h)}").split("plan")[0]
+    exact, text, plan = (einc.compile(x, plan=name)(*data) for x, name in (
+        (plain, "call"), (spec(), "call"), (spec(), "few")))
+    assert 0 < apart(plan, exact) < 1.2 * apart(text, exact)
+
+
+def test_a_gradient_is_that_of_the_text() -> None:
+    """It goes straight through roundings, whatever they are relative to."""
+    found = []
+    for plan in ("call", "few"):
+        data = [x.requires_grad_() for x in given(140, 64)]
+        y = einc.compile(spec(), plan=plan, grad=True)(*data)
+        found.append(torch.autograd.grad((y * torch.linspace(-1, 1, y.numel()).reshape(y.shape)).sum(), data))
+    for one, other in zip(*found, strict=True):
+        assert apart(one, other) < 0.05 * float(one.abs().mean())
+
+
+def test_one_pass_says_what_its_roundings_are_relative_to() -> None:
+    for plan, said in (("call", "two passes over s: e4m3"), ("few", "e4m3 is relative to M so far")):
+        shown = CliRunner().invoke(main, ["show", "-", "--stage", "plan", "--plan", plan], input=spec()).output
+        assert said in shown
+
+
+def test_what_is_shown_reads_back(tmp_path: Path) -> None:
+    (tmp_path / "a.ein").write_text(spec())
+    shown = CliRunner().invoke(main, ["show", str(tmp_path / "a.ein"), "--plan", "few"]).output
+    assert "e4m3(relative(448 E" in shown
+    (tmp_path / "b.ein").write_text(shown)
+    data = given(40, 2)
+    assert torch.equal(einc.compile(tmp_path / "b.ein")(*data), einc.compile(spec(), plan="few")(*data))
+
+
+@pytest.mark.parametrize(("line", "said"), {
+    "round M about its running maximum": "`M` is not the exponential of numbers less the largest of these",
+    "round V about its running maximum": "`V` is not the exponential of numbers less the largest of these",
+    "round F about its running maximum": "nothing rounds a multiple of `F`",
+    "round G about its running maximum": "`G` is no tensor of this spec",
+    "round E about its maximum": "this is not how a line about what is rounded about its running maximum reads",
+}.items())
+def test_what_cannot_be_relative_is_told(line: str, said: str, tmp_path: Path) -> None:
+    beside = "F_{t s}^{(h)} = exp(L_{t s}^{(h)} - M_t^{(h)})\noutput Z_{t h} = Σ_s F_{t s}^{(h)}\n"
+    text = spec().replace("plan few", f"{beside}plan few").replace("round E about its running maximum", line)
+    (tmp_path / "a.ein").write_text(text)
+    told = CliRunner().invoke(main, ["check", str(tmp_path / "a.ein")])
+    assert told.exit_code == 1 and said in told.output and "E0119" in told.output
+
+
+@pytest.mark.parametrize("rounding", [
+    "e4m3(relative(448 E_{t s}^{(h)} + 1))", "e4m3(relative(E_{t s}^{(h)} M_t^{(h)}))",
+    "e4m3(relative(E_{t s}^{(h)})) exp(L_{t s}^{(h)})", "e4m3(relative(E_{t s}^{(h)})) int8(relative(E_{t s}^{(h)}))"])
+def test_what_does_not_scale_keeps_two_passes(rounding: str) -> None:
+    data = given(140, 64)
+    said, plain = (spec(x).split("plan")[0] for x in (rounding, rounding.replace("relative(", "(")))
+    assert torch.allclose(einc.compile(said)(*data), einc.compile(plain)(*data), rtol=1e-12, atol=1e-12)
+
