@@ -66,7 +66,10 @@ TUNED = "einc.driver.commands.tuned"  # loaded with --tuned: other files need no
 def command(*, file: Chosen, output: str | None, backend: str, strict: bool, narrow: bool, own: bool, grad: Grad,
             module: bool, plan: str, mesh: dict[str, int], keep: str | None, tuned: bool, target: str | None,
             kind: str | None, sizes: dict[str, int], dtype: str | None, data_file: str | None, seed: int) -> None:
-    """Write the Python file that computes the spec FILE; it needs no einc to run."""
+    """Write the Python file that computes the spec FILE; it needs no einc to run.
+    \f
+    Raises EincError where OUTPUT is the spec itself, or options exclude each other.
+    """
     if output is not None and same(output, file.path):
         raise failure(f"{output} is the spec itself; it is not overwritten")
     options = Options(backend, narrow=narrow, own=own, grad=grad, module=module, plan=plan, keep=names_of(keep))

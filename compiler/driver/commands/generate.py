@@ -101,6 +101,9 @@ def command(*, file: Chosen, path: str, map_name: str | None, prefix: str, sizes
 
     With --mesh the processes that `torchrun --nproc-per-node 2 -m einc generate FILE --mesh tp=2 …` starts each hold a
     part of the model and of what is kept, and the first of them prints.
+    \f
+    Raises EincError where the spec gives no next token, or prompts, weights, config and options do not fit it or one
+    another.
     """
     if (mesh or plan) and pages is not None:
         raise failure("--pages is for one device", "leave it out: on several each text has a room of its own")
