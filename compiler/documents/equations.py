@@ -70,7 +70,7 @@ def said(document: Document, functions: frozenset[str], indices: Iterable[str],
     called = functions | PRIMITIVES.keys() | set(filter(None, map(defines, found)))
     told = choices(document, lambda x: _alone(document, x, functions))
     apart = [x for x in in_cases(document, found, known) if x.formula.span not in told]
-    found = [*chosen([x if x.formula.code else _settled(document, x, known, called) for x in found], told)]
+    found = [*chosen([x if x.formula.code else _with_question(document, x, known, called) for x in found], told)]
     found = [*starting([*within(document, found, known, lambda x: _alone(document, x, functions))], beside)]
     found = [*each(document, [*found, *_words(document, found, functions, known)], known)]
     states = {(x.formula.section, left_text(x)) for x in found if x.statement is not None and updates(x.statement)}
@@ -82,7 +82,7 @@ def said(document: Document, functions: frozenset[str], indices: Iterable[str],
                           and _no_definition(x, known) else x for x in found], declared))
 
 
-def _settled(document: Document, found: Said, known: Known, functions: Container[str]) -> Said:
+def _with_question(document: Document, found: Said, known: Known, functions: Container[str]) -> Said:
     """An equation, with the question that its writing or the words beside it leave open where they leave one."""
     lines = found.sides or (() if found.statement is None else (found.statement,))
     problem = (doubtful(lines, known.sizes, functions) or limited(document, found, known)

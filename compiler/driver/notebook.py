@@ -13,11 +13,11 @@ import click
 from einc.driver import compiling, pipeline
 from einc.driver.compiled import Compiled
 from einc.driver.options import Options
-from einc.driver.reports.screen import screen
+from einc.driver.reports.screen import screens
 from einc.driver.reports.shown import display
 from einc.driver.restoring import origin
 from einc.errors.report import EincError, Problem, Report, Source, failure, render
-from einc.ir.plan import Module
+from einc.ir.plan import Gradient, Module, PerRank, SegmentedModule
 from einc.ir.programs import NormalProgram, TypedProgram
 from einc.syntax.printing.show import show
 
@@ -61,7 +61,8 @@ def compiled_text(made: Compiled) -> str:
 
 
 _SHOWN: dict[type[Any], Callable[[Any], str]] = {
-    TypedProgram: show, NormalProgram: show, Module: screen, Compiled: compiled_text,
+    TypedProgram: show, NormalProgram: show, Compiled: compiled_text,
+    Module: screens, Gradient: screens, SegmentedModule: screens, PerRank: screens,
 }
 
 _WRITTEN: dict[type[Any], Callable[[Any], str]] = {

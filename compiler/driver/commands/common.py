@@ -154,6 +154,7 @@ def FILE(command: F) -> F:
     @wraps(command)
     def called(*args: Any, file: str, section: str | None, equation: str | None, side: str | None,
                **others: Any) -> Any:
+        """Calls the command. Raises EincError where an option says nothing, or is of papers and FILE is none."""
         told = {option: text for option, text in
                 {"--section": section, "--equation": equation, "--with": side}.items() if text is not None}
         for option, text in told.items():

@@ -95,7 +95,7 @@ def command(*, file: Chosen, output: str | None, backend: str, strict: bool, nar
         raise failure("--target writes the kernels of one device", "leave out --target, or --mesh and the plan with it")
     for line in growth(made) if isinstance(made, Module) else ():
         click.echo(f"warning: {line}", err=True)
-    text = back_ends.emit(made, options.backend, compiling.shell(program) if module else None)
+    text = back_ends.emit(made, options.backend, compiling.class_of(program) if module else None)
     if beside and output is not None:
         write_beside(text, "step" if options.serves else program.name, program.name, backend, rows, dtype, output)
         return

@@ -62,12 +62,14 @@ class _Known(Mapping[str, Cells]):
     arrays: Mapping[str, Cells]
 
     def __getitem__(self, name: str) -> Cells:
+        """The array of a buffer. Raises EincError where a step of the module computes it."""
         for one in self.module.lengths:
             if name in (one.piece, one.offset, one.start):
                 counts = self.arrays[one.given].astype(int)
                 start = np.cumsum(counts) - counts
                 piece = np.repeat(np.arange(len(counts)), counts)
-                return {one.start: start, one.offset: start[piece], one.piece: piece + one.first}[name]
+                found: dict[str, Cells] = {one.start: start, one.offset: start[piece], one.piece: piece + one.first}
+                return found[name]
         if all(name != tensor.key for tensor in self.module.inputs):
             raise failure(f"the tiles depend on `{name}`, which is computed, so they are not known before a call",
                           "`einc draw FILE mask` draws which points are inside")

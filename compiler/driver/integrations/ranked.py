@@ -27,7 +27,7 @@ from einc.driver.narrowing import narrowed
 from einc.driver.options import Options
 from einc.errors.report import EincError, Help, Problem
 from einc.ir.programs import Tensor, TypedProgram
-from einc.ir.requested import Wanted
+from einc.ir.requested import PlanBlock
 from einc.transforms.serving.handed import Handed, Rows
 
 Array = torch.Tensor
@@ -109,7 +109,7 @@ class Ranked:
         return found
 
     def cache(self, *, pool: object = None) -> Cache:
-        """What is kept of a text without positions."""
+        """A cache without positions, for a text that begins; `pool` is there for engines, and is not used."""
         return Cache({one.past: Kept(self.like.new_empty(self.shape(one)), one.slot) for one in self.step.rows})
 
     def shape(self, one: Rows) -> tuple[int, ...]:
@@ -121,7 +121,7 @@ class Ranked:
         return tuple(out)
 
     def tensor(self, one: Rows) -> Tensor:
-        """What is kept, as the step has it."""
+        """The tensor of the step's program whose rows are cached."""
         return self.step.program.tensors[one.past]
 
     def __call__(self, caches: Sequence[Cache], *, lengths: Sequence[int], latest: bool = True, **given: Any) -> Any:
@@ -131,7 +131,7 @@ class Ranked:
         return torch.cat(made, -2)
 
     def one(self, cache: Cache, ids: Array) -> Array:
-        """The logits after the last new token of one text; what these add is kept."""
+        """The logits after the last new token of one text. Adds the rows of the new tokens to the cache."""
         past = {one.past: DTensor.from_local(cache.kept[one.past].rows, self.mesh, self.placed(one.past),
                                              run_check=False) for one in self.step.rows}
         words = DTensor.from_local(ids, self.mesh, self.placed(self.ids), run_check=False)
@@ -146,7 +146,7 @@ class Ranked:
         return logits[..., -1:, :]
 
     def line(self) -> str:
-        """How many bytes this process keeps of each position."""
+        """A line that says how many bytes this process caches for each position."""
         at = {**self.known, self.step.past: 1}
         total = 0
         for one in self.step.rows:
@@ -159,7 +159,7 @@ class Ranked:
 
 
 def ranked(program: TypedProgram, options: Options, ranks: Mapping[str, int], given: Mapping[str, Any],
-           known: Mapping[str, int], wanted: Wanted) -> Ranked:
+           known: Mapping[str, int], wanted: PlanBlock) -> Ranked:
     """The model on the mesh, in each of the processes that torchrun has started. EincError where these are none, or
     too many, and where the mesh or the step cannot be had.
     """
