@@ -410,6 +410,17 @@ def test_an_option_with_nothing_behind_it_is_no_default(files: tuple[Path, Path]
     assert result.exit_code == 1 and f"error: {option} is given nothing" in result.output
 
 
+@pytest.mark.parametrize("option", ["--section", "--equation", "--with"])
+def test_an_option_of_papers_is_not_passed_over_for_a_spec(option: str) -> None:
+    result = run("check", "sdpa", option, "The first")
+    assert result.exit_code == 1 and f"error: {option} is of a paper, and sdpa is none" in result.output
+
+
+def test_an_empty_paper_has_no_equation_and_no_status(tmp_path: Path) -> None:
+    (tmp_path / "empty.md").write_text("", encoding="utf-8")
+    assert run("check", str(tmp_path / "empty.md")).stdout == f"ok: {tmp_path / 'empty.md'}, 0 equations\n"
+
+
 def test_doc_refuses_a_spec(tmp_path: Path) -> None:
     assert "is no document" in run("doc", "attention").output
 

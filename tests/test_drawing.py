@@ -22,7 +22,7 @@ from einc.driver.options import Options
 TILED = {"sdpa": {}, "sliding_window": {"W": 20}, "paged_window": {"P": 16, "N": 8}, "gallery/documents": {},
          "gallery/dilated": {"W": 4, "D": 3}, "gallery/prefix_lm": {"P": 24}, "gallery/sinks_window": {"W": 10},
          "gallery/local_global": {"W": 6, "G": 5}, "gallery/decode": {"S": 90}, "alibi": {}, "gqa": {"G": 2, "H": 4},
-         "gallery/block_diagonal": {"W": 12}}
+         "gallery/block_diagonal": {"W": 12}, "requests_packed": {"T_sum": 90, "d_k": 4}}
 
 
 def einc_(*args: str, status: int = 0) -> Result:
@@ -91,7 +91,7 @@ def test_a_picture_of_few_points(shape: tuple[int, int]) -> None:
 def test_tiles_that_are_skipped_have_no_point_and_whole_ones_have_all(spec: str, tile: tuple[int, int]) -> None:
     """The points are those of the interpreter, the tiles those of the plan."""
     program = checking.typed(spec)
-    sizes = {"T": 64, **TILED[spec]}
+    sizes = TILED[spec] if spec == "requests_packed" else {"T": 64, **TILED[spec]}
     options = {"options": Options(own=True), "seed": 3}
     (mask, *_), (tiles, *_) = (drawn(program, what, sizes, tile=tile if what == "tiles" else (0, 0), **options)
                                for what in ("mask", "tiles"))
@@ -109,6 +109,16 @@ def test_tiles_of_a_triangle_are_counted() -> None:
 
 
 # plans, weights, files
+
+
+def test_tiles_of_kernels_in_rounds_are_those_of_the_first_round() -> None:
+    inside, alone = (drawn(checking.typed(name), "tiles", {"T": 90}, tile=(16, 8))[0]
+                     for name in ("decoder_lm", "gpt2_block"))
+    assert inside.notes == alone.notes and np.array_equal(inside.cells, alone.cells)
+
+
+def test_a_size_that_only_a_choice_reads_is_known() -> None:
+    assert einc_("draw", "nsa", "mask", "--sizes", "T=8,B=2,n=1").stdout
 
 
 def test_a_plan_is_a_graph_of_its_steps() -> None:
@@ -198,7 +208,7 @@ def _none(name: str) -> object:
      "would have 1,000,000,000,000 tiles, more than the 1,048,576 that are drawn"),
     (["attention", "tiles", "--tile", "4000,4000", "--sizes", "T=1000000"], "more than the 268,435,456 that are drawn"),
     (["sdpa", "mask", "-o", "out.pdf"], "ending"), (["sdpa", "plan", "-o", "out.png"], "not as a bitmap"),
-    (["sdpa", "mask", "--sizes", "t=4"], "did you mean `T`?"),
+    (["sdpa", "mask", "--sizes", "t=4"], "did you mean `T`?"), (["gallery/cope", "tiles"], "block of rows"),
 ])
 def test_what_cannot_be_drawn_is_a_line(words: list[str], said: str, tmp_path: Path,
                                         monkeypatch: pytest.MonkeyPatch) -> None:

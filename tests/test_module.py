@@ -52,7 +52,7 @@ def made(start: int = 0, **more: Any) -> Any:
 @pytest.mark.parametrize("case", [*FILES[::4], *CASES[::9]], ids=lambda case: case.name)
 def test_every_file_may_have_a_class(case: Case) -> None:
     """It is Python, and only a class more."""
-    source = front.emit(plan_of(case), "torch", front.shell(typed_of(case)))
+    source = front.emit(plan_of(case), "torch", front.class_of(typed_of(case)))
     compile(source, case.name, "exec")
     (found,) = re.findall(r"\n\n\nclass \w+\(torch\.nn\.Module\):\n(?:    .*\n|\n)+", source)
     assert source.replace(found.rstrip(), "", 1).replace("\n" * 5,
@@ -99,7 +99,7 @@ def test_evaluation_leaves_nothing_to_chance() -> None:
 def test_scalars_sizes_and_whole_numbers() -> None:
     """What a scalar is to chance is told by the equations: a rate of 100 parts is one too."""
     program = typed(EVERY)
-    source = front.emit(front.plan(program), "torch", front.shell(program))
+    source = front.emit(front.plan(program), "torch", front.class_of(program))
     space: dict[str, Any] = {}
     exec(source, space)
     block = space["Text"](D=5, V=9, T=4, W=2, c=0.5, rate=30.0)

@@ -66,6 +66,11 @@ def test_programs_plans_and_problems_are_shown_as_people_read_them(shell: Any) -
         assert len(shown(shell, value)["text/plain"]) < 6000
         assert "<pre>" in shown(shell, value)["text/html"]
     assert "flops" in shown(shell, made.plan)["text/plain"]
+    for spec in ("sdpa", "gpt2_block", "decoder_lm"):  # halves, and pieces for rounds
+        plan = einc.compile(spec, backend="torch", grad=True).plan
+        table = shown(shell, plan)["text/plain"]
+        assert table.count("plan of ") >= 2 and len(table.splitlines()) < 200
+        assert "<pre>" in shown(shell, plan)["text/html"]
     (problem, *_) = einc.check(CELL.replace("Σ_{s ≤ t} x_s", "x_s x_s"))
     assert 'color:#c22' in shown(shell, problem)["text/html"]
     assert "<figure>" in shown(shell, made.draw("mask", T=4))["text/html"]

@@ -16,7 +16,7 @@ from test_serving import GROWING, LATER, SLOW, grows, named
 from einc.driver import front
 from einc.ir.indices import IndexSet
 from einc.ir.programs import Tensor
-from einc.transforms.serving.cached import growing, settled
+from einc.transforms.serving.cached import append_stability, growing
 
 PLAN = [[3, 5, 1], [1, 1, 4], [2, 0, 1], [1, 1, 1]]  # so many new positions of each text in each step
 
@@ -82,7 +82,7 @@ def steady(case: Case) -> bool:
     program = typed_of(case)
     along = growing(program)
     tensors = [*program.inputs(), *(program.tensors[key] for _, key in program.outputs)]
-    lengths = settled(program, along).lengths
+    lengths = append_stability(program, along).lengths
     return all(len(places(t, along)) < 2 for t in tensors) and not any(key in lengths for _, key in program.outputs)
 
 

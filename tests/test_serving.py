@@ -18,7 +18,7 @@ from einc.errors.report import EincError
 from einc.ir.indices import IndexSet
 from einc.ir.plan import Module
 from einc.ir.programs import Slot, TypedProgram
-from einc.transforms.serving.cached import Refused, growing, settled
+from einc.transforms.serving.cached import Refused, append_stability, growing
 from einc.transforms.slicing.lags import with_lags
 
 # What reads later positions, or is a sum over all of them.
@@ -93,7 +93,7 @@ STILL = """
 of_an_empty_size alias loss no_mask scalar rounds_of_numbers kerple t5_bias latest moe_balance mtp
 clip_loss scaled_norm deltaformer path rope rope_half yarn yarn_dynamic
 yarn_parts moba nsa""".split()  # noqa: SIM905
-WHOLE = ("fp8_ffn", "fp8_turned")  # they grow, and a scale of all positions is settled with none
+WHOLE = ("fp8_ffn", "fp8_turned")  # they grow, and a scale of all positions is append-stable with none
 GROWING = [case for case in CASES if "T" in case.sizes and case.name not in (*STILL, *WHOLE)]
 
 
@@ -122,7 +122,7 @@ def expected(program: TypedProgram, given: Arrays, sizes: dict[str, int], cuts: 
     """What the program gives for all positions; where the number of positions has a part
     in it, what it gives after each step."""
     along = growing(program)
-    lengths, keys = settled(program, along).lengths, dict(program.outputs)
+    lengths, keys = append_stability(program, along).lengths, dict(program.outputs)
     want = meaning(program, given, sizes)
     for name, key in program.outputs:
         if key in lengths:

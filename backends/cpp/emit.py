@@ -39,13 +39,13 @@ LEAST_ROWS = 8  # with fewer, most lanes of a vector would be empty
 LANES = 16  # of the widest vectors: more rows fill a tile of two
 
 
-def emit(plan: Module | Gradient | SegmentedModule | PerRank, shell: ModuleClass | None = None) -> str:
+def emit(plan: Module | Gradient | SegmentedModule | PerRank, module_class: ModuleClass | None = None) -> str:
     """The whole file."""
     if isinstance(plan, PerRank):
-        return write_ranks(plan, Cpp(), shell)
+        return write_ranks(plan, Cpp(), module_class)
     if isinstance(plan, Gradient | SegmentedModule):
-        return write_gradient(plan, Cpp(), shell)
-    return write(plan, Cpp(), shell)
+        return write_gradient(plan, Cpp(), module_class)
+    return write(plan, Cpp(), module_class)
 
 
 @cache

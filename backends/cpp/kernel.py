@@ -201,7 +201,7 @@ class _Kernel:
         if several:
             body.close()
             body("}")
-        self._settled()
+        self._as_lanes()
         self.places.leave()
         if in_parts:
             self.states = joined(places, body)
@@ -226,7 +226,7 @@ class _Kernel:
         for name, pointer in found.items():
             body(f"const auto {pointer} = {pointer}_all + {moved} * {pointer}_{self.kept[name]};")
 
-    def _settled(self) -> None:
+    def _as_lanes(self) -> None:
         """Writes sums that have grown with their rows one after the other, as lanes again."""
         places, lets = self.places, self.schedule.lets()
         for name, where in places.grown.items():

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from einc.ir.folds import FOLDS
-from einc.ir.indices import OPEN, IndexSet, number
+from einc.ir.indices import DATA, IndexSet, number
 from einc.ir.plan import (
     Axis,
     AxisRef,
@@ -140,7 +140,7 @@ def _longest(kernel: Kernel) -> Axis:
             raise Unwritten("it has a stream, and no tiles of rows")
         return found[-1]
     found = [a for a in kernel.axes
-             if a.set.cls in OPEN and a.name not in folded and all(a.name in axes for axes in held)]
+             if a.set.cls in DATA and a.name not in folded and all(a.name in axes for axes in held)]
     if not found:
         raise Unwritten("its results have no axis that is as long as the data")
     return next((a for a in found if a.set.cls == "time"), found[0])

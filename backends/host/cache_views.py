@@ -22,7 +22,7 @@ class CacheViews:
     streams: Streams
 
     def whole(self, module: Module, step: Leaf) -> list[str]:
-        """Those of which a step reads all rows at once."""
+        """The cached buffers of which a step reads all rows at once, and not tile by tile."""
         mine = sorted(self.axes.keys() & reads(step))
         return [name for name in mine if not self.passes(module, step, name)]
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from einc.backends.host.inputs import check_shapes, read_derived
 from einc.backends.host.loops import Dialect
 from einc.backends.host.module import below, head, library, result, signature
-from einc.backends.host.module_class import write_shell
+from einc.backends.host.module_class import write_class
 from einc.backends.host.naming import Named, named
 from einc.backends.host.pair import Pair
 from einc.backends.host.segmented import SegmentWriter
@@ -38,8 +38,8 @@ def slopes(plan: Gradient | SegmentedModule) -> list[str]:
     return [said] if plan.declared else []
 
 
-def write_gradient(plan: Gradient | SegmentedModule, dialect: Dialect, shell: ModuleClass | None = None) -> str:
-    """The whole file; with a shell, a class around the function too."""
+def write_gradient(plan: Gradient | SegmentedModule, dialect: Dialect, module_class: ModuleClass | None = None) -> str:
+    """The whole file; with a module class, the class that holds the weights too."""
     helpers, body, statements = {"_expect"}, Writer(depth=1), Writer(depth=1)
     pairs, shown = _chain(plan, dialect, helpers, statements) if isinstance(plan, SegmentedModule) else _single(
         plan, dialect, helpers, statements)
@@ -52,8 +52,8 @@ def write_gradient(plan: Gradient | SegmentedModule, dialect: Dialect, shell: Mo
     head(shown, dialect, out, known.imports(needed), _notes(plan))
     signature(shown, out, asked)
     out.lines += body.lines
-    if shell is not None:
-        out.lines += write_shell(shown, shell, asked, trained=True)
+    if module_class is not None:
+        out.lines += write_class(shown, module_class, asked, trained=True)
     out.lines += lines
     out.lines += below(known.texts(needed))
     out.lines += [line for pair in pairs for line in pair.glue()]

@@ -9,7 +9,7 @@ from einc.backends.host.loops import Dialect, Page, Steps, function
 from einc.backends.host.scalars import scalar
 from einc.backends.writer import folded, sized
 from einc.ir.indices import size
-from einc.ir.plan import PLACES, Hops
+from einc.ir.plan import BLOCK_PLACES, Hops
 from einc.ir.terms import Size, Term, transform
 
 
@@ -33,7 +33,8 @@ def hops(step: Hops, page: Page, dialect: Dialect, write: Steps) -> None:
             f"{key}_{end}": shares[f"{key}_{end}"] for end in ("before", "here") for key in merged}, {}, page, dialect,
             write)
     made = [f'("{one.fold}", {one.own}, {one.part}, {one.sent})' for one in step.made]
-    test = scalar(transform(around.meets, lambda term: _placed(term, dict(zip(PLACES, (own, part), strict=True)))))
+    named = dict(zip(BLOCK_PLACES, (own, part), strict=True))
+    test = scalar(transform(around.meets, lambda term: _placed(term, named)))
     page.helpers |= test.calls
     for text in step.texts:
         body(f"# {text}")

@@ -15,7 +15,7 @@ from einc.backends.host.described import describe, parameters, told
 from einc.backends.host.hops import hops
 from einc.backends.host.inputs import read_sizes
 from einc.backends.host.loops import Dialect, Page, each, in_blocks, repeat
-from einc.backends.host.module_class import write_shell
+from einc.backends.host.module_class import write_class
 from einc.backends.host.moves import move
 from einc.backends.host.naming import Named, entry_name, named, tuple_name, with_names
 from einc.backends.host.recurrences import recur
@@ -71,8 +71,8 @@ _IMPORTS = (Import("math"), Import("bisect", "bisect_left"), Import("bisect", "b
             Import("torch.utils.checkpoint", "checkpoint"))  # for statements
 
 
-def write(plan: Module, dialect: Dialect, shell: ModuleClass | None = None) -> str:
-    """The whole file; with a shell, a class around the function too."""
+def write(plan: Module, dialect: Dialect, module_class: ModuleClass | None = None) -> str:
+    """The whole file; with a module class, the class that holds the weights too."""
     body = Writer(depth=1)
     helpers: set[str] = {"_expect", "_underived"}
     naming = named(plan, serving.NAMES if plan.past else ())
@@ -103,8 +103,8 @@ def write(plan: Module, dialect: Dialect, shell: ModuleClass | None = None) -> s
         public = [naming.public[t.key] for t in module.given]
         names = parameters(public, [naming.size(name) for name in asked], module.past)
         out.lines += serving.prefill(naming, asked, names, returned(module))
-    if shell is not None:
-        out.lines += write_shell(naming, shell, asked)
+    if module_class is not None:
+        out.lines += write_class(naming, module_class, asked)
     out.lines += definitions
     out.lines += below(known.texts(needed - above))
     entry = "step" if module.past else entry_name(module.name)

@@ -67,23 +67,24 @@ class Staged:
     handed: tuple[str, ...]
 
 
-def write_shell(naming: Named, shell: ModuleClass, asked: list[str], trained: bool = False,
+def write_class(naming: Named, module_class: ModuleClass, asked: list[str], trained: bool = False,
                 spread: Spread | None = None, staged: Staged | None = None) -> list[str]:
     """The lines of the class, after the function that it calls; `trained` where gradients pass through that. On a mesh
     of devices, `spread`, the inputs of the module are whole, and each rank has its part of the weights.
     """
     out = Writer()
-    _Class(naming, shell, asked, out, spread, staged).write("gradients reach them" if trained else "no gradient flows")
+    written = _Class(naming, module_class, asked, out, spread, staged)
+    written.write("gradients reach them" if trained else "no gradient flows")
     return out.lines
 
 
 class _Class:
     """The pieces of one class."""
 
-    def __init__(self, naming: Named, shell: ModuleClass, asked: list[str], out: Writer,
+    def __init__(self, naming: Named, module_class: ModuleClass, asked: list[str], out: Writer,
                  spread: Spread | None = None, staged: Staged | None = None) -> None:
         """Names the attributes."""
-        self.naming, self.shell, self.asked, self.out, self.spread = naming, shell, asked, out, spread
+        self.naming, self.module_class, self.asked, self.out, self.spread = naming, module_class, asked, out, spread
         self.staged = staged
         inputs = naming.module.inputs
         self.weights = [t for t in inputs if t.role == "weight"]
@@ -91,7 +92,7 @@ class _Class:
         self.given = [t for t in inputs if t.role == "input" and t.slots]
         names = Names(set(TAKEN))
         self.attribute = {name: names.fresh(name) for name in [*(naming.public[t.key] for t in inputs), *asked]}
-        self.starts = {w.key: w for w in shell.weights}
+        self.starts = {w.key: w for w in module_class.weights}
 
     def public(self, tensor: Tensor) -> str:
         return self.naming.public[tensor.key]
@@ -164,9 +165,9 @@ class _Class:
         out("    return self._sizes")
 
     def _kind(self, tensor: Tensor) -> str:
-        """What a scalar is to chance: a rate, a seed, or nothing."""
+        """Whether a scalar input is the rate or the seed of random numbers: "rate", "seed", or "" for neither."""
         key = self.public(tensor)
-        return "rate" if key in self.shell.rates else "seed" if key in self.shell.seeds else ""
+        return "rate" if key in self.module_class.rates else "seed" if key in self.module_class.seeds else ""
 
     def _default(self, tensor: Tensor) -> str:
         return {"rate": " = 0.0", "seed": " = None"}.get(self._kind(tensor), "")

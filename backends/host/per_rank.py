@@ -17,7 +17,7 @@ from einc.backends.host.inputs import check_shapes
 from einc.backends.host.levels import Levels
 from einc.backends.host.loops import Dialect
 from einc.backends.host.module import below, head, library, result, signature
-from einc.backends.host.module_class import Spread, Staged, write_shell
+from einc.backends.host.module_class import Spread, Staged, write_class
 from einc.backends.host.naming import Named, entry_name, named
 from einc.backends.host.operators import Operator, Steps, operator
 from einc.backends.host.pair import Apart, Pair
@@ -36,15 +36,15 @@ _NAMES = ("mesh", "given", "spread", "MESH", "PLACEMENTS", "DeviceMesh", "DTenso
           "WITHIN", "stage", "schedule")
 
 
-def write_per_rank(plan: PerRank, dialect: Dialect, shell: ModuleClass | None = None) -> str:
-    """The whole file; with a shell, a class around the function too."""
+def write_per_rank(plan: PerRank, dialect: Dialect, module_class: ModuleClass | None = None) -> str:
+    """The whole file; with a module class, the class that holds the weights too."""
     helpers = {*NEEDED}
     derived, body = not isinstance(plan.body, Module), Writer(depth=1)
     made = (_Plain(plan, dialect, helpers) if isinstance(plan.body, Module) else _Derived(plan, dialect, helpers)
             if isinstance(plan.body, Gradient) else Chained(plan, dialect, helpers, set(), Names(set())))
     file = File(plan, made.shown, derived, helpers)
     asked, tables = file.entry(body, made.call()), file.tables()
-    weights = [] if shell is None else file.weights(shell, asked)
+    weights = [] if module_class is None else file.weights(module_class, asked)
     known = library(dialect)
     needed = known.needed(helpers)
     out = Writer()
@@ -244,11 +244,11 @@ class File:
                 out.append(f"_StridedShard({cut[0]}, split_factor={sized(cut[1])})")
         return f"({', '.join(out)}{',' * (len(out) == 1)})"
 
-    def weights(self, shell: ModuleClass, asked: list[str], staged: Staged | None = None) -> list[str]:
+    def weights(self, module_class: ModuleClass, asked: list[str], staged: Staged | None = None) -> list[str]:
         """The class of the weights, of which a rank has its parts. EincError where one is cut as no DTensor can be.
         Changes `self.helpers`."""
         if not self.plan.axes:
-            return write_shell(self.shown, shell, asked, self.derived, staged=staged)
+            return write_class(self.shown, module_class, asked, self.derived, staged=staged)
         self.helpers.update(("_parted", "distribute_tensor"))
         module, apart, placed = self.shown.module, dict[str, tuple[int, Extent]](), dict[str, str]()
         inputs = [replace(tensor, slots=self.whole(tensor)) for tensor in module.inputs]
@@ -265,7 +265,8 @@ class File:
                      for cut in self.cuts[tensor.key]]
             placed[tensor.key] = f"({', '.join(where)}{',' * (len(where) == 1)})"
         naming = replace(self.shown, module=replace(module, inputs=tuple(inputs)))
-        return write_shell(naming, shell, asked, self.derived, Spread(placed, apart, self.mesh, self.axes), staged)
+        spread = Spread(placed, apart, self.mesh, self.axes)
+        return write_class(naming, module_class, asked, self.derived, spread, staged)
 
     def whole(self, tensor: Tensor) -> tuple[Slot, ...]:
         """The slots of a tensor as all ranks have it together."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from einc.backends.host.contractions import PROMOTED, element, stored
 from einc.backends.host.naming import Named
 from einc.backends.writer import Names, Writer, folded, sized
-from einc.ir.indices import WIDTHS, number, size
+from einc.ir.indices import WIDTH, number, size
 from einc.ir.plan import Buffer, Loop, Module, PerRequest, leaves, makes, takes
 
 # What such a file needs for itself.
@@ -21,7 +21,7 @@ CLASSES = ("Cache", "Pool")
 
 def rows(buffer: Buffer, axis: int) -> str:
     """In which order the axes of what is kept lie in memory: the rows of one position after another, head by head."""
-    last = [n for n, s in enumerate(buffer.sets) if s.cls in WIDTHS and n != axis]
+    last = [n for n, s in enumerate(buffer.sets) if s.cls in WIDTH and n != axis]
     first = [n for n in range(len(buffer.sets)) if n != axis and n not in last]
     order = (*first, axis, *last)
     return f"({', '.join(map(str, order))}{',' * (len(order) == 1)})"

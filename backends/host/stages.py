@@ -31,16 +31,16 @@ class _Kind:
     made: Chained
 
 
-def write_ranks(plan: PerRank, dialect: Dialect, shell: ModuleClass | None = None) -> str:
-    """The whole file of what ranks do; with a shell, a class around the function too."""
-    return write_per_rank(plan, dialect, shell) if plan.stages is None else write_stages(plan.stages, dialect)
+def write_ranks(plan: PerRank, dialect: Dialect, module_class: ModuleClass | None = None) -> str:
+    """The whole file of what ranks do; with a module class, the class that holds the weights too."""
+    return write_per_rank(plan, dialect, module_class) if plan.stages is None else write_stages(plan.stages, dialect)
 
 
 def write_stages(plan: Stages, dialect: Dialect) -> str:
     """The whole file."""
     helpers = {*NEEDED, "_stage", "_of_stage", "_schedule", "partial"}
     taken, stems = set[str](), Names(set())
-    kinds = [_kind(one, shell, plan, dialect, helpers, taken, stems) for one, shell in plan.kinds]
+    kinds = [_kind(one, module_class, plan, dialect, helpers, taken, stems) for one, module_class in plan.kinds]
     known, levels = library(dialect), [level for one in kinds for level in one.made.levels]
     needed = known.needed(helpers)
     out = Writer()
@@ -58,7 +58,7 @@ def write_stages(plan: Stages, dialect: Dialect) -> str:
     return out.text
 
 
-def _kind(one: PerRank, shell: ModuleClass, plan: Stages, dialect: Dialect, helpers: set[str], taken: set[str],
+def _kind(one: PerRank, module_class: ModuleClass, plan: Stages, dialect: Dialect, helpers: set[str], taken: set[str],
           stems: Names) -> _Kind:
     """One kind of stage. Changes `helpers`, `taken` and `stems`."""
     made = Chained(one, dialect, helpers, taken, stems)
@@ -67,7 +67,7 @@ def _kind(one: PerRank, shell: ModuleClass, plan: Stages, dialect: Dialect, help
     signature(made.shown, head, asked, made.decorator, file.mesh if one.axes else "")
     handed = [key for key in file.inputs if file.old[key] in plan.handed]
     handed.sort(key=lambda key: plan.handed.index(file.old[key]))
-    weights = file.weights(shell, asked, Staged(tuple(handed)))
+    weights = file.weights(module_class, asked, Staged(tuple(handed)))
     return _Kind(made.shown, file.lying(), [*head.lines, *body.lines, *weights, *made.lines, *(
         line for level in made.levels for line in level.functions)], made)
 

@@ -22,13 +22,13 @@ from einc.backends.writer import Names
 from einc.ir.plan import Call, Dot, Gradient, Kernel, Load, Module, ModuleClass, PerRank, SegmentedModule, leaves
 
 
-def emit(plan: Module | Gradient | SegmentedModule | PerRank, shell: ModuleClass | None = None) -> str:
+def emit(plan: Module | Gradient | SegmentedModule | PerRank, module_class: ModuleClass | None = None) -> str:
     """The whole file."""
     if isinstance(plan, PerRank):
-        return write_ranks(plan, Torch(), shell)
+        return write_ranks(plan, Torch(), module_class)
     if isinstance(plan, Gradient | SegmentedModule):
-        return write_gradient(plan, Torch(), shell)
-    return write(plan, Torch(), shell)
+        return write_gradient(plan, Torch(), module_class)
+    return write(plan, Torch(), module_class)
 
 
 class Torch:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from einc.ir.indices import OPEN
+from einc.ir.indices import DATA
 from einc.ir.plan import Axis, Iota, Kernel, Let, Load, Map, Scalar, Select
 
 _STEPS = 4  # as many passes over memory are worth a loop
@@ -17,7 +17,7 @@ def in_tiles(kernel: Kernel) -> Kernel:
         return kernel
     axes = {a for part in kernel.stores[0].axes for a in part}
     steps = [let for let in kernel.lets if isinstance(let.op, Map) and let.kind == "real" and set(let.axes) == axes]
-    grid = _longest([a for a in kernel.axes if a.name in axes and a.set.cls in OPEN])
+    grid = _longest([a for a in kernel.axes if a.name in axes and a.set.cls in DATA])
     if len(steps) < _STEPS or grid is None or not all(map(_by_points, kernel.lets)):
         return kernel
     made = tuple(replace(a, role="grid") if a == grid else a for a in kernel.axes)

@@ -33,7 +33,7 @@ def go_on(axis: Axis, scribe: Scribe) -> None:
 
 
 def resume(axis: Axis, body: Writer, scribe: Scribe) -> None:
-    """Writes, after the tile, that the next one goes on there."""
+    """Writes the statement after a tile from which the next tile begins where this one ended."""
     low, high = scribe.tile.ranges[axis.name]
     body(f"{low} = {high}" if _on(axis) else f"{high} = {low}")
 
@@ -43,7 +43,7 @@ def _on(axis: Axis) -> bool:
 
 
 def left_over(kernel: Kernel) -> set[str]:
-    """What is computed in a tile only for the tiles after it."""
+    """The lets that no result of their own tile needs: they are computed for later tiles alone."""
     if kernel.resumed is None:
         return set()
     needed: set[str] = set()

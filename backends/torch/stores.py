@@ -26,7 +26,7 @@ def results(module: Module, kernel: Kernel, body: Writer, helpers: set[str]) -> 
 
 
 def merged(module: Module, kernel: Kernel, body: Writer) -> None:
-    """Writes, after the last tile, what has grown, in the type of the data."""
+    """Writes, after the last tile, the conversion of results that were summed over tiles to the type of the data."""
     for store in kernel.stores:
         if store.merge and element(module.buffers[store.buffer]) == "dtype":
             body(f"{identifier(store.buffer)} = {identifier(store.buffer)}.to(dtype)")

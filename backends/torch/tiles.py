@@ -83,7 +83,7 @@ def _meets_wide(module: Module, kernel: Kernel) -> bool:
 
 
 def _passed(kernel: Kernel, scribe: Scribe) -> list[str]:
-    """What one tile leaves to the next: how far it came, and what is carried."""
+    """The values that one tile passes to the next: the position that it reached, and the carried folds."""
     assert kernel.resumed is not None
     return [scribe.tile.ranges[kernel.resumed.name][0], *scribe.passing.carried.values()]
 

@@ -18,13 +18,13 @@ from einc.backends.triton.spelling import definitions, spells
 from einc.ir.plan import BroadcastView, Call, Gradient, Kernel, Module, ModuleClass, PerRank, SegmentedModule, leaves
 
 
-def emit(plan: Module | Gradient | SegmentedModule | PerRank, shell: ModuleClass | None = None) -> str:
+def emit(plan: Module | Gradient | SegmentedModule | PerRank, module_class: ModuleClass | None = None) -> str:
     """The whole file."""
     if isinstance(plan, PerRank):
-        return write_ranks(plan, _Triton(), shell)
+        return write_ranks(plan, _Triton(), module_class)
     if isinstance(plan, Gradient | SegmentedModule):
-        return write_gradient(plan, _Triton(), shell)
-    return write(plan, _Triton(), shell)
+        return write_gradient(plan, _Triton(), module_class)
+    return write(plan, _Triton(), module_class)
 
 
 class _Triton:

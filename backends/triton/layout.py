@@ -14,7 +14,7 @@ from itertools import combinations
 from typing import Literal
 
 from einc.backends.writer import identifier
-from einc.ir.indices import PLACES
+from einc.ir.indices import SEQUENCE
 from einc.ir.plan import AxisRef, Dot, Kernel, Let, Load, Reduce, Scan, ScatterAdd, Select, Store
 
 Role = Literal["rows", "passed", "whole", "columns"]
@@ -131,7 +131,7 @@ def _passed(kernel: Kernel, folds: list[Let], folded: set[str]) -> tuple[str, ..
     bounded = [a.name for a in kernel.axes if a.name in folded and a.bound is not None]
     loose = [a.name for a in kernel.axes
              if a.name in folded and any(a.name in x.over and not _deep(kernel, x) for x in folds)]
-    return tuple(sorted([*bounded, *loose], key=lambda name: kernel.axis(name).set.cls not in PLACES)[:1])
+    return tuple(sorted([*bounded, *loose], key=lambda name: kernel.axis(name).set.cls not in SEQUENCE)[:1])
 
 
 def _deep(kernel: Kernel, let: Let) -> bool:

@@ -89,7 +89,7 @@ class _Cut:
         return self.level[let.name] - (let.carry is None and not self.whole)
 
     def after(self, let: Let) -> int:
-        """How many passes stand before a let that is in none."""
+        """How many passes have to run before a let that belongs to no pass can be computed."""
         return min(self.count, max(self.level[let.name], int(let.name in self.late)))
 
     def inner(self, n: int) -> set[str]:

@@ -22,13 +22,13 @@ from einc.ir.requested import (
     Cache,
     Keep,
     Mesh,
+    PlanBlock,
     Products,
     Recompute,
     Record,
     Relative,
     Shard,
     Store,
-    Wanted,
 )
 from einc.syntax import tree as s
 from einc.syntax.plan_lines import plan_words, whole_number
@@ -174,15 +174,15 @@ BEFORE = {"dtype": "numbers have the type of the tensors of a call, and those of
                    "`products of` or `cache … as`"}
 
 
-def read(plans: Iterable[s.Plan], program: Of, report: Report) -> tuple[Wanted, ...]:
+def read(plans: Iterable[s.Plan], program: Of, report: Report) -> tuple[PlanBlock, ...]:
     """The blocks of a text by their names, those of one name joined. Lines that no row reads, that name no tensor, or
     that contradict each other are in the report.
     """
-    blocks: dict[str, Wanted] = {}
+    blocks: dict[str, PlanBlock] = {}
     for plan in plans:
         lines = [asked for line in plan.lines if (asked := _read(line, plan.name, program, report)) is not None]
         name = plan.name.text
-        blocks[name] = Wanted(name, (*blocks.get(name, Wanted(name)).lines, *lines))
+        blocks[name] = PlanBlock(name, (*blocks.get(name, PlanBlock(name)).lines, *lines))
     for block in blocks.values():
         try:
             _agreed(block.lines)
@@ -194,7 +194,7 @@ def read(plans: Iterable[s.Plan], program: Of, report: Report) -> tuple[Wanted, 
     return tuple(blocks.values())
 
 
-def chosen(plans: Sequence[Wanted], names: Sequence[str]) -> Wanted:
+def chosen(plans: Sequence[PlanBlock], names: Sequence[str]) -> PlanBlock:
     """The blocks of these names, joined: a name is a kind of file or one of the `plans`; without a kind the file is
     called.
 
@@ -223,7 +223,7 @@ def chosen(plans: Sequence[Wanted], names: Sequence[str]) -> Wanted:
     _agreed(lines)
     if (problem := _kept_of_nothing(lines, "plan")) is not None:
         raise problem
-    return Wanted(kind, tuple(lines))
+    return PlanBlock(kind, tuple(lines))
 
 
 def _read(line: s.PlanLine, name: s.PlanWord, program: Of, report: Report) -> Asked | None:

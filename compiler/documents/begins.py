@@ -59,13 +59,13 @@ def _open(said: Said, other: Said) -> Said:
 
 
 def _behind(said: Said, start: Said, recurrence: Said) -> bool:
-    """Whether a range says where a recurrence goes on: `t = 2, …, T`."""
+    """Whether the range of a recurrence begins right after its start, as `t = 2, …, T` does after `x_1 = …`."""
     number, letter = _number(_equation(start)), _letter(start, recurrence)
     return bool(said.indices) and number is not None and _lows([said]) == {letter: int(number.text) + 1}
 
 
 def _lows(found: Iterable[Said]) -> dict[str, int]:
-    """From where the letters of a text count."""
+    """The first value of each letter that a range gives one."""
     out: dict[str, int] = {}
     for x in found:
         over = ranged(x.statement.clauses[-1].body) if x.indices and x.statement is not None else None

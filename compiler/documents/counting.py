@@ -71,10 +71,10 @@ def counting(document: Document, found: list[Said], declared: Iterable[str], siz
     those of the text.
     """
     read = list(index_lines(document, found))
-    settled = {*declared, *(name for _, line in read for c in line.clauses
+    declared_names = {*declared, *(name for _, line in read for c in line.clauses
                             if (name := index_name(c.body)) is not None)}
     ranges = [x for x in found if x.indices and x.statement is not None
-              and not {index_name(n) for n in x.indices} <= settled]
+              and not {index_name(n) for n in x.indices} <= declared_names]
     names = list(_names(found))
     ways = [*filter(None, map(_way, ranges)), *_told(document, sizes, names)]
     if not ways:
@@ -87,7 +87,7 @@ def counting(document: Document, found: list[Said], declared: Iterable[str], siz
     for x in found:
         own = {n for r in ranges if r.formula.section == x.formula.section and _way(r) is None
                for n in map(index_name, r.indices) if n is not None}
-        problem = _question(x, ways, settled | own, numbered & lettered)
+        problem = _question(x, ways, declared_names | own, numbered & lettered)
         out.append(x if problem is None else replace(x, statement=None, sides=(), fact="", problem=problem))
     return out
 
@@ -131,17 +131,17 @@ def _told(document: Document, sizes: Container[str], names: Iterable[tuple[str, 
                 yield Way(below[0].strip(), frozenset(below["letter"]), True, x.section)
 
 
-def _question(said: Said, ways: Iterable[Way], settled: Set[str], numbered: Container[str]) -> Problem | None:
+def _question(said: Said, ways: Iterable[Way], declared_names: Set[str], numbered: Container[str]) -> Problem | None:
     """The question of an equation that depends on how a letter counts; None where there is none."""
     lines = said.sides or (() if said.statement is None else (said.statement,))
     if said.indices or not lines or said.fact not in ("", "a value", "a second name"):
         return None
     bodies = [c.body for line in lines for c in line.clauses]
-    letters = {y for body in bodies for y in _letters(body)} - settled
+    letters = {y for body in bodies for y in _letters(body)} - declared_names
     for way in ways:
         if way.display not in (-1, said.formula.span.start) or way.section not in (-1, said.formula.section):
             continue
-        if way.letters and not way.part and way.letters <= settled:  # a range that is read says it
+        if way.letters and not way.part and way.letters <= declared_names:  # a range that is read says it
             continue
         if way.backwards:
             meant = any(True for x in bodies for _ in neighbours(x))

@@ -31,7 +31,7 @@ class _Part:
 
     @property
     def single(self) -> bool:
-        """Whether it is some entries and not all: a number, or one letter twice."""
+        """Whether it has some entries and not all: a number below it, `A_{1j}`, or one letter twice, `A_{ii}`."""
         return any(x.isdigit() for x in self.places) or len({*self.places}) < len(self.places)
 
     def of(self, whole: _Part, sides: int = 0) -> bool:
@@ -42,7 +42,7 @@ class _Part:
             many == own or (not many and own > 1))
 
 
-def settled(found: tuple[Said, ...]) -> tuple[Said, ...]:
+def with_questions(found: tuple[Said, ...]) -> tuple[Said, ...]:
     """The equations. Where a section says something of some entries of a name, or in a display that is not read of any
     of them, or gives a whole matrix a number, that and what else defines the name are questions.
     """

@@ -73,7 +73,7 @@ def said(document: Document, functions: frozenset[str], indices: Iterable[str],
     apart = [x for x in in_cases(document, found, known) if x.formula.span not in told]
     meant = [*by_formula(document, lambda x: _names(document, x, functions), functions)]
     read = {x for x, _, _ in meant}
-    found = [*chosen([x if x.formula.code else _settled(document, x, known, called, read) for x in found], told)]
+    found = [*chosen([x if x.formula.code else _with_question(document, x, known, called, read) for x in found], told)]
     found += [Said(formula, line.span, line) for _, formula, line in meant if line is not None]
     found = [*starting([*within(document, found, known, lambda x: _alone(document, x, functions))], beside)]
     found = [*each(document, [*found, *_words(document, found, functions, known)], known)]
@@ -86,7 +86,7 @@ def said(document: Document, functions: frozenset[str], indices: Iterable[str],
                           and _no_definition(x, known) else x for x in found], declared))
 
 
-def _settled(document: Document, found: Said, known: Known, functions: Container[str],
+def _with_question(document: Document, found: Said, known: Known, functions: Container[str],
              read: Container[Telling]) -> Said:
     """An equation, with the question that its writing or the words beside it leave open where they leave one."""
     lines = found.sides or (() if found.statement is None else (found.statement,))

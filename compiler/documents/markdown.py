@@ -36,7 +36,7 @@ def read_markdown(source: Source) -> Document:
     draft = Draft(source)
     parser = blocks()
     tokens: list[Token] = []
-    parser.block.parse(settled(source.text), parser, {}, tokens)
+    parser.block.parse(with_line_feeds(source.text), parser, {}, tokens)
     cell = (-1, 0)  # the row that the last cell stood in, and where that cell ended
     for at, token in enumerate(tokens):
         lines: Lines = token.meta.get("lines", ())
@@ -65,7 +65,7 @@ def read_markdown(source: Source) -> Document:
     return draft.done()
 
 
-def settled(text: str) -> str:
+def with_line_feeds(text: str) -> str:
     """The text with every line end a line feed, no character moved."""
     return text.replace("\r\n", " \n").replace("\r", "\n").replace("\0", "\ufffd")
 

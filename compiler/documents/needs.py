@@ -49,7 +49,7 @@ class Needs:
         return replace(self.tree, statements=statements, own=(ASKED,))
 
     def but(self, names: frozenset[str]) -> Needs:
-        """What is needed if these names are known."""
+        """The same needs where these names are known, so that nothing has to define them."""
         return replace(self, tree=replace(self.tree, unknown=self.tree.unknown - names)) if names else self
 
     @cached_property

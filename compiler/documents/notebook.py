@@ -13,7 +13,7 @@ from typing import Any
 from markdown_it.token import Token
 
 from einc.documents.document import Document
-from einc.documents.markdown import blocks, read_markdown, settled
+from einc.documents.markdown import blocks, read_markdown, with_line_feeds
 from einc.errors.problems import Unpacked
 from einc.errors.report import Help, Piece, Source, Span
 from einc.syntax.texts import MAX_CHARACTERS, plain
@@ -97,7 +97,7 @@ def _ended(text: str) -> str:
     parser, end = blocks(), ""
     tokens: list[Token] = []
     if _OPENERS.search(text):
-        parser.block.parse(settled(text), parser, {}, tokens)
+        parser.block.parse(with_line_feeds(text), parser, {}, tokens)
     last = tokens[-1] if tokens else None
     if last is not None and last.type == "fence" and not _closed(text, last.markup):
         end = f"\n{last.markup}"

@@ -23,7 +23,7 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 def as_text(account: Account) -> str:
     """The equations section by section, then how many there are of each status, what was
     inferred, and what is wrong."""
-    out = [f"{account.document.source.name}: {_counted(account.entries)}", ""]
+    out = [f"{account.document.source.name}: {summary(account.entries)}", ""]
     named = names_in(account.document)
     wide = min(max((width(_line(e.span)) for e in account.entries), default=0), _LONGEST_LINE)
     wide = max(wide, _LINE)
@@ -33,8 +33,8 @@ def as_text(account: Account) -> str:
         out += ["", _short(account.document.title(section) or "before the first heading", COLUMNS)]
         for entry in entries:
             out += _rows(account, entry, wide, named)
-    out += ["", f"displays: {_counted([e for e in account.entries if e.display])}",
-            f"inline:   {_counted([e for e in account.entries if not e.display])}"]
+    out += ["", f"displays: {summary([e for e in account.entries if e.display])}",
+            f"inline:   {summary([e for e in account.entries if not e.display])}"]
     for made in account.made:
         out += ["", *_program(account, made)]
     said = [x for x in problems(account) if x.code != "E0801" or x.span not in _explained(account)]
@@ -61,7 +61,8 @@ def counts(entries: tuple[Entry, ...] | list[Entry]) -> dict[Status, int]:
     return {status: found[status] for status in STATUSES}
 
 
-def _counted(entries: tuple[Entry, ...] | list[Entry]) -> str:
+def summary(entries: tuple[Entry, ...] | list[Entry]) -> str:
+    """How many equations there are, and how many of each status that occurs: `3 equations (2 compiled, 1 skipped)`."""
     parts = [f"{n} {status}" for status, n in counts(entries).items() if n]
     return f"{len(entries)} equation{'' if len(entries) == 1 else 's'}" + (f" ({', '.join(parts)})" if parts else "")
 

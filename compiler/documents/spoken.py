@@ -103,7 +103,7 @@ def _some(term: s.Product, first: int, end: int) -> s.Expression:
 
 
 def _ending(right: s.Expression, last: s.Expression) -> s.Expression:
-    """A right side with another last term."""
+    """The right side of an equation with its last term replaced by `last`."""
     if not isinstance(right, s.Sum):
         return last
     return replace(right, terms=(*right.terms[:-1], last), span=right.terms[0].span.to(last.span))

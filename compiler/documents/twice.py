@@ -22,8 +22,8 @@ def single(found: list[Said], declared: Container[str] = ()) -> Iterator[Said]:
             told.setdefault((x.formula.section, x.fact, given[0]), set()).add(given[1])
     for x in found:
         given = _given(x)
-        settled = given is not None and x.fact == shapes.FACT and given[0] in declared
-        if given is not None and not settled and len(told[x.formula.section, x.fact, given[0]]) > 1:
+        is_declared = given is not None and x.fact == shapes.FACT and given[0] in declared
+        if given is not None and not is_declared and len(told[x.formula.section, x.fact, given[0]]) > 1:
             name = x.statement.clauses[0].span.text if x.fact == shapes.FACT and x.statement else given[0]
             wrong = BadDeclaration(f"this section gives `{name}` two {x.fact.removeprefix('a ')}s", x.span, helps=(
                 Help("say which holds, or give one of them a section of its own"),))

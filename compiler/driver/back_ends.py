@@ -84,10 +84,10 @@ def chosen(names: str, backend: str | None = None) -> tuple[str, tuple[Target, .
 
 
 def emit(module: Module | Gradient | SegmentedModule | PerRank, backend: str = "torch",
-         shell: ModuleClass | None = None) -> str:
-    """The text of the Python file that computes the plan; with a shell it has a class that holds the weights."""
+         module_class: ModuleClass | None = None) -> str:
+    """The text of the Python file that computes the plan; with a module class it has a class that holds the weights."""
     emitter: Emitter = _imported(backend, record(backend).emit)
-    return emitter.emit(module, shell)
+    return emitter.emit(module, module_class)
 
 
 def load(source: str, name: str, backend: str = "torch") -> Function:

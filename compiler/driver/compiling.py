@@ -24,7 +24,7 @@ from einc.errors.report import EincError, Help, Problem
 from einc.ir.choices import PLAIN, Choices
 from einc.ir.plan import Gradient, Module, ModuleClass, PerRank, SegmentedModule
 from einc.ir.programs import Program, Tensor, TypedProgram
-from einc.ir.requested import Products, Relative, Store, Wanted
+from einc.ir.requested import PlanBlock, Products, Relative, Store
 from einc.planning.recomputed import recomputed
 
 SERVING = "einc.driver.serving"  # loaded where a plan serves: other files need nothing of it
@@ -66,9 +66,9 @@ def generation(program: TypedProgram, choices: Choices = PLAIN, keep: Iterable[s
     return made
 
 
-def shell(program: Program) -> ModuleClass:
-    """What a class around the function needs to know of the program, so that it holds the weights."""
-    return planning.shell(program)
+def class_of(program: Program) -> ModuleClass:
+    """The weights of a program and how each is initialised, for a torch.nn.Module class that calls its function."""
+    return planning.class_of(program)
 
 
 def cut(program: TypedProgram, choices: Choices = PLAIN, grad: Grad = False) -> Module | Gradient | SegmentedModule:
@@ -84,7 +84,7 @@ def _kind(grad: Grad) -> None:
             Help('say `grad=True`, or `grad="exact"` where no slope may be declared'),))])
 
 
-def asked(program: TypedProgram, options: Options) -> tuple[TypedProgram, Wanted]:
+def asked(program: TypedProgram, options: Options) -> tuple[TypedProgram, PlanBlock]:
     """The program as the chosen plans change it, and what they ask for. EincError where the text has no plan of a name
     that is chosen, where the chosen ones contradict each other, or where a line cannot be followed.
     """
@@ -205,12 +205,12 @@ def built(program: TypedProgram, options: Options = DEFAULTS, of: Origin | None 
     made_of = on_ranks(program, options, mesh)
     if isinstance(made_of, PerRank):
         backend = "torch" if options.backend == back_ends.AUTO else options.backend
-        text = back_ends.emit(made_of, backend, shell(program) if options.module else None)
+        text = back_ends.emit(made_of, backend, class_of(program) if options.module else None)
         if made_of.stages is not None:
             return Compiled(program, made_of, text, back_ends.load(text, "stage", backend))
         function = back_ends.load(text, program.name, backend)
         return Compiled(program, made_of, text, function, _class_in(function, options, of))
-    source = back_ends.emit(made_of, options.backend, shell(program) if options.module else None)
+    source = back_ends.emit(made_of, options.backend, class_of(program) if options.module else None)
     entry = "step" if options.serves else program.name
     if options.backend == back_ends.AUTO:
         plain = not (options.serves or options.module or options.tune)

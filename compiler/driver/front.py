@@ -11,13 +11,18 @@ _DOORS = {
     "Compiled": "compiled", "Part": "parts", "check": "checking", "compile": "compiling", "constant": "gradients",
     "cut": "compiling", "emit": "back_ends", "generation": "compiling", "gradient": "gradients",
     "interpret": "interpreting", "library": "library", "load": "back_ends", "load_weights": "decoding.maps",
-    "part": "parts", "plan": "compiling", "runner": "back_ends", "shell": "compiling", "tuner": "back_ends",
+    "part": "parts", "plan": "compiling", "runner": "back_ends", "class_of": "compiling", "tuner": "back_ends",
     "written_map": "decoding.maps",
 }
 
 
+_FORMER = {"shell": "class_of"}
+
+
 def __getattr__(name: str) -> Any:
-    """A name of the front door, from the module that makes it. AttributeError for any other name."""
+    """A name of the front door, from the module that makes it; a former name gives what has the present one. Raises
+    AttributeError for any other name."""
+    name = _FORMER.get(name, name)
     if name not in _DOORS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"einc.driver.{_DOORS[name]}"), name)

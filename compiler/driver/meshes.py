@@ -13,7 +13,7 @@ from einc.errors.problems import PlanLine
 from einc.errors.report import Help
 from einc.ir.indices import IndexSet
 from einc.ir.programs import TypedProgram
-from einc.ir.requested import WAYS, Cut, Wanted
+from einc.ir.requested import WAYS, Cut, PlanBlock
 from einc.planning.placing import Axis, Meeting, Refused, Way, placed, with_rings
 
 
@@ -26,7 +26,7 @@ def refused(program: TypedProgram) -> list[PlanLine]:
     return [problem for problem in found if problem is not None]
 
 
-def _refused(program: TypedProgram, plan: Wanted) -> PlanLine | None:
+def _refused(program: TypedProgram, plan: PlanBlock) -> PlanLine | None:
     """The first problem of placing the program as one `plan` block says; None where it has none."""
     cuts, ranks = {cut.axis: (cut, span) for cut, span in plan.cuts()}, plan.mesh()
     order = dict.fromkeys((*(name for name in ranks if name in cuts), *cuts))

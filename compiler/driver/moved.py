@@ -218,8 +218,16 @@ MOVED = {
     "backends.torch.tallies": "backends.torch.scatters",
 }
 
-# Classes that such modules had, by the present name of the module, and where each stands now.
+# Names that such modules had, by the present name of the module, and where each stands now.
 CLASSES = {
+    "ir.indices": {"PLACES": "ir.indices.SEQUENCE", "OPEN": "ir.indices.DATA", "WIDTHS": "ir.indices.WIDTH"},
+    "checking.declarations.ragged": {"settled": "checking.declarations.ragged.check_requests"},
+    "meaning.conditions": {"settled": "meaning.conditions.normal_condition"},
+    "planning.module_class": {"shell": "planning.module_class.class_of"},
+    "transforms.serving.append_stable": {
+        "Settled": "transforms.serving.append_stable.AppendStability",
+        "settled": "transforms.serving.append_stable.append_stability",
+    },
     "ir.plan": {
         "Along": "ir.plan.AxisRef", "Packed": "ir.plan.Flatten", "Within": "ir.plan.Slice",
         "Computed": "ir.plan.Gather",

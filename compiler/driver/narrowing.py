@@ -12,14 +12,14 @@ from einc.errors.problems import CutOff, PlanLine, ScaleLeft
 from einc.errors.report import EincError, Help, Problem, Source
 from einc.ir.narrow import NARROW
 from einc.ir.programs import Program, TypedProgram
-from einc.ir.requested import Asked, Cache, Products, Relative, Wanted
+from einc.ir.requested import Asked, Cache, PlanBlock, Products, Relative
 from einc.transforms.relative_roundings import loosened
 from einc.transforms.rounded_tensors import kept
 from einc.transforms.rounding import Rounding, UnroundableError, rounded
 from einc.transforms.scales import slips
 
 
-def narrowed(program: TypedProgram, wanted: Wanted) -> tuple[TypedProgram, Wanted]:
+def narrowed(program: TypedProgram, wanted: PlanBlock) -> tuple[TypedProgram, PlanBlock]:
     """The program that a plan asks for, and what the plan still asks for of it. EincError where a line cannot be
     followed.
     """

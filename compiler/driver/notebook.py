@@ -13,11 +13,11 @@ import click
 from einc.driver import compiling, pipeline
 from einc.driver.compiled import Compiled
 from einc.driver.options import Options
-from einc.driver.reports.screen import screen
+from einc.driver.reports.screen import screens
 from einc.driver.reports.shown import display
 from einc.driver.restoring import origin
 from einc.errors.report import EincError, Problem, Report, Source, failure, render
-from einc.ir.plan import Module
+from einc.ir.plan import Gradient, Module, PerRank, SegmentedModule
 from einc.ir.programs import NormalProgram, TypedProgram
 from einc.syntax.printing.show import show
 
@@ -61,7 +61,8 @@ def compiled_text(made: Compiled) -> str:
 
 
 _SHOWN: dict[type[Any], Callable[[Any], str]] = {
-    TypedProgram: show, NormalProgram: show, Module: screen, Compiled: compiled_text,
+    TypedProgram: show, NormalProgram: show, Compiled: compiled_text,
+    Module: screens, Gradient: screens, SegmentedModule: screens, PerRank: screens,
 }
 
 _WRITTEN: dict[type[Any], Callable[[Any], str]] = {
@@ -96,26 +97,34 @@ def _words(**words: Any) -> dict[str, Any]:
 
 
 def _ein(shell: Any, line: str, cell: str) -> Any:
-    """Compiles a cell to a function of the name, which is returned and so shown; problems are told and nothing else."""
+    """Compiles the cell of `%%ein name` to a function, which becomes a variable of that name and the value of the cell.
+    Where the line or the cell has problems they are shown, and no variable is set."""
     try:
-        words = _words.main(shlex.split(line), standalone_mode=False)
-        name = words.pop("name")
-        if not name.isidentifier():
-            raise failure(f"`{name}` is no name of a function", "write %%ein name")
-        options = Options(**words)
-        report = Report()
-        program = pipeline.examine(Source(name, cell), report)
-        if program is None:
-            raise EincError(report.sorted())
-    except click.ClickException as error:
-        said = failure(f"%%ein: {error.format_message()}",
-                       "write %%ein name, with --grad, --module, --own or --backend NAME behind it")
-        return _display(shell, said.problems)
+        name, options, program = _read(line, cell)
+        made = compiling.built(program, options, origin(cell, options, {}))
     except EincError as error:
         return _display(shell, error.problems)
-    made = compiling.built(program, options, origin(cell, options, {}))
     shell.user_ns[name] = made
     return made
+
+
+def _read(line: str, cell: str) -> tuple[str, Options, TypedProgram]:
+    """The name and the options that the line of `%%ein` gives, and the program of its cell. Raises EincError for a line
+    that is not of that form, and with all problems of a cell that does not check."""
+    try:
+        words = _words.main(shlex.split(line), standalone_mode=False)
+    except (click.ClickException, ValueError) as error:
+        message = error.format_message() if isinstance(error, click.ClickException) else str(error)
+        raise failure(f"%%ein: {message}",
+                      "write %%ein name, with --grad, --module, --own or --backend NAME behind it") from None
+    name = words.pop("name")
+    if not name.isidentifier():
+        raise failure(f"`{name}` is no name of a function", "write %%ein name")
+    report = Report()
+    program = pipeline.examine(Source(name, cell), report)
+    if program is None:
+        raise EincError(report.sorted())
+    return name, Options(**words), program
 
 
 def _display(shell: Any, problems: Sequence[Problem]) -> None:

@@ -9,7 +9,7 @@ from einc.checking.declarations.names import head, index_name
 from einc.checking.matrices.shapes import parts
 from einc.documents.algorithms import placed
 from einc.documents.document import Document
-from einc.documents.entrywise import settled
+from einc.documents.entrywise import with_questions
 from einc.documents.equations import said
 from einc.documents.naming import alone, find
 from einc.documents.reading import damage, read
@@ -79,7 +79,7 @@ def paper(source: Source, report: Report, side: Source | None = None, sources: S
     shown = {named(c.span.text) for line in walk_lines(lines) if line.keyword in SHAPED for c in line.clauses}
     tensors = {name[0].base for line in walk_lines(lines) if line.keyword in ("input", "weight", *SHAPED)
                for c in line.clauses if (name := head(c.body)) is not None}
-    equations = settled(said(document, known, {n for n in declared if n is not None}, tensors, stated, shown))
+    equations = with_questions(said(document, known, {n for n in declared if n is not None}, tensors, stated, shown))
     return Paper(document, equations, lines, frozenset().union(*(tree.lost for tree in trees)),
                  tuple(plan for tree in trees for plan in tree.plans), known)
 

@@ -20,7 +20,7 @@ from einc.ir.choices import Choices
 from einc.ir.indices import LAYER
 from einc.ir.plan import Module, PerRank, Recurrence, StateScan
 from einc.ir.programs import IndexLoop, NormalProgram, Program, TypedProgram
-from einc.ir.requested import Wanted
+from einc.ir.requested import PlanBlock
 from einc.planning import generation as steps
 from einc.planning.placing import Axis, Placed, Refused, placed, with_rings
 from einc.planning.placing.chains import Chain, Link, apart, linked
@@ -257,7 +257,7 @@ def _over(program: Program, ranks: Mapping[str, int]) -> Iterator[str]:
             yield plan.name
 
 
-def axes(program: TypedProgram, wanted: Wanted, ranks: Mapping[str, int]) -> tuple[Axis, ...]:
+def axes(program: TypedProgram, wanted: PlanBlock, ranks: Mapping[str, int]) -> tuple[Axis, ...]:
     """The axes of a mesh in their order, without those of one rank: they cut nothing. Raises Problem."""
     mesh, letters = {**wanted.mesh(), **ranks}, letters_of(program)
     cuts = {cut.axis: (cut, span) for cut, span in wanted.cuts()}

@@ -14,7 +14,7 @@ from einc.ir.choices import Choices
 from einc.ir.indices import LAYER
 from einc.ir.plan import Gradient, Move, PerRank, SegmentedModule, Stages
 from einc.ir.programs import TypedProgram
-from einc.ir.requested import Cut, Parts, Wanted
+from einc.ir.requested import Cut, Parts, PlanBlock
 from einc.planning.placing import Axis
 from einc.planning.placing.cuts import first_part
 from einc.planning.placing.rounds import per_rank_rounds_gradient
@@ -23,7 +23,7 @@ from einc.transforms.slicing.stages import Stages as Programs
 from einc.transforms.slicing.stages import Unstaged, stages
 
 
-def staged(program: TypedProgram, wanted: Wanted, mesh: tuple[Axis, ...], grad: Grad, choices: Choices) -> PerRank:
+def staged(program: TypedProgram, wanted: PlanBlock, mesh: tuple[Axis, ...], grad: Grad, choices: Choices) -> PerRank:
     """The plan of the first stage, with those of all kinds of stages. Raises Problem."""
     if not grad:
         raise Problem("stages are for training, and no gradient was asked for", helps=(
@@ -39,7 +39,7 @@ def staged(program: TypedProgram, wanted: Wanted, mesh: tuple[Axis, ...], grad: 
     given = {t.key: n for t in program.inputs() if t.role == "input" for n, s in enumerate(t.slots) if s.set == along}
     joined = tuple([s.set for s in program.tensors[key].slots].index(along) for _, key in program.outputs)
     return replace(plans[0], stages=Stages(
-        program.name, axis.name, axis.ranks, tuple(zip(plans, map(planning.shell, kinds), strict=True)), made.handed,
+        program.name, axis.name, axis.ranks, tuple(zip(plans, map(planning.class_of, kinds), strict=True)), made.handed,
         (made.count, made.rounds), made.before, parts.schedule, parts.count, tuple(given.items()), joined))
 
 
@@ -64,7 +64,7 @@ class Staging:
         return tuple(one for one in some if last > 2 or one[1] != "between")
 
 
-def staging(program: TypedProgram, wanted: Wanted, mesh: tuple[Axis, ...]) -> Staging | None:
+def staging(program: TypedProgram, wanted: PlanBlock, mesh: tuple[Axis, ...]) -> Staging | None:
     """The stages of a program on a mesh; None where no axis cuts rounds. Raises Problem."""
     if all(axis.sets[0].cls != LAYER for axis in mesh):
         return None
@@ -89,7 +89,7 @@ def kept_gathered(plans: Iterable[PerRank], wanted: Iterable[str]) -> None:
                 Help("`einc show --stage plan --mesh` prints what is gathered"), Help(f"saved are {listed}")))
 
 
-def of_rounds(program: TypedProgram, wanted: Wanted,
+def of_rounds(program: TypedProgram, wanted: PlanBlock,
               mesh: tuple[Axis, ...]) -> tuple[Axis, Parts, tuple[Axis, ...]]:
     """The axis over which rounds are cut, what goes through them, and the other axes. Raises Problem."""
     over = [axis for axis in mesh if axis.sets[0].cls == LAYER]
@@ -118,7 +118,7 @@ def _planned(one: TypedProgram, made: Programs, mesh: tuple[Axis, ...], grad: Gr
 
 
 def _lying(made: Programs, mesh: tuple[Axis, ...]) -> Mapping[str, States]:
-    """How what is handed on lies on a mesh: as what any caller gives."""
+    """The placements of the tensors that a stage hands to the next: those that inputs have on each axis of the mesh."""
     out: dict[str, States] = {}
     for key in made.handed:
         states: list[State] = []

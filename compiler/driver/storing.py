@@ -9,11 +9,11 @@ from einc.errors.problems import PlanLine
 from einc.errors.report import EincError, Help, Problem
 from einc.ir.elements import DECLARED
 from einc.ir.programs import Equation, TypedProgram
-from einc.ir.requested import Asked, Store, Wanted
+from einc.ir.requested import Asked, PlanBlock, Store
 from einc.transforms.storing import holds
 
 
-def stored(program: TypedProgram, wanted: Wanted) -> TypedProgram:
+def stored(program: TypedProgram, wanted: PlanBlock) -> TypedProgram:
     """The program with the elements that the lines of the plan ask for. EincError where one would change a value."""
     tensors = dict(program.tensors)
     problems = list[Problem]()
@@ -29,7 +29,7 @@ def stored(program: TypedProgram, wanted: Wanted) -> TypedProgram:
     return replace(program, tensors=tensors)
 
 
-def _asked(wanted: Wanted) -> Iterator[tuple[Asked, str, str]]:
+def _asked(wanted: PlanBlock) -> Iterator[tuple[Asked, str, str]]:
     """Each tensor that a line stores in a type, with the line."""
     for line in wanted.lines:
         if isinstance(line.record, Store):

@@ -66,8 +66,8 @@ class BackEnd:
 class Emitter(Protocol):
     """A module that writes files."""
 
-    def emit(self, plan: Module | Gradient | SegmentedModule | PerRank, shell: ModuleClass | None = None) -> str:
-        """The text of a Python file that computes the plan; with a shell it has a class that holds the weights."""
+    def emit(self, plan: Module | Gradient | SegmentedModule | PerRank, module_class: ModuleClass | None = None) -> str:
+        """The text of a Python file that computes the plan, and with `module_class` of a class that has the weights."""
         ...
 
 

@@ -66,10 +66,10 @@ def classes(holds: Callable[[IndexClass], bool]) -> frozenset[str]:
 CLASSES = tuple(name for name in INDEX_CLASSES if name != LAYER)
 SUMMED = classes(lambda row: row.summed)
 WITHOUT_NUMBERS = classes(lambda row: not row.numbered)
-PLACES = classes(lambda row: row.sequence)
-OPEN = classes(lambda row: row.data)
+SEQUENCE = classes(lambda row: row.sequence)
+DATA = classes(lambda row: row.data)
 OUTER = classes(lambda row: row.outer)
-WIDTHS = classes(lambda row: row.width)
+WIDTH = classes(lambda row: row.width)
 MODEL = classes(lambda row: not row.data and row.name != LAYER)
 
 

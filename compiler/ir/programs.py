@@ -15,7 +15,7 @@ from typing import Literal, Self
 from einc.errors.report import Span
 from einc.ir.elements import REAL, Element
 from einc.ir.indices import Index, IndexSet
-from einc.ir.requested import Wanted
+from einc.ir.requested import PlanBlock
 from einc.ir.terms import Apply, Join, Pack, Part, Position, Read, Term, bound_indices, reads, substitute, walk
 
 
@@ -227,7 +227,7 @@ class Program:
     source: str = ""
     loops: tuple[BlockLoop | IndexLoop, ...] = ()
     idle: frozenset[str] = frozenset()  # sizes that the text declares and no output depends on
-    plans: tuple[Wanted, ...] = ()  # what its text asks for beside its meaning
+    plans: tuple[PlanBlock, ...] = ()  # what its text asks for beside its meaning
     # sizes that are each request's own where several are treated at once, that of new positions first
     own: tuple[str, ...] = ()
 

@@ -198,7 +198,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class PlanBlock:
     """A `plan` block by its name, or the blocks that are chosen together under the name of the kind of file that they
     are for.
 

@@ -46,7 +46,7 @@ def indicator(condition: Term) -> Form:
             return _above(side)
         case Apply("ne", args):
             return added(ONE, times(MINUS, indicator(Apply("eq", args))))
-    found = settled(condition)
+    found = normal_condition(condition)
     if len(atoms := conjuncts(found)) > 1:
         return multiplied(map(indicator, atoms))
     return ONE if found == TRUE else NOTHING if found == FALSE else atom(Atom("if", terms=(found,)))
@@ -63,13 +63,13 @@ def _above(side: Term) -> Form:
 
 
 @cache
-def settled(condition: Term) -> Term:
+def normal_condition(condition: Term) -> Term:
     """One comparison in the way in which it is always written; what holds always, or never, is told."""
     match condition:
         case Apply("eq", (Pack(a, sets, into), Pack(b, others, other))) if (sets, into) == (others, other):
-            return both(*(settled(Apply("eq", pair)) for pair in zip(a, b, strict=True)))
+            return both(*(normal_condition(Apply("eq", pair)) for pair in zip(a, b, strict=True)))
         case Apply("eq", (Part(a, of, _, into), Part(b, other, _, onto))) if into == onto:
-            return settled(Apply("eq", (a, b))) if of == other else FALSE
+            return normal_condition(Apply("eq", (a, b))) if of == other else FALSE
     found = oriented(condition)
     if found == TRUE or proves(TRUE, found):
         return TRUE

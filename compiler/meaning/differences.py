@@ -16,24 +16,25 @@ from einc.meaning.polynomials import MINUS, NOTHING, Atom, Form, Monomial, added
 def agree(domain: Form, left: Form, right: Form, rules: tuple[Rule, ...]) -> bool:
     """Whether both sides have one form where both exist."""
     total = _difference(domain, left, right, rules)
-    return total == NOTHING or _settled(complemented(total)) == NOTHING
+    return total == NOTHING or _substituted(complemented(total)) == NOTHING
 
 
 def _difference(domain: Form, left: Form, right: Form, rules: tuple[Rule, ...]) -> Form:
     """What is left of left - right where both exist."""
     total = added(rewritten(left, rules), times(MINUS, rewritten(right, rules)))
     if total != NOTHING:
-        total = rewritten(without_idle(_settled(without_quotients(_settled(times(domain, total))))), rules)
+        total = rewritten(without_idle(_substituted(without_quotients(_substituted(times(domain, total))))), rules)
     return total
 
 
-def _settled(found: Form) -> Form:
+def _substituted(found: Form) -> Form:
     """Where indices are given by equations they are put in place; conditions that follow from others are left out."""
     return added(*(times(((Monomial((), ()), c),), _one(m, ())) for m, c in found))
 
 
 def _one(found: Monomial, done: tuple[Term, ...]) -> Form:
-    """One monomial settled, 0 if its conditions contradict each other; those in `done` are put in place already."""
+    """One monomial with the values that its conditions give to indices in place of these, 0 if its conditions
+    contradict each other; the conditions in `done` have been used already."""
     conditions = [x.terms[0] for x, _ in found.powers if x.op == "if"]
     for condition in conditions:
         known = tuple(sorted(found.free, key=lambda i: i.name, reverse=True))

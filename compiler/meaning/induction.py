@@ -63,14 +63,14 @@ def learned(claim: Claim) -> Mapping[str, Equation]:
         left, right = program.by_target[one], program.by_target[other]
         if (rounds_of(program, left) is not None and right.domain == TRUE and isinstance(left.body, Read)
                 and left.body.tensor not in _behind(program, right)):
-            body = Unfolding(program, settled(program)).term(right.at(left.axes))
+            body = Unfolding(program, definitions(program)).term(right.at(left.axes))
             return {left.body.tensor: Equation(left.body.tensor, left.body.subs, TRUE, body)}
     return {}
 
 
 def missing(claim: Claim) -> list[str]:
     """The values of rounds that the sides of a claim come to and do not name, and of which nothing is known."""
-    by, open_ = settled(claim.program), _open(claim.program)
+    by, open_ = definitions(claim.program), _open(claim.program)
     named, found, todo = {claim.left, claim.right}, set[str](), [claim.left, claim.right]
     while todo:
         new = by[todo.pop()].reads - found
@@ -81,7 +81,7 @@ def missing(claim: Claim) -> list[str]:
     return sorted(written - {key for side in named for key in by[side].reads})
 
 
-def settled(program: TypedProgram) -> dict[str, Equation]:
+def definitions(program: TypedProgram) -> dict[str, Equation]:
     """The equations that hold at every position by themselves: not those of what depends on the rounds before, and
     with what a round names for itself in place, and what the last one made, if that is known, for a state behind them.
     """
@@ -141,7 +141,7 @@ def _behind(program: TypedProgram, equation: Equation) -> frozenset[str]:
 def _cases(program: TypedProgram, loop: IndexLoop, one: Equation, other: Equation) -> Iterator[tuple[str, list[Step]]]:
     """The induction for every case of the other letters."""
     assert isinstance(one.body, Read)
-    unfolding = Unfolding(program, settled(program))
+    unfolding = Unfolding(program, definitions(program))
     at = program.by_target[one.body.tensor].axes.index(Position(loop.index))
     letter = one.body.subs[at]
     assert isinstance(letter, Position)

@@ -37,7 +37,7 @@ from einc.ir.terms import (
     const,
     substitute,
 )
-from einc.meaning.conditions import indicator, needed, oriented, settled, sum_of, tidied
+from einc.meaning.conditions import indicator, needed, normal_condition, oriented, sum_of, tidied
 from einc.meaning.labels import ordered
 from einc.meaning.polynomials import (
     INFINITY,
@@ -200,7 +200,7 @@ def folded(op: str, bound: tuple[Index, ...], domain: Term, body: Form) -> Form:
             raise Unformed
         whole = times(indicator(domain), body)
         return added(*(times(number(c), _contracted(bound, m)) for m, c in whole))
-    conditions = needed(settled(c) for c in conjuncts(domain) if settled(c) != TRUE)
+    conditions = needed(normal_condition(c) for c in conjuncts(domain) if normal_condition(c) != TRUE)
     if conditions is None:
         return form(const(FOLDS[op].start if math.isinf(FOLDS[op].start) else int(FOLDS[op].start)))
     moving = frozenset(bound)

@@ -29,7 +29,7 @@ class Open:
     start: bool  # it is the start that does not fit: a round over nothing changes it
 
     def problem(self) -> CutDependent:
-        """What is told of it."""
+        """The problem that is reported of the state."""
         name, span = self.recur.places[self.update.target]
         if self.start:
             return CutDependent(f"what `{name}` starts with is not what a round over nothing leaves", span, notes=(

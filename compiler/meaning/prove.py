@@ -24,7 +24,7 @@ from einc.meaning.assumptions import Rule, rule
 from einc.meaning.conditions import indicator
 from einc.meaning.counterexamples import Counterexample, search
 from einc.meaning.differences import agree, left_over
-from einc.meaning.induction import Unknown, learned, missing, settled, steps
+from einc.meaning.induction import Unknown, definitions, learned, missing, steps
 from einc.meaning.last_points import apart
 from einc.meaning.partial_sums import up_to_positions
 from einc.meaning.polynomial_form import form
@@ -34,7 +34,7 @@ from einc.meaning.unfolding import FEW, TooLong, Unfolding
 
 @dataclass(frozen=True)
 class Proved:
-    """How it was found."""
+    """A claim that was proved; `how` names the method."""
 
     how: str
 
@@ -182,7 +182,7 @@ def _compared(claim: Claim, equations: Mapping[str, Equation], law: Law,
 def by_induction(claim: Claim, why: str) -> tuple[str, str]:
     """How the claim is proved by induction over positions, or why it is not: where there is none, as it was said."""
     try:
-        rules = tuple(_rules(claim, settled(claim.program), _as_it_is))
+        rules = tuple(_rules(claim, definitions(claim.program), _as_it_is))
         cases = list(steps(claim))
         for letter, parts in cases:
             for n, step in enumerate(parts):
@@ -205,7 +205,7 @@ def by_induction(claim: Claim, why: str) -> tuple[str, str]:
 
 def _levels(claim: Claim) -> Iterator[tuple[dict[str, Equation], str]]:
     """The equations that are put in place: none but the sides, those of names that one side alone comes to, all."""
-    by = settled(claim.program)
+    by = definitions(claim.program)
     ends = {key: by[key] for pair in ((claim.left, claim.right), *claim.given) for key in pair}
     alone = behind(by, [claim.left]) ^ behind(by, [claim.right])
     known = "with what the names stand for"

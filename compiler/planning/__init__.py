@@ -10,8 +10,8 @@ from einc.planning.analysis.storage import kept_wide
 from einc.planning.contractions.associate import usual
 from einc.planning.contractions.choose import reckoned
 from einc.planning.fusing.library import row
-from einc.planning.module_class import shell
+from einc.planning.module_class import class_of
 from einc.planning.planner import plan
 from einc.planning.repeated import chained, trusting
 
-__all__ = ["chained", "kept_wide", "least", "plan", "reckoned", "row", "shell", "trusting", "usual"]
+__all__ = ["chained", "class_of", "kept_wide", "least", "plan", "reckoned", "row", "trusting", "usual"]

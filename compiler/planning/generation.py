@@ -15,7 +15,7 @@ from einc.planning.contractions.associate import usual
 from einc.planning.contractions.choose import reckoned
 from einc.planning.planner import plan
 from einc.transforms.normal.normalise import normalise
-from einc.transforms.serving.cached import asked, dropping, growing, numbered, settled, ways
+from einc.transforms.serving.cached import append_stability, asked, dropping, growing, numbered, ways
 from einc.transforms.serving.handed import Handed, handed
 from einc.transforms.serving.step import Step
 from einc.transforms.slicing.lags import with_lags
@@ -47,7 +47,7 @@ def as_function(program: TypedProgram, choices: Choices = PLAIN, keep: frozenset
 
 def _ways(program: TypedProgram, along: IndexSet, keep: frozenset[str]) -> list[Step]:
     """The ways to make a step. Raises Refused."""
-    known = settled(program, along)
+    known = append_stability(program, along)
     return [asked(program, along, known, keep)] if keep else ways(program, along, known, usual(normalise(program)))
 
 

@@ -25,8 +25,8 @@ class _Use:
     op: str
 
 
-def shell(program: Program) -> ModuleClass:
-    """What a class needs to know to hold the weights."""
+def class_of(program: Program) -> ModuleClass:
+    """The weights of a program and how each is initialised: what a torch.nn.Module class for the program is made of."""
     scalars = [t for t in program.inputs() if not t.slots]
     compared = set(_compared(program))
     mixed = {r.tensor for t in _terms(program) if isinstance(t, Apply) and t.op in HASHES for r in reads(t)}

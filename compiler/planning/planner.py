@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from einc.ir.choices import PLAIN, Choices
 from einc.ir.draft import unused, with_other_names
 from einc.ir.elements import WIDE
-from einc.ir.indices import OPEN, OUTER, PLACES, Index, IndexSet, number
+from einc.ir.indices import DATA, OUTER, SEQUENCE, Index, IndexSet, number
 from einc.ir.letters import with_letters
 from einc.ir.plan import (
     Append,
@@ -347,7 +347,7 @@ def _grid(group: FusedGroup, indices: list[Index], stored: frozenset[str]) -> In
     Of equal ones it is the one that is first in the last result, so that its tiles are written in one piece.
     """
     kept = [e.indices for e in group.equations if e.target in stored]
-    common = [i for i in (*kept[-1], *indices) if all(i in k for k in kept) and i.set.cls in OPEN]
+    common = [i for i in (*kept[-1], *indices) if all(i in k for k in kept) and i.set.cls in DATA]
     times = [i for i in common if i.set.cls == "time"] or common
     return max(times, key=lambda i: nominal(i.set)) if times else None
 
@@ -379,7 +379,7 @@ def _domains(group: FusedGroup, index: Index | None, buffers: Mapping[str, Buffe
 
 
 def _placed(fold: Fold) -> bool:
-    return any(b.set.cls in PLACES for b in fold.bound)
+    return any(b.set.cls in SEQUENCE for b in fold.bound)
 
 
 def _largest(lets: tuple[Let, ...], work: Scanning) -> tuple[str, ...]:

@@ -18,7 +18,8 @@ def recomputed(plan: P, rounds: Mapping[str, int]) -> P:
     if isinstance(plan, PerRank):
         stages = plan.stages
         if stages is not None:
-            stages = replace(stages, kinds=tuple((recomputed(one, rounds), shell) for one, shell in stages.kinds))
+            kinds = tuple((recomputed(one, rounds), module_class) for one, module_class in stages.kinds)
+            stages = replace(stages, kinds=kinds)
         return replace(plan, body=recomputed(plan.body, rounds), stages=stages)
     if not isinstance(plan, SegmentedModule):
         return plan

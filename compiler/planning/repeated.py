@@ -68,7 +68,7 @@ def repeated(program: NormalProgram, asked: tuple[Tensor, ...], plan: Plan) -> M
 
 
 def _derived(program: Program, keys: Iterable[str]) -> Iterator[str]:
-    """Those of the tensors that follow from the lengths of requests."""
+    """The tensors among some that follow from the lengths of requests."""
     return (key for key in keys if key in program.tensors and program.tensors[key].role == "derived")
 
 

@@ -277,7 +277,7 @@ class _Lexer:
         return True
 
     def _dear(self, name: str) -> UnknownMacro:
-        """What is wrong with a macro that comes to more than is read."""
+        """The problem of a macro whose expansion is longer than the limit."""
         whole = self.macros.left[0] < self.room[0]
         most, of = (MAX_OF_TEXT, "text") if whole else (MAX_EXPANDED, "formula")
         return UnknownMacro(f"`\\{name}` stands for too much", notes=(

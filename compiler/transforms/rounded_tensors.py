@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from einc.ir.draft import Draft
-from einc.ir.indices import PLACES, Index, IndexSet, distinct
+from einc.ir.indices import SEQUENCE, Index, IndexSet, distinct
 from einc.ir.narrow import Narrow
 from einc.ir.programs import BlockLoop, Equation, TypedProgram
 from einc.ir.terms import Apply, Pack, Position, Read, Term, conjuncts, const, substitute, transform
@@ -27,10 +27,10 @@ class Kept:
 
 def kept(program: TypedProgram, key: str, row: Narrow, count: int) -> Kept:
     """The program with the tensor `key` read as numbers of a type times their scales, one for the last axis, or for
-    each `count` numbers of it. Raises UnroundableError where no such scale is settled.
+    each `count` numbers of it. Raises UnroundableError where such a scale would depend on other positions.
     """
     tensor, equation = program.tensors[key], program.equation(key)
-    if not tensor.slots or tensor.slots[-1].set.cls in PLACES:
+    if not tensor.slots or tensor.slots[-1].set.cls in SEQUENCE:
         raise UnroundableError(f"the last axis of `{key}` is one of positions, over which no scale is settled"
                                if tensor.slots else f"`{key}` is one number, which has no axis for a scale")
     if tensor.constant:

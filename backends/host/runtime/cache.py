@@ -197,11 +197,11 @@ class _Rows:
         return (at, *(x.clone() for x in carried)) if length == self.cache.length else None
 
     def leave(self, name: str, new: int, at: int, *carried: torch.Tensor) -> None:
-        """The same with the new positions, for the next step."""
+        """Stores how far a pass has gone after the new positions and what it carries, for `resumed` later."""
         self.passes[name] = self.cache.length + new, at, carried
 
     def room(self, past: int, upto: int) -> None:
-        """Room for positions to come."""
+        """Makes the memory large enough for `upto` positions, and keeps the first `past` of them."""
         for rows in self.rounds.values():
             rows.room(past, upto)
         if self.store is not None and self.store.shape[self.axis] < upto:
@@ -234,7 +234,7 @@ class _Rows:
             self[at].reread(count, *told)
 
     def move(self, past: int, most: int) -> None:
-        """The last of the past moved to the front of a room of their own."""
+        """Moves the last `most` of the `past` positions to the front of new memory, and drops those before them."""
         for rows in self.rounds.values():
             rows.move(past, most)
         if self.store is not None:

@@ -137,7 +137,7 @@ def _from_all(x: torch.Tensor, mesh: DeviceMesh) -> torch.Tensor:
 
 
 def _given(x: Any) -> str:
-    """What is compared of an input."""
+    """A description of an input that has to be the same on all ranks: shape, type, device and placements."""
     if not isinstance(x, torch.Tensor):
         return repr(x)
     lies = f", {x.placements}" if isinstance(x, DTensor) else ""

@@ -12,7 +12,7 @@ from einc.backends.host.runtime.samples import _derived
 
 
 def _told(name: str) -> str:
-    """What is said to whoever differentiates a result."""
+    """The message of the error that a backward pass raises where the file has no gradient."""
     return f"`{name}` was compiled without its gradient: compile its spec with grad=True, or einc compile --grad"
 
 

@@ -77,12 +77,12 @@ def called(name: s.Expression, group: s.Expression) -> Call | None:
 
 
 def _string(node: s.Expression) -> TypeGuard[s.Word]:
-    """Whether it is a text in quotes; a name in upright type is none."""
+    """Whether an expression is a string in quotes; a name in upright type, `\\text{a}`, is no string."""
     return isinstance(node, s.Word) and node.quoted and node.span.text.endswith(("'", '"'))
 
 
 def _example(name: str) -> Help:
-    """How a call is written."""
+    """A help that shows one right call of a function that takes a string of axes."""
     return Help({
         "einsum": 'write `einsum("bhtd,bhsd->bhts", Q, K)`',
         "rearrange": 'write `rearrange(X, "b t (h d) -> b h t d")`',

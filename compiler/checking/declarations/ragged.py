@@ -50,7 +50,7 @@ def counts(scope: Scope, signature: Signature) -> bool:
     return any(scope.find(lengths.name, (lengths.of.set,)) is signature for lengths in scope.sets.lengths.values())
 
 
-def settled(scope: Scope) -> None:
+def check_requests(scope: Scope) -> None:
     """Reports tensors in which not every position has its request before it, and what is given has the two side by
     side: they are one axis.
     """

@@ -167,7 +167,8 @@ def bare_label(base: str, script: s.Script) -> BadScript:
 
 
 def _slot(scope: Scope, item: Item) -> Slot:
-    """The slot of a declared tensor that one item of its scripts stands for."""
+    """The slot of a declared tensor that one item of its scripts stands for. Raises BadDeclaration where the item is
+    several indices that no declared set is composed of."""
     if item.kind == "index" and item.index is not None:
         return Slot(item.index.set, item.level, item.index.name)
     sets = tuple(p.index.set for p in item.parts if p.index is not None)

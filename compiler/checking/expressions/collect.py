@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from einc.checking.declarations.names import head, index_name
-from einc.checking.declarations.ragged import counted, counts, settled
+from einc.checking.declarations.ragged import check_requests, counted, counts
 from einc.checking.declarations.scope import OPEN, Loop, Rounds, Scope, Signature
 from einc.checking.declarations.scripts import Vocabulary
 from einc.checking.declarations.signatures import Left, article, declared, left_side, stem_of
@@ -86,7 +86,7 @@ def collect(scope: Scope, statements: Iterable[tuple[s.Statement, Loop]]) -> Col
         elif statement.keyword in ("", "output"):
             with scope.telling(statement, _stems(statement)):
                 _defined(scope, found, statement, loop, bool(outputs) and statement.span.source == outputs[-1])
-    settled(scope)
+    check_requests(scope)
     return found
 
 

@@ -29,8 +29,9 @@ _BOLD = re.compile(r"\\(?:mathbf|boldsymbol|textbf|bm)\b")
 
 def inferred(context: Context, stem: Name, scripts: tuple[s.Script, ...],
              node: s.Expression) -> tuple[Signature, tuple[Item, ...]]:
-    """The input that a name stands for, and the items of this use; the problem of the name where it can be none.
-    Changes `context.scope`."""
+    """The signature of an input that no line declares, found from one use of its name, and the items of the scripts
+    of that use. Adds the input to `context.scope`. Raises Undeclared, UnknownIndex or the problem of an unknown name
+    where the use does not say what the input is."""
     problem = unmatched(context, stem, scripts, node)
     infers = context.scope.foreign.infers and context.inside.letters is None
     unread = left_unread(context, node)

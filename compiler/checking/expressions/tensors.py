@@ -185,13 +185,14 @@ def _ambiguous(context: Context, node: s.Expression, matches: list[_Match], powe
                                notes=("they are "
                                       + ", ".join(f"`{x.text if isinstance(x, Signature) else x.name.text}`" for x,
                                                               _ in matches),))
-    ways = [help_ for target, items in matches if (help_ := _settled(context, node, target.name, items)) is not None]
+    found = (_disambiguated(context, node, target.name, items) for target, items in matches)
+    ways = [help_ for help_ in found if help_ is not None]
     return AmbiguousScript(f"the scripts of `{span.text}` can be read in {len(texts)} ways", span,
                            " or ".join(f"`{t}`" for t in texts),
                            helps=tuple(ways) or (Help(f"write spaces: {' or '.join(f'`{{{t}}}`' for t in texts)}"),))
 
 
-def _settled(context: Context, node: s.Expression, name: Name, items: tuple[Item, ...]) -> Help | None:
+def _disambiguated(context: Context, node: s.Expression, name: Name, items: tuple[Item, ...]) -> Help | None:
     """The edit after which only this one of several tensors is meant."""
     found = head(node)
     assert found is not None

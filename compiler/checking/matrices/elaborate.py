@@ -51,7 +51,7 @@ def elaborated(tree: s.SyntaxTree, prelude: Iterable[s.Statement], report: Repor
     guessed: dict[Span, str] = {}
     text = _Text(tree, lines, applied, guessed)
     while wanted := open_entries(tree.statements, given):
-        found = text.entries(wanted) or text.entries(wanted, settled=True)
+        found = text.entries(wanted) or text.entries(wanted, of_results=True)
         if not found:
             break
         tree = replace(tree, statements=(*(shape for _, shape, _ in found), *tree.statements))
@@ -91,11 +91,11 @@ class _Text:
         """The equations read with what is `told` of letters, where `lie` says how vectors lie that nothing lays."""
         return self.first if lie == "" and told is self._plain else self._read(told, lie)
 
-    def entries(self, wanted: Mapping[Name, s.Statement], settled: bool = False) -> list[
+    def entries(self, wanted: Mapping[Name, s.Statement], of_results: bool = False) -> list[
             tuple[s.Statement, s.Statement, str]]:
         """What uses tell of the shapes of names whose entries equations say, also with what equations define."""
         work = self.first
-        if settled:
+        if of_results:
             made = {key: work.table.symbols[key] for key in work.table.defined if key in work.table.symbols}
             told = self.told(made, self.lying)
             if told == self._plain:
@@ -150,18 +150,18 @@ def _refined(text: _Text) -> Work:
     """The equations read, and where some are not, with vectors lying in each way that may read others: of these the one
     in which all equations with vectors or rows of matrices are read, where there is one.
     """
-    work, either = _settled(text, text.lying)
+    work, either = _read_again(text, text.lying)
     if any(map(work.lying, work.result.faults)):
         asked = any(isinstance(x, OpenReading) for line, x in work.result.faults.items() if work.lying(line))
         either = either and not text.lying
-        others = [_settled(text, x)[0] for x in (*(_SIDES if either else ()), *(() if asked else ("upright",)))]
+        others = [_read_again(text, x)[0] for x in (*(_SIDES if either else ()), *(() if asked else ("upright",)))]
         whole = [x for x in others if not any(map(x.lying, x.result.faults))
                  and len(x.result.faults) < len(work.result.faults)]
         work = whole[0] if len(whole) == 1 else work
     return work
 
 
-def _settled(text: _Text, lie: str) -> tuple[Work, bool]:
+def _read_again(text: _Text, lie: str) -> tuple[Work, bool]:
     """The equations read, and again where the shapes of what they define tell more of what letters count, for as long
     as that leaves fewer that are not read; and whether it was open anywhere if vectors are columns or rows.
     """

@@ -70,7 +70,7 @@ def _bare(node: s.Expression) -> s.Expression:
 
 
 def infinite(node: s.Expression) -> bool:
-    """Whether it is −∞."""
+    """Whether an expression is −∞ as it is written in masks."""
     match _bare(node):
         case s.Sum((s.Infinity(),), ("-",)):
             return True

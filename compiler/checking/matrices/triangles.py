@@ -36,7 +36,7 @@ class _Cell:
 
     @property
     def turned(self) -> _Cell:
-        """The same entry of the transpose."""
+        """The entry of the transpose that has this value."""
         return replace(self, row=self.column, column=self.row, side=-self.side)
 
 
@@ -144,7 +144,7 @@ def _alone(node: s.Expression) -> bool:
 
 
 def _where(a: str, sign: str, b: str, node: s.Expression, span: Span) -> s.Expression:
-    """What is there where a condition on two letters holds."""
+    """The node times the indicator of a condition on two letters: `[a < b] node`."""
     condition = s.Relation((s.Word(a, span), s.Word(b, span)), (sign,), span)
     inner = node if isinstance(node, s.Word | s.Scripted | s.Number) else s.Group("(", ")", (node,), node.span)
     return s.Product((s.Number("1", span), s.Group("[", "]", (condition,), span), inner), ("", "", ""), span)

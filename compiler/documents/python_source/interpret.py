@@ -34,13 +34,13 @@ from einc.documents.python_source.values import (
     Method,
     Named,
     Plain,
+    PlanBlock,
     Scalar,
     Scope,
     Several,
     Slice,
     Tensor,
     Value,
-    Wanted,
 )
 
 
@@ -280,7 +280,7 @@ class Interpreter:
             case Instance(values=values) if name in values:
                 if isinstance(values[name], Lost):
                     raise FollowsError("it follows from a line that was not read")
-                if isinstance(found := values[name], Wanted):
+                if isinstance(found := values[name], PlanBlock):
                     path = f"{of.path}.{name}" if of.path else name
                     self.state.array(path, found.extents, weight=True, said=f"self.{path}")
                     found = values[name] = Given(path)

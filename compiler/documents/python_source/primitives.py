@@ -16,11 +16,11 @@ from einc.documents.python_source.values import (
     Given,
     Lost,
     Plain,
+    PlanBlock,
     Scalar,
     Several,
     Tensor,
     Value,
-    Wanted,
     plain,
     whole,
 )
@@ -59,7 +59,7 @@ def tensor(state: State, value: Value, what: str = "this") -> Tensor:
             name = name.partition(".")[0]
             raise CannotSayError(f"nothing says how many axes `{name}` has",
                                  f"write a comment such as `# {name}: (B, T, C)`, or give --shape {name}=B,T,C")
-        case Wanted():
+        case PlanBlock():
             raise CannotSayError("the elements of this array are random or not set")
         case _:
             raise CannotSayError(f"{what} is no array")
@@ -267,13 +267,13 @@ def _full(state: State, new: Value, value: Value) -> Value:
 
 
 def _wanted(state: State, new: Value) -> Value:
-    return Wanted(tuple(extent(state, item) for item in sequence(state, new)))
+    return PlanBlock(tuple(extent(state, item) for item in sequence(state, new)))
 
 
 def _parameter(state: State, value: Value) -> Value:
-    if isinstance(value, Wanted):
+    if isinstance(value, PlanBlock):
         return value
-    return Wanted(tuple(axes.extent_of(state, axis) for axis in tensor(state, value).axes))
+    return PlanBlock(tuple(axes.extent_of(state, axis) for axis in tensor(state, value).axes))
 
 
 def _pieces(state: State, value: Value, length: Value, dim: Value) -> Value:

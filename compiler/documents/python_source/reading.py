@@ -115,8 +115,9 @@ def found(source: Source, module: ast.Module, path: Sequence[str]) -> tuple[ast.
     names = [f"{x.name}.{y.name}" if isinstance(x, ast.ClassDef) else x.name for x in module.body
              if isinstance(x, ast.FunctionDef | ast.ClassDef)
              for y in (x.body if isinstance(x, ast.ClassDef) else [x]) if isinstance(y, ast.FunctionDef)]
-    listed = ", ".join(f"`{n}`" for n in names[:20] if not n.endswith("__")) or "none"
-    raise failure(f"{source.name} has no function `{'.'.join(path)}`", f"its functions are {listed}")
+    listed = ", ".join(f"`{n}`" for n in names[:20] if not n.endswith("__"))
+    raise failure(f"{source.name} has no function `{'.'.join(path)}`",
+                  f"its functions are {listed}" if listed else "no function is defined in it")
 
 
 def _constant(node: ast.stmt) -> bool:
@@ -235,9 +236,10 @@ def _return(state: State, names: Names, node: ast.FunctionDef, result: Value) ->
     for word, item in zip(words, items, strict=True):
         if isinstance(item, Lost) or item == Plain(None):
             continue
+        if not isinstance(item, Tensor):
+            state.unsaid.append(Unsaid(Source("", ""), statement or node, "what is given back is no array", ()))
+            continue
         try:
-            if not isinstance(item, Tensor):
-                raise CannotSayError("what is given back is no array")
             returned(state, names, word or "Y", total(item))
         except FollowsError:
             continue

@@ -144,7 +144,7 @@ class State:
         axes: tuple[Axis, ...] = tuple(() if one else (x,) for x, one in zip(letters, ones, strict=True))
         return Tensor(axes, Read(name, slots))
 
-    def settled(self, term: Term) -> Term:
+    def resolved(self, term: Term) -> Term:
         """The term with the extents that are known now."""
         match term:
             case SizeOf(extent):
@@ -155,16 +155,16 @@ class State:
                 return Read(name, tuple(tuple(self.known(p) if isinstance(p, Letter) else p for p in slot)
                                         for slot in slots))
             case Apply(_, args, named):
-                return replace(term, args=tuple(map(self.settled, args)),
-                               named=tuple((n, self.settled(a)) for n, a in named))
+                return replace(term, args=tuple(map(self.resolved, args)),
+                               named=tuple((n, self.resolved(a)) for n, a in named))
             case Gate(condition):
                 return Gate(self.condition(condition))
             case Fold(_, letters, condition, body):
-                return replace(term, letters=tuple(map(self.known, letters)), body=self.settled(body),
+                return replace(term, letters=tuple(map(self.known, letters)), body=self.resolved(body),
                                condition=None if condition is None else self.condition(condition))
             case Line(_, letters, condition, args, named):
-                return replace(term, letters=tuple(map(self.known, letters)), args=tuple(map(self.settled, args)),
-                               named=tuple((n, self.settled(a)) for n, a in named),
+                return replace(term, letters=tuple(map(self.known, letters)), args=tuple(map(self.resolved, args)),
+                               named=tuple((n, self.resolved(a)) for n, a in named),
                                condition=None if condition is None else self.condition(condition))
             case _:
                 return term
@@ -173,7 +173,7 @@ class State:
         """The condition with the extents that are known now."""
         match condition:
             case Compare(sign, left, right):
-                return Compare(sign, self.settled(left), self.settled(right))
+                return Compare(sign, self.resolved(left), self.resolved(right))
             case Joined(word, parts):
                 return Joined(word, tuple(map(self.condition, parts)))
 

@@ -126,7 +126,7 @@ class Slice:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PlanBlock:
     """An array of which only the shape counts: a parameter, once it is set as one."""
 
     extents: tuple[Extent, ...]
@@ -137,7 +137,7 @@ class Lost:
     """What a line makes that was not read."""
 
 
-Value = (Tensor | Plain | Scalar | Given | Several | Named | Function | Class | Instance | Method | Slice | Wanted
+Value = (Tensor | Plain | Scalar | Given | Several | Named | Function | Class | Instance | Method | Slice | PlanBlock
          | Lost)
 
 

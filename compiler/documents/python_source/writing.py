@@ -51,7 +51,7 @@ class Writer:
         """The lines of the spec. `everything` says of each output that all positions are meant."""
         arrays = [replace(a, letters=tuple(map(self.state.known, a.letters))) for a in self.state.arrays.values()]
         equations = [Equation(e.name, tuple(tuple(map(self.state.known, axis)) for axis in e.axes),
-                              self.state.settled(e.term), e.output) for e in self.state.equations]
+                              self.state.resolved(e.term), e.output) for e in self.state.equations]
         shapes = {a.name: tuple(x.extent for x in a.letters) for a in arrays}
         shapes |= {e.name: tuple(product(x.extent for x in axis) for axis in e.axes) for e in equations}
         equations, splits = refined(self.state, equations, shapes)

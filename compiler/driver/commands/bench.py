@@ -49,6 +49,8 @@ def command(ctx: click.Context, *, file: Chosen, sizes: dict[str, int], dtype: s
     Ways take turns, so that what else the machine does falls on all alike. A time is the median of the rounds, with the
     interval in which that of another run lies; a speed is how many times as fast it is as the first way, over the same
     rounds. Status 1 where a back end of einc is wrong.
+    \f
+    Raises EincError where a way that --against names is not known, or the spec has no output.
     """
     others, ours = names_of(against), names_of(chosen) or _here()
     for name, known in (*((n, AGAINST) for n in others), *((n, back_ends.names()) for n in ours)):
@@ -101,7 +103,7 @@ def _page(program: TypedProgram, setting: Setting, found: list[Result]) -> dict[
 
 def _tell(program: TypedProgram, setting: Setting, found: list[Result], rounds: int) -> None:
     """Prints the times at one setting."""
-    listed = ", ".join(f"{name} = {n}" for name, n in setting.sizes.items())
+    listed = ", ".join(f"{name} = {n}" for name, n in setting.sizes.items()) or "the spec has no size"
     click.echo(f"{program.name}, {setting.dtype} on {setting.place}{', with its gradient' * setting.grad}: {listed}")
     small = checked_at(program, setting.sizes)
     if small != setting.sizes:

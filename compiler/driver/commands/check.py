@@ -27,6 +27,8 @@ def command(ctx: click.Context, *, file: Chosen, strict: bool, style: str, fix: 
 
     Of a Python file that `einc compile` wrote it says whether that is what the command in its head writes now; the file
     is not imported.
+    \f
+    Raises EincError where --fix is asked of standard input.
     """
     if file.path.endswith(".py"):
         ctx.exit(import_module("einc.driver.commands.kept_files").checked(file.path))

@@ -154,11 +154,16 @@ def FILE(command: F) -> F:
     @wraps(command)
     def called(*args: Any, file: str, section: str | None, equation: str | None, side: str | None,
                **others: Any) -> Any:
-        for option, text in {"--section": section, "--equation": equation, "--with": side}.items():
-            if text is not None and not text.strip():
+        """Calls the command. Raises EincError where an option says nothing, or is of papers and FILE is none."""
+        told = {option: text for option, text in
+                {"--section": section, "--equation": equation, "--with": side}.items() if text is not None}
+        for option, text in told.items():
+            if not text.strip():
                 raise failure(f"{option} is given nothing", f"write what is meant behind it, or leave {option} out")
         if section is not None and equation is not None:
             raise failure("--equation says more than --section", "give one of the two")
+        if told and not pipeline.is_document(file):
+            raise failure(f"{' and '.join(told)} is of a paper, and {file} is none", "leave it out, or give a paper")
         return command(*args, file=Chosen(file, section or "", equation or "", side or ""), **others)
 
     taking = click.option("--with", "side", type=click.Path(), metavar="SIDE.ein",

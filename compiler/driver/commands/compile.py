@@ -66,7 +66,10 @@ TUNED = "einc.driver.commands.tuned"  # loaded with --tuned: other files need no
 def command(*, file: Chosen, output: str | None, backend: str, strict: bool, narrow: bool, own: bool, grad: Grad,
             module: bool, plan: str, mesh: dict[str, int], keep: str | None, tuned: bool, target: str | None,
             kind: str | None, sizes: dict[str, int], dtype: str | None, data_file: str | None, seed: int) -> None:
-    """Write the Python file that computes the spec FILE; it needs no einc to run."""
+    """Write the Python file that computes the spec FILE; it needs no einc to run.
+    \f
+    Raises EincError where OUTPUT is the spec itself, or options exclude each other.
+    """
     if output is not None and same(output, file.path):
         raise failure(f"{output} is the spec itself; it is not overwritten")
     options = Options(backend, narrow=narrow, own=own, grad=grad, module=module, plan=plan, keep=names_of(keep))
@@ -92,7 +95,7 @@ def command(*, file: Chosen, output: str | None, backend: str, strict: bool, nar
         raise failure("--target writes the kernels of one device", "leave out --target, or --mesh and the plan with it")
     for line in growth(made) if isinstance(made, Module) else ():
         click.echo(f"warning: {line}", err=True)
-    text = back_ends.emit(made, options.backend, compiling.shell(program) if module else None)
+    text = back_ends.emit(made, options.backend, compiling.class_of(program) if module else None)
     if beside and output is not None:
         write_beside(text, "step" if options.serves else program.name, program.name, backend, rows, dtype, output)
         return

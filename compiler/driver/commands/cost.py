@@ -44,6 +44,8 @@ def command(*, file: Chosen, against: str | None, sizes: dict[str, int], grad: G
     cost the same.
 
     Inputs are not counted as memory. A multiply-add is two flops. Bytes are those that each step reads and writes once.
+    \f
+    Raises EincError where options exclude each other, or --memory is no number of bytes.
     """
     options = Options(backend, grad=grad, plan=plan)
     if memory is not None and devices is None:

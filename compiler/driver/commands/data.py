@@ -20,7 +20,7 @@ from einc import planning
 from einc.driver.commands.sizes import extent, sets
 from einc.driver.files import size
 from einc.errors.report import EincError, Problem, failure
-from einc.ir.indices import WIDTHS, Extent
+from einc.ir.indices import WIDTH, Extent
 from einc.ir.programs import Program, Tensor
 from einc.ir.terms import Apply, Position, Read, Term, walk
 from einc.meaning.functions import function
@@ -75,7 +75,7 @@ def randoms(program: Program, sizes: Mapping[str, int], dtype: str, seed: int) -
 
 def rates(program: Program) -> frozenset[str]:
     """The inputs that are a part of 1, as a probability is."""
-    return frozenset(planning.shell(program).rates)
+    return frozenset(planning.class_of(program).rates)
 
 
 def fades(program: Program, tensor: Tensor) -> bool:
@@ -103,7 +103,7 @@ def _normal(generator: np.random.Generator, tensor: Tensor, shape: tuple[int, ..
     values = generator.standard_normal(shape)
     if tensor.role != "weight":
         return values
-    fan_in = [n for slot, n in list(zip(tensor.slots, shape, strict=True))[:-1] if slot.set.cls in WIDTHS]
+    fan_in = [n for slot, n in list(zip(tensor.slots, shape, strict=True))[:-1] if slot.set.cls in WIDTH]
     return np.asarray(values / np.sqrt(max(int(np.prod(fan_in)), 1)))
 
 

@@ -47,6 +47,8 @@ def command(ctx: click.Context, *, file: Chosen, grad: bool, mesh: dict[str, int
     device is an index and each collective an equation; `einc check` reads it. Where rounds are stages print each kind
     of stage as a spec. With --claim `einc prove` holds that
     against what one device makes.
+    \f
+    Raises EincError where options exclude each other.
     """
     if mesh or plan != "call":
         stages = placing.in_stages(typed(file), names_of(plan), mesh)

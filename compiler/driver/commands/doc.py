@@ -41,7 +41,10 @@ from einc.errors.report import Report, failure
 @click.pass_context
 def command(ctx: click.Context, *, file: Chosen, style: str | None, output: str | None, backend: str,
             strict: bool, ask: bool) -> None:
-    """The table, data or page of a paper's account."""
+    """The table, data or page of a paper's account.
+    \f
+    Raises EincError where FILE is no document, OUTPUT is the document itself, or options exclude each other.
+    """
     if ask and style is not None:
         raise failure("--ask prints a side file, which has no format", "give one of --ask and --format")
     report = Report()

@@ -30,6 +30,8 @@ def command(*, file: Chosen, what: str, sizes: dict[str, int], data_file: str | 
 
     Sizes that are not given are those of the data, else small ones for points and larger ones for tiles; they are
     printed. What is large is drawn by blocks.
+    \f
+    Raises EincError where an option is not for what is drawn, or a picture would have too many points.
     """
     program = typed(file)
     known_sizes(sizes, names(program), program.sizes, program.idle)

@@ -18,7 +18,10 @@ REGISTRY = Problem.registry
 @click.argument("code", required=False)
 @click.option("--markdown", is_flag=True, help="All of them as one page, the one that stands in specs/ERRORS.md.")
 def command(code: str | None, markdown: bool) -> None:
-    """Teach what the error CODE means, with an example; without CODE, list all codes."""
+    """Teach what the error CODE means, with an example; without CODE, list all codes.
+    \f
+    Raises EincError where no error has that code.
+    """
     if markdown:
         if code is not None:
             raise failure("--markdown is the page of all codes, so none is given with it")

@@ -29,6 +29,8 @@ def command(ctx: click.Context, *, file: Chosen, spelling: Spelling, indices: bo
     """Write the spec FILE in one spelling, one statement a line; comments, blank lines, broken lines and displays stay.
 
     It means the same afterwards: einc checks that. A file that cannot be read is told and left as it is.
+    \f
+    Raises EincError where FILE is no file that can be rewritten, or options exclude each other.
     """
     if (output is not None) + in_place + (check or diff) > 1:
         raise failure("-o, -w, and --check or --diff exclude each other", "give one of them")

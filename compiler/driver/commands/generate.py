@@ -102,7 +102,7 @@ def command(*, file: Chosen, path: str, map_name: str | None, prefix: str, sizes
 
     With --mesh the processes that `torchrun --nproc-per-node 2 -m einc generate FILE --mesh tp=2 …` starts each hold a
     part of the model and of what is kept, and the first of them prints.
-    """
+    \f Raises EincError where the spec gives no next token, or prompts, weights or options do not fit it."""
     if "RANK" in os.environ:  # one of several processes
         click.get_current_context().with_resource(import_module(RANKED).together())
     if bool(prompts) == bool(lists):
@@ -303,8 +303,8 @@ def _step(engine: Engine, pace: Pace, failed: dict[int, EincError]) -> list[tupl
     pace.add(engine.read - read, engine.grown - grown, time.perf_counter() - begun)
     for text in texts:
         if pool is not None and isinstance(text.error, engine.model.made.named("Exhausted")):
-            failed[text.row] = failure(str(text.error), f"give --pages {-(-text.most // pool.page)}",
-                                       "make fewer tokens: --count")
+            pages = f"give --pages {-(-text.most // pool.page)}"
+            failed[text.row] = failure(str(text.error), pages, "make fewer tokens: --count")
         elif text.error is not None:
             failed[text.row] = failure(f"the module refused or failed: {text.error}")
     return made
@@ -342,8 +342,7 @@ def kept(plan: Any, known: Sizes, weights: Mapping[str, data.Array]) -> list[str
 
 @contextmanager
 def _telling() -> Iterator[Told]:
-    """A line on the terminal of the error stream that says what is being done, while that
-    is something; elsewhere none."""
+    """A line on the terminal of the error stream that says what is being done; where there is no terminal, nothing."""
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal,

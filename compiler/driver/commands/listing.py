@@ -23,6 +23,8 @@ def command(*, words: tuple[str, ...], inputs: bool, as_json: bool) -> None:
 
     With words those are listed in whose name or comment every one of them stands. `einc show NAME` prints the whole of
     one, `einc new MINE --like NAME` begins a variant of it.
+    \f
+    Raises EincError where no spec has these words.
     """
     found = [spec for spec in specs() if spec.has(words)]
     if not found and not as_json:

@@ -18,6 +18,8 @@ def command(*, stdio: bool) -> None:
     name is and where it is defined, implied sums and shapes, completion, renaming, tried fixes, kernels and layout.
 
     Editors start it by themselves: grammar/editors has what they need.
+    \f
+    Raises EincError where pygls is not installed.
     """
     try:
         serve = import_module(SERVER).serve

@@ -21,6 +21,8 @@ def command(*, name: str, like: str | None, copy: bool) -> None:
 
     Without --like it is a small whole spec. With it, it uses that spec, whose equations and masks stand below as
     comments: take one in, and change it.
+    \f
+    Raises EincError where NAME is no name of a spec, the file is there already, or a spec cannot be used from there.
     """
     path = Path(name if name.endswith(ENDING) else f"{name}{ENDING}")
     if not re.fullmatch(r"[^\W\d]\w*", path.stem):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from einc.documents.report import counts
 from einc.documents.report import problems as report_of
+from einc.documents.report import summary
 from einc.driver import pipeline
-from einc.driver.commands.common import Chosen, counted, read, tally, tell, tell_json
+from einc.driver.commands.common import Chosen, read, tally, tell, tell_json
 from einc.driver.papers import unread
 from einc.driver.reports.coverage import account
 from einc.errors.report import Report, failure
@@ -34,6 +34,5 @@ def checked(file: Chosen, report: Report, style: str, fix: bool) -> int:
     if found is None or report.errors:
         click.echo(tally(report), err=True)
         return 1
-    parts = ", ".join(f"{n} {status}" for status, n in counts(found.entries).items() if n)
-    click.echo(f"ok: {found.document.source.name}, {counted(len(found.entries), 'equation')} ({parts})")
+    click.echo(f"ok: {found.document.source.name}, {summary(found.entries)}")
     return 0

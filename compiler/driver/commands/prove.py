@@ -26,6 +26,8 @@ def command(ctx: click.Context, *, file: Chosen, strict: bool, seed: int, style:
     """Prove each claim of the spec FILE, or print numbers at which its sides differ; status 1 where one does not hold.
 
     `claim not LEFT = RIGHT` holds where the sides differ.
+    \f
+    Raises EincError where the spec claims nothing.
     """
     report = Report()
     source = read_spec(file.path, report)

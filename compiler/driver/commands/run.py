@@ -81,7 +81,8 @@ def command(ctx: click.Context, *, file: Chosen, sizes: dict[str, int], data_fil
             prefix: str, dtype: str | None, seed: int, verify: bool, hard: bool, draws: int | None, output: str | None,
             backend: str, repeat: int, plan: str, narrow: bool, own: bool) -> None:
     """Run the spec FILE; show shapes, time and memory, and with --verify or --hard the error: with a plan in few bits
-    that against the spec without it, too."""
+    that against the spec without it, too.
+    \f Raises EincError where options exclude each other, data do not fit, or the emitted function fails."""
     if output is not None:
         data.check_output(output)
     console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)

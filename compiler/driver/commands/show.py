@@ -55,7 +55,10 @@ def command(*, file: Chosen, stage: str, explicit: bool, full: bool, grad: bool,
             mesh: dict[str, int], sizes: dict[str, int], backend: str, narrow: bool, own: bool) -> None:
     """Print the spec FILE as one stage of the compiler sees it; a plan with formulas, and
     with numbers where sizes are given. On a mesh of devices, which `--mesh` or a chosen plan names, a plan says what
-    each device has, and which collectives there are, and why."""
+    each device has, and which collectives there are, and why.
+    \f
+    Raises EincError where an option is not for that stage.
+    """
     if explicit and stage not in ("typed", "normal"):
         raise failure(f"--explicit is for the stages typed and normal, not for {stage}")
     if full and stage != "plan":

@@ -30,6 +30,8 @@ def command(ctx: click.Context, *, what: str, file: Chosen, output: str | None) 
     flex, sdpa: what a pass of the plan has between its two products is what that function of torch takes beside its
     operands, as `score_mod` and `mask_mod`, or as one array that is added; the rest is einsum. Where a pass is no such
     call, the status is 1 and the reason is told.
+    \f
+    Raises EincError where the spec has no output, or no pass of it is a call of that library.
     """
     program = typed(file)
     if not program.outputs:

@@ -35,7 +35,10 @@ NOTES = 8  # printed at most
 def command(*, file: Chosen, sizes: dict[str, int], dtype: str | None, data_file: str | None, seed: int, backend: str,
             narrow: bool, own: bool, grad: Grad) -> None:
     """Time the kernels of the spec FILE with several tiles on the GPU and keep the
-    fastest; what is kept is not timed again."""
+    fastest; what is kept is not timed again.
+    \f
+    Raises EincError where there is no GPU, or the tiles that were found cannot be kept.
+    """
     program = typed(file)
     known_sizes(sizes, names(program), program.sizes, program.idle)
     tuner = back_ends.tuner(backend)

@@ -84,7 +84,7 @@ class Engine:
         """An engine without texts; TypeError where the model keeps no cache, ValueError
         where a step may read no token."""
         if getattr(model, "prefill", None) is None:
-            raise TypeError('an engine takes a compiled spec that keeps what is settled: compile it with plan="serve"')
+            raise TypeError('an engine takes a compiled spec that keeps a cache: compile it with plan="serve"')
         self.model, self.budget, self.pool = Spoken(model, given), whole("budget", budget, 1), pool
         self.pages = Pages(0 if pool is None else pool.free)
         self.running: list[Request] = []  # both in the order in which texts were added

@@ -147,8 +147,15 @@ def _get(name: str, state: Mapping[str, Array]) -> Array:
         return state[name]
     near = [key for key in state if key.endswith(name) or key.rsplit(".", 2)[-2:] == name.rsplit(".", 2)[-2:]][:3]
     raise WrongData(f"there is no `{name}` among the weights that are given", helps=(
-        Help(f"there are {listed(near)}: give the prefix of one layer") if near else
-        Help(f"there are {listed(list(state)[:3])} and {max(len(state) - 3, 0)} more"),))
+        Help(f"there are {listed(near)}: give the prefix of one layer" if near else _first(list(state))),))
+
+
+def _first(names: list[str]) -> str:
+    """A statement of the first few names of weights, and of how many more there are."""
+    if not names:
+        return "no weight is given at all"
+    more = len(names) - 3
+    return f"there are {listed(names[:3])}" + (f", and {more} more" if more > 0 else "")
 
 
 def _stack(arrays: list[Array], new: bool) -> Array:

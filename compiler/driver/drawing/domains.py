@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from einc.driver.commands.sizes import names
 from einc.driver.drawing.pictures import Cells, Picture
 from einc.errors.report import failure
 from einc.ir.indices import INDEX_CLASSES, Index
 from einc.ir.programs import Equation, Program, TypedProgram, local
-from einc.ir.terms import TRUE, Const, Fold, Position, Size, Term, Where, conjuncts, free_indices, walk
+from einc.ir.terms import TRUE, Const, Fold, Position, Term, Where, conjuncts, free_indices, walk
 from einc.meaning.interpret import interpret
 from einc.syntax.printing.show import text
 
@@ -85,8 +86,7 @@ def values(program: Program, term: Term, axes: tuple[Index, ...], sizes: Mapping
                        outputs=((SHOWN, SHOWN),))
     needed = _needed(made)
     given = {t.key: arrays[t.key] for t in needed.inputs()}
-    known = {size for index in axes for size in index.set.extent.sizes} | {
-        name for found in needed.terms if isinstance(found, Size) for name in found.extent.sizes}
+    known = {*names(needed), *(size for index in axes for size in index.set.extent.sizes)}
     return interpret(needed, given, {name: n for name, n in sizes.items() if name in known})[SHOWN]
 
 

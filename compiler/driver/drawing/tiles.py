@@ -5,6 +5,7 @@ as the plan bounds them and with the lengths that the torch back end takes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 from math import prod
@@ -15,8 +16,8 @@ import numpy as np
 from einc.driver.drawing.pictures import Cells, Picture
 from einc.errors.report import failure
 from einc.ir.indices import Index
-from einc.ir.plan import Axis, Call, Interval, Kernel, Module, Select, leaves
-from einc.ir.terms import Apply, Const, Fold, Position, Read, Size, Term, Truth
+from einc.ir.plan import Axis, Interval, Kernel, Loop, Module, Select, within
+from einc.ir.terms import Apply, Const, Fold, Position, Read, Size, Term, Truth, const, free_indices, transform
 from einc.ir.tiles import lengths, tile_name
 from einc.meaning.functions import function
 
@@ -28,21 +29,77 @@ _FEW: Mapping[str, Callable[[Any], Any]] = {"add": sum, "mul": prod, "min": min,
 def tiles(module: Module, sizes: Mapping[str, int], arrays: Mapping[str, Cells], rows: int = 0,
           columns: int = 0) -> list[Picture]:
     """A picture for each kernel that goes over one axis in tiles of another; `rows` and `columns` are lengths of tiles
-    other than the usual ones. EincError where there is no such kernel.
+    other than the usual ones. EincError where there is no such kernel, or where one goes by values that it computes.
     """
-    found = [kernel for step in leaves(module.steps) for kernel in _kernels(step)
-             if kernel.grid is not None and kernel.stream is not None]
+    found = list(_tiled(module, sizes, arrays))
     if not found:
         raise failure("no kernel of the plan goes over one axis in tiles of another, so there are no tiles to draw",
-                      "`einc show --stage plan` has the steps that there are")
-    return [_drawn(kernel, sizes, arrays, rows, columns) for kernel in found]
+                      "`einc show --stage plan` has the steps that there are; of kernels that are called once for each "
+                      "request, block of rows or pair of devices no tiles are drawn")
+    return [_drawn(kernel, known, inputs, rows, columns) for kernel, known, inputs in found]
 
 
-def _kernels(step: Any) -> list[Kernel]:
-    """The kernels of a step, and of a call of a library those that stand in for it."""
-    if isinstance(step, Call):
-        return [inner for inner in step.steps if isinstance(inner, Kernel)]
-    return [step] if isinstance(step, Kernel) else []
+def _tiled(module: Module, sizes: Mapping[str, int],
+           arrays: Mapping[str, Cells]) -> Iterator[tuple[Kernel, Mapping[str, int], Mapping[str, Cells]]]:
+    """Each kernel that goes over one axis in tiles of another, with the sizes and the arrays that its bounds may read;
+    those of the body of a loop are of its first round."""
+    known = _Known(module, arrays)
+    for step in within(module.steps):
+        if isinstance(step, Loop):
+            by = {key: (buffer, axis) for key, buffer, axis in step.inputs}
+            yield from _tiled(step.body, {**{inner: sizes[outer] for inner, outer in step.sizes}, **step.body.fixed},
+                              _FirstRound(known, by))
+        elif isinstance(step, Kernel) and step.grid is not None and step.stream is not None:
+            yield step, sizes, known
+
+
+@dataclass(frozen=True, eq=False)
+class _Known(Mapping[str, Cells]):
+    """The arrays of a module that are known before it runs, by the names of their buffers: its inputs, and what follows
+    from the lengths of the pieces of an axis. EincError for a buffer that a step computes."""
+
+    module: Module
+    arrays: Mapping[str, Cells]
+
+    def __getitem__(self, name: str) -> Cells:
+        """The array of a buffer. Raises EincError where a step of the module computes it."""
+        for one in self.module.lengths:
+            if name in (one.piece, one.offset, one.start):
+                counts = self.arrays[one.given].astype(int)
+                start = np.cumsum(counts) - counts
+                piece = np.repeat(np.arange(len(counts)), counts)
+                found: dict[str, Cells] = {one.start: start, one.offset: start[piece], one.piece: piece + one.first}
+                return found[name]
+        if all(name != tensor.key for tensor in self.module.inputs):
+            raise failure(f"the tiles depend on `{name}`, which is computed, so they are not known before a call",
+                          "`einc draw FILE mask` draws which points are inside")
+        return self.arrays[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return (tensor.key for tensor in self.module.inputs)
+
+    def __len__(self) -> int:
+        return len(self.module.inputs)
+
+
+@dataclass(frozen=True, eq=False)
+class _FirstRound(Mapping[str, Cells]):
+    """What the body of a loop is given in its first round: by its names the buffers of the module around the loop, or
+    of these the first part along an axis."""
+
+    outer: Mapping[str, Cells]
+    buffers: Mapping[str, tuple[str, int | None]]
+
+    def __getitem__(self, name: str) -> Cells:
+        buffer, axis = self.buffers[name]
+        found = self.outer[buffer]
+        return found if axis is None else found.take(0, axis)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.buffers)
+
+    def __len__(self) -> int:
+        return len(self.buffers)
 
 
 def _drawn(kernel: Kernel, sizes: Mapping[str, int], arrays: Mapping[str, Cells], rows: int, columns: int) -> Picture:
@@ -179,6 +236,13 @@ def _start(sub: Term) -> int:
 def _extreme(op: str, bound: Sequence[Index], domain: Term, body: Term, known: tuple[Ends, Any, Any, Any]) -> Any:
     """The least or greatest value over the points of a domain; of none the number that leaves a span empty."""
     ends, sizes, arrays, at = known
+
+    def once(term: Term) -> Term:
+        """The number that a fold is where it does not read the points, so that it is formed once for all of them."""
+        apart = isinstance(term, Fold) and free_indices(term).isdisjoint(bound)
+        return const(_value(term, ends, sizes, arrays, at)) if apart else term
+
+    domain = transform(domain, once)
     over = [range(i.set.start, i.set.start + int(i.set.extent.at(sizes))) for i in bound]
     points = ({**at, **dict(zip(bound, places, strict=True))} for places in product(*over))
     found = [_value(body, ends, sizes, arrays, point) for point in points

@@ -27,7 +27,7 @@ from einc.driver.narrowing import narrowed
 from einc.driver.options import Options
 from einc.errors.report import EincError, Help, Problem, failure
 from einc.ir.programs import Tensor, TypedProgram
-from einc.ir.requested import Wanted
+from einc.ir.requested import PlanBlock
 from einc.transforms.serving.handed import Handed, Rows
 
 Array = torch.Tensor
@@ -135,7 +135,7 @@ class Ranked:
         return found
 
     def cache(self, *, pool: object = None) -> Cache:
-        """What is kept of a text without positions."""
+        """A cache without positions, for a text that begins; `pool` is there for engines, and is not used."""
         return Cache({one.past: Kept(self.like.new_empty(self.shape(one)), one.slot, 0, self.turn(one))
                       for one in self.step.rows})
 
@@ -155,7 +155,7 @@ class Ranked:
         return Turn(self.step.ranks, False, self.mesh.get_local_rank(cut[0]))
 
     def tensor(self, one: Rows) -> Tensor:
-        """What is kept, as the step has it."""
+        """The tensor of the step's program whose rows are cached."""
         return self.step.program.tensors[one.past]
 
     def __call__(self, caches: Sequence[Cache], *, lengths: Sequence[int], latest: bool = True, **given: Any) -> Any:
@@ -165,7 +165,7 @@ class Ranked:
         return torch.cat(made, -2)
 
     def one(self, cache: Cache, ids: Array) -> Array:
-        """The logits after the last new token of one text; what these add is kept."""
+        """The logits after the last new token of one text. Adds the rows of the new tokens to the cache."""
         past = {one.past: DTensor.from_local(cache.kept[one.past].rows, self.mesh, self.placed(one.past),
                                              run_check=False) for one in self.step.rows}
         count = {self.step.past: cache.length} if self.step.ranks > 1 else {}
@@ -181,7 +181,7 @@ class Ranked:
         return logits[..., -1:, :]
 
     def line(self) -> str:
-        """How many bytes this process keeps of each position."""
+        """A line that says how many bytes this process caches for each position."""
         at = {**self.known, self.step.past: self.step.ranks}
         total = 0
         for one in self.step.rows:
@@ -194,7 +194,7 @@ class Ranked:
 
 
 def ranked(program: TypedProgram, options: Options, ranks: Mapping[str, int], given: Mapping[str, Any],
-           known: Mapping[str, int], wanted: Wanted, pages: int | None = None) -> Ranked:
+           known: Mapping[str, int], wanted: PlanBlock, pages: int | None = None) -> Ranked:
     """The model on the mesh, in each of the processes that torchrun has started. EincError where these are none, or
     too many, where the mesh or the step cannot be had, and where `pages` are asked for.
     """

@@ -11,7 +11,7 @@ from typing import Any
 
 from einc.driver.reports.costing import ModuleCost, Part, Way, turn, value
 from einc.driver.reports.formulas import Formula, Formulas, maximum
-from einc.ir.indices import OPEN, Extent, size
+from einc.ir.indices import DATA, Extent, size
 from einc.ir.plan import Choose, Module
 from einc.ir.tiles import ROWS, tile_name
 from einc.planning.analysis.cost import nominal
@@ -32,7 +32,7 @@ class Told:
     def __init__(self, modules: Iterable[Module], sizes: Mapping[str, int], dtype: str) -> None:
         sets = [s for m in modules for s in m.sets]
         usual: dict[str, float] = {n: nominal(s) for s in sets for n in s.extent.sizes if s.extent == size(n)}
-        self.open = {n for s in sets if s.cls in OPEN for n in s.extent.sizes}
+        self.open = {n for s in sets if s.cls in DATA for n in s.extent.sizes}
         self.formulas = Formulas(usual | dict(sizes))
         self.formulas.usual |= {s: ROWS for s in self.formulas.usual if s.name.startswith(tile_name("")[:-1])}
         self.sizes, self.dtype = sizes, dtype
@@ -252,7 +252,7 @@ def _of_way(way: Way) -> tuple[Figure, ...]:
 
 
 def _beside(one: Way, other: Way) -> tuple[tuple[str, Extent, Extent], ...]:
-    """What is compared of two ways."""
+    """The figures by which two ways are compared, each with its value for both: flops, and bytes moved."""
     return ("flops", one.flops, other.flops), ("bytes", one.read + one.written, other.read + other.written)
 
 

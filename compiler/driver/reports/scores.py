@@ -56,12 +56,12 @@ class Places:
 
     @property
     def rows(self) -> tuple[Index, ...]:
-        """Those of a row."""
+        """The indices that a value of a row has: the outer ones and the row."""
         return (*self.outer, self.row)
 
     @property
     def columns(self) -> tuple[Index, ...]:
-        """Those of a column."""
+        """The indices that a value of a column has: the outer ones and the column."""
         return (*self.outer, self.column)
 
 

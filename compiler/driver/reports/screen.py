@@ -21,12 +21,15 @@ from einc.ir.indices import Extent, Monomial, number, size
 from einc.ir.plan import (
     Choose,
     Cost,
+    Gradient,
     Hops,
     Leaf,
     Loop,
     Module,
+    PerRank,
     PerRequest,
     RowBlocks,
+    SegmentedModule,
     leaves,
     summed,
 )
@@ -103,6 +106,25 @@ def screen(module: Module, sizes: Mapping[str, int] | None = None) -> str:
     lines += [f"auto: {line}" for line in native(module, known, formulas.text)][: max(_LINES - len(lines) - 1, 0)]
     lines.append("bytes are for float32, flops those of the points in range; --full shows equations and whole formulas")
     return "\n".join(lines) + "\n"
+
+
+def screens(plan: Module | Gradient | SegmentedModule | PerRank) -> str:
+    """The table of a plan; of one with a gradient that of each half and of each piece, in the order in which they run;
+    of one for a mesh those of one rank."""
+    match plan:
+        case Module():
+            return screen(plan)
+        case Gradient():
+            halves = [plan.forward, *([plan.backward] if plan.gradients else [])]
+            return "\n".join(map(screen, halves))
+        case SegmentedModule():
+            pieces = [piece for piece, _ in plan.gradients]
+            backward = [piece.backward for piece in reversed(pieces) if piece.gradients]
+            return "\n".join(map(screen, [*(piece.forward for piece in pieces), *backward]))
+        case PerRank():
+            return screens(plan.body)
+        case _:
+            assert_never(plan)
 
 
 # rows

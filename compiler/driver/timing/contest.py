@@ -77,7 +77,7 @@ def contest(program: TypedProgram, ways: list[Rival], setting: Setting, rounds: 
         except (RuntimeError, MemoryError) as error:
             errors[name] = ("cannot", _first(error), None)
             del works[name]
-    series = interleaved({name: partial(_settled, work, setting.settle) for name, work in works.items()}, rounds,
+    series = interleaved({name: partial(_finished, work, setting.settle) for name, work in works.items()}, rounds,
                          tick=step)
     first = next(iter(series.times.values()), [])
     times = {name: spread(taken) for name, taken in series.times.items()}
@@ -88,7 +88,7 @@ def contest(program: TypedProgram, ways: list[Rival], setting: Setting, rounds: 
             for way in ways]
 
 
-def _settled(work: Call, settle: Call) -> None:
+def _finished(work: Call, settle: Call) -> None:
     """One run, and all that it set going."""
     work()
     settle()

@@ -119,7 +119,7 @@ class PerRequest(Operation):
 class Around:
     """Whose blocks go round: the ranks of a group, each with so many `blocks`; the sizes of a body that are the places
     of the rank's `own` block and of the `part` that comes, counted from 1; and the condition that they meet, in sizes
-    of which these two have the names of `PLACES`.
+    of which these two have the names of `BLOCK_PLACES`.
     """
 
     group: RankGroup
@@ -129,7 +129,7 @@ class Around:
     meets: Term
 
 
-PLACES = ("own.place", "part.place")
+BLOCK_PLACES = ("own.place", "part.place")
 
 
 @dataclass(frozen=True, slots=True)

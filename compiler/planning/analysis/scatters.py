@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from einc.ir.folds import FOLDS
-from einc.ir.indices import PLACES, Index
+from einc.ir.indices import SEQUENCE, Index
 from einc.ir.programs import Equation
 from einc.ir.terms import Apply, Const, Fold, Position, Read, Size, Term, both, conjuncts, free_indices
 
@@ -35,7 +35,7 @@ def scattered(equation: Equation, fold: Fold, integer: Callable[[str], bool]) ->
             continue
         index, number = named
         rest = both(*(c for c in atoms if c is not atom))
-        moving = sum(i.set.cls in PLACES for i in free_indices(number))
+        moving = sum(i.set.cls in SEQUENCE for i in free_indices(number))
         alone = index not in free_indices(number) | free_indices(rest) | free_indices(fold.body)
         if alone and moving > 1 and free_indices(number) & set(fold.bound) and _whole(number, integer):
             return Scattered(index, number, rest)

@@ -13,7 +13,7 @@ from itertools import combinations, product
 
 from einc.ir.dependence import needed
 from einc.ir.draft import renamed
-from einc.ir.indices import OPEN, Index, IndexSet, size
+from einc.ir.indices import DATA, Index, IndexSet, size
 from einc.ir.programs import Equation, NormalProgram, Tensor, local
 from einc.ir.sums import factors
 from einc.ir.terms import Fold, Size, Term, bound_indices, canonical, free_indices, reads, walk
@@ -84,7 +84,7 @@ def samples(program: NormalProgram, narrow: bool = False) -> list[dict[str, int]
     wide = _wide(program)
     for one in sets:
         for name in one.extent.sizes:
-            if one.extent == size(name) and one.cls in OPEN:
+            if one.extent == size(name) and one.cls in DATA:
                 lengths[name] = None
             elif one.extent == size(name):
                 usual[name] = nominal(one) * (16 if one in wide else 1)
@@ -99,7 +99,7 @@ def samples(program: NormalProgram, narrow: bool = False) -> list[dict[str, int]
 def usual(program: NormalProgram) -> dict[str, int]:
     """Sizes as a model usually has them, and one of whatever the data has."""
     first, *_ = samples(program)
-    return {**first, **{n: 1 for s in {s.set for t in program.tensors.values() for s in t.slots} if s.cls in OPEN
+    return {**first, **{n: 1 for s in {s.set for t in program.tensors.values() for s in t.slots} if s.cls in DATA
                         for n in s.extent.sizes}}
 
 
@@ -118,7 +118,7 @@ def _wide(program: NormalProgram) -> set[IndexSet]:
     all heads is as wide as all of them."""
     given = [{s.set for s in t.slots} for t in program.inputs()]
     headed = {x for sets in given if any(s.cls == "head" for s in sets) for x in sets if x.cls == "feature"}
-    shared = [sets for sets in given if not any(s.cls == "head" for s in sets) and any(s.cls in OPEN for s in sets)]
+    shared = [sets for sets in given if not any(s.cls == "head" for s in sets) and any(s.cls in DATA for s in sets)]
     return {x for sets in shared for x in sets} & headed
 
 

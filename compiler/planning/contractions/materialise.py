@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import combinations
 
-from einc.ir.indices import OPEN, PLACES, Index
+from einc.ir.indices import DATA, SEQUENCE, Index
 from einc.ir.programs import Equation, NormalProgram
 from einc.ir.sums import factors
 from einc.ir.terms import Fold, Join, Position, Read, Term, bound_indices, free_indices, reads, transform
@@ -196,7 +196,7 @@ def _is_matrix(equation: Equation) -> bool:
 
 
 def _placed(indices: Iterable[Index]) -> set[Index]:
-    return {i for i in indices if i.set.cls in PLACES}
+    return {i for i in indices if i.set.cls in SEQUENCE}
 
 
 def _of_points(inner: Equation, read: Read) -> bool:
@@ -228,7 +228,7 @@ def folded_away(by: Mapping[str, Equation], virtual: frozenset[str]) -> dict[str
 
 def open_of(indices: Iterable[Index]) -> set[Index]:
     """Those of an extent that the data has."""
-    return {i for i in indices if i.set.cls in OPEN}
+    return {i for i in indices if i.set.cls in DATA}
 
 
 def plain_subs(read: Read) -> bool:

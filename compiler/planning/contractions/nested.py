@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from einc.ir.draft import Draft
-from einc.ir.indices import OUTER, PLACES, Index, distinct
+from einc.ir.indices import OUTER, SEQUENCE, Index, distinct
 from einc.ir.programs import Equation, NormalProgram
 from einc.ir.sums import factors
 from einc.ir.terms import TRUE, Apply, Fold, Position, Read, Term, both, conjuncts, free_indices, reads, transform
@@ -50,7 +50,7 @@ def with_batches(program: NormalProgram) -> NormalProgram:
 
 def _heads(equation: Equation) -> tuple[Index, ...]:
     """The outer indices that a value of pairs of positions sums over a factor that has them beside both positions."""
-    fold, places = equation.body, {i for i in equation.indices if i.set.cls in PLACES}
+    fold, places = equation.body, {i for i in equation.indices if i.set.cls in SEQUENCE}
     if not isinstance(fold, Fold) or fold.op != "sum" or len(places) < 2:
         return ()
     met = frozenset[Index]().union(*(free_indices(f) for f in factors(fold.body) if places <= free_indices(f)))
@@ -64,7 +64,7 @@ def _sums(reader: Equation, target: str) -> bool:
         return False
     mine = [f for f in factors(fold.body) if any(r.tensor == target for r in reads(f))]
     return (len(mine) == 1 and isinstance(mine[0], Read) and bool(reader.indices)
-            and any(b.set.cls in PLACES for b in fold.bound if b in free_indices(mine[0])))
+            and any(b.set.cls in SEQUENCE for b in fold.bound if b in free_indices(mine[0])))
 
 
 def _later(program: NormalProgram, equation: Equation, heads: tuple[Index, ...]) -> NormalProgram:
@@ -117,8 +117,8 @@ def _ordered(equation: Equation, program: NormalProgram) -> bool:
 
 def _row(equation: Equation, fold: Fold, program: NormalProgram) -> Index | None:
     """The position that stays for the outer fold: the first that is folded."""
-    places = [b for b in fold.bound if b.set.cls in PLACES]
-    if len(places) < 2 or any(i.set.cls in PLACES for i in equation.indices):
+    places = [b for b in fold.bound if b.set.cls in SEQUENCE]
+    if len(places) < 2 or any(i.set.cls in SEQUENCE for i in equation.indices):
         return None
     if any(isinstance(c, Apply) and c.op == "eq" and free_indices(c) & set(equation.indices)
            for c in conjuncts(fold.domain)):

@@ -33,7 +33,7 @@ class Network:
 
     @property
     def written(self) -> bool:
-        """Whether it is the equation as it stands."""
+        """Whether the factors of the network are those that the equation is written with."""
         return set(factors(self.root.body.body if isinstance(self.root.body, Fold) else ONE)) == set(self.factors)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from einc.ir.finite import surely_finite
-from einc.ir.indices import OPEN, Index
+from einc.ir.indices import DATA, Index
 from einc.ir.letters import TIMES
 from einc.ir.programs import Equation
 from einc.ir.terms import TRUE, Apply, Fold, Position, Read, Term, conjuncts, free_indices
@@ -54,7 +54,7 @@ def _found(net: Network, virtual: frozenset[str], known: Mapping[str, Equation])
 
 def _into(net: Network) -> Iterator[Order]:
     """A value that is not stored, from two that are: each side of the last product is made before."""
-    wide = {i for i in net.root.indices if i.set.cls in OPEN}
+    wide = {i for i in net.root.indices if i.set.cls in DATA}
     first, *others = net.factors
     for count in range(len(others)):
         for more in combinations(others, count):
@@ -71,7 +71,7 @@ def _through(net: Network, virtual: frozenset[str], known: Mapping[str, Equation
     """A sum that takes in values that are not stored: with them goes all that holds the index they are summed over."""
     inner = tuple(f for f in net.factors if f.tensor in virtual)
     touched = indices_of(inner) | free_indices(net.domain)
-    for gone in (b for b in net.bound if b in touched and b.set.cls in OPEN):
+    for gone in (b for b in net.bound if b in touched and b.set.cls in DATA):
         if all(gone in free_indices(c) for c in conjuncts(net.domain) if c != TRUE):
             yield from _along(net, inner, gone, known)
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from einc.ir.domains import negation
 from einc.ir.draft import unused
 from einc.ir.elements import INTEGER, REAL, Element
-from einc.ir.indices import OPEN, PLACES, Index, number
+from einc.ir.indices import DATA, SEQUENCE, Index, number
 from einc.ir.plan import Buffer, Cost, SegmentSum
 from einc.ir.programs import Equation, NormalProgram, Tensor, local
 from einc.ir.sums import factors, product
@@ -182,7 +182,7 @@ class _Sums:
         bound = free_indices(term) & {*fold.bound}
         cut = any(isinstance(x, Apply) and x.op in ("min", "max") for x in walk(term))
         given = [self.tensors[r.tensor].integer for r in reads(term)]
-        suits = bool(given) or cut or not any(i.set.cls in OPEN for i in bound)
+        suits = bool(given) or cut or not any(i.set.cls in DATA for i in bound)
         # A number that is given for each pair has its room already; one that is made of two positions has none.
         room = _places(bound) < 2 or (isinstance(term, Read) and _plain(term.subs))
         return bool(bound) and keeps_whole(term) and all(given) and suits and room
@@ -230,7 +230,7 @@ class _Sums:
         lacks; and what these two are summed over beside the rows."""
         sides = [frozenset(free_indices(p) - rows - {*others}) for p in parts]
         widest = max(sides, key=len)
-        few = not any(r.set.cls in OPEN for r in rows)  # rows that are the model's own: a value for each is not large
+        few = not any(r.set.cls in DATA for r in rows)  # rows that are the model's own: a value for each is not large
         if few or all(s <= widest for s in sides):
             if product(parts) == ONE and not others:
                 return (), ()
@@ -287,7 +287,7 @@ def _atoms(name: Term, element: Index) -> tuple[Term, Term]:
 
 
 def _places(indices: Iterable[Index]) -> int:
-    return sum(i.set.cls in PLACES for i in {*indices})
+    return sum(i.set.cls in SEQUENCE for i in {*indices})
 
 
 def _grows(letters: Set[Index], names: Iterable[tuple[Term, Index]]) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from einc.ir.indices import OPEN, Index
+from einc.ir.indices import DATA, Index
 from einc.ir.programs import Equation
 from einc.ir.sums import factors
 from einc.ir.terms import TRUE, Fold, Position, Read, free_indices, reads
@@ -30,7 +30,7 @@ class _Pass:
 
     @property
     def computes(self) -> bool:
-        """Whether it makes something of what it reads, where a library has no call."""
+        """Whether the fold is over values that the kernel computes, for which no library has a call."""
         assert isinstance(self.fold.body, Fold)
         return len(self.equations) > 1 or not all(isinstance(x, Read) for x in factors(self.fold.body.body))
 
@@ -42,8 +42,8 @@ def found(equations: Columns, virtual: frozenset[str]) -> _Pass | None:
     if fold is None or not isinstance(fold.body, Fold) or fold.domain != TRUE or fold.body.domain != TRUE:
         return None
     every = {*fold.indices, *fold.body.bound}
-    alone = len(fold.body.bound) == 1 and fold.body.bound[0].set.cls in OPEN
-    few = bool(fold.indices) and not any(i.set.cls in OPEN for i in fold.indices)
+    alone = len(fold.body.bound) == 1 and fold.body.bound[0].set.cls in DATA
+    few = bool(fold.indices) and not any(i.set.cls in DATA for i in fold.indices)
     within = all(set(e.indices) <= every and not isinstance(e.body, Fold) for e in equations if e is not fold)
     if not (alone and few and within and all(isinstance(a, Position) for a in fold.axes)):
         return None

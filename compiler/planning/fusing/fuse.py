@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from einc.ir.dependence import behind, in_order, reached
-from einc.ir.indices import OPEN, Index, primed
+from einc.ir.indices import DATA, Index, primed
 from einc.ir.programs import Equation, NormalProgram
 from einc.ir.terms import Apply, Const, Fold, Join, Position, Read, Size, bound_indices, free_indices, reads, walk
 from einc.planning.analysis.prefix import running_sum
@@ -60,7 +60,7 @@ def groups(program: NormalProgram, ordered: bool = False) -> list[FusedGroup]:
 def _small(members: list[Equation], virtual: frozenset[str]) -> set[str]:
     """What of a kernel that cannot be is stored after all: values of one position if it has any."""
     mine = [e for e in members if e.target in virtual]
-    small = {e.target for e in mine if sum(i.set.cls in OPEN for i in e.indices) < 2}
+    small = {e.target for e in mine if sum(i.set.cls in DATA for i in e.indices) < 2}
     return small or {e.target for e in mine}
 
 
@@ -165,7 +165,7 @@ def _feeding(equations: Iterable[Equation], virtual: frozenset[str],
                 set_ = result.body.bound[0].set
                 along = [i for i in equation.indices
                          if i not in letters and i.set == set_ and i in gone.get(equation.target, ())]
-                if len(along) == 1 and set_.cls in OPEN and open_of(letters) == open_of(equation.indices) - set(along):
+                if len(along) == 1 and set_.cls in DATA and open_of(letters) == open_of(equation.indices) - set(along):
                     out.append((equation, result, along[0]))
     return out
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from einc.ir.domains import linear
-from einc.ir.indices import OPEN, Extent, Index, IndexSet, number, size
+from einc.ir.indices import DATA, Extent, Index, IndexSet, number, size
 from einc.ir.plan import Buffer
 from einc.ir.programs import Equation
 from einc.ir.terms import TRUE, Apply, Fold, Pack, Position, Read, Term, free_indices, reads, transform
@@ -143,7 +143,7 @@ def shared(groups: Sequence[FusedGroup], tiled: Sequence[bool],
         if len(group.equations) > 1 or not isinstance(only.body, Read) or buffers[only.target].role == "output":
             continue  # a result is whole
         run = grouped_axis(only, buffers[only.body.tensor].sets)
-        if run is not None and run.index.set.cls not in OPEN:
+        if run is not None and run.index.set.cls not in DATA:
             found[run.target] = run
     for group, is_tiled in zip(groups, tiled, strict=True):
         for target in {key for e in group.equations for key in e.reads} & found.keys():

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from einc.ir.choices import Choices
-from einc.ir.indices import OPEN
+from einc.ir.indices import DATA
 from einc.ir.programs import Definitions, Equation, NormalProgram
 from einc.ir.terms import TRUE, Fold, free_indices
 from einc.planning.analysis.prefix import alone
@@ -56,4 +56,4 @@ def _is_cut(equation: Equation) -> bool:
     body = equation.body
     if not isinstance(body, Fold) or body.domain == TRUE:
         return False
-    return any(b.set.cls in OPEN for b in body.bound) and bool(free_indices(body.domain) - set(body.bound))
+    return any(b.set.cls in DATA for b in body.bound) and bool(free_indices(body.domain) - set(body.bound))

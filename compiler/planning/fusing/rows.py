@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from einc.ir.indices import OPEN, Index
+from einc.ir.indices import DATA, Index
 from einc.ir.programs import Equation
 from einc.ir.terms import TRUE, Fold, Join, Position, Read, free_indices, reads, substitute
 from einc.planning.contractions.materialise import plain_subs
@@ -57,7 +57,7 @@ def _folds_a_row(equation: Equation) -> bool:
         return False
     every = {*equation.indices, *body.bound}
     whole = any(plain_subs(r) and free_indices(r) == every for r in reads(body.body))
-    return whole and body.bound[0].set.cls not in OPEN and any(i.set.cls in OPEN for i in equation.indices)
+    return whole and body.bound[0].set.cls not in DATA and any(i.set.cls in DATA for i in equation.indices)
 
 
 @dataclass

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from einc.ir.dependence import behind
-from einc.ir.indices import PLACES, Index
+from einc.ir.indices import SEQUENCE, Index
 from einc.ir.programs import Equation, NormalProgram
 from einc.ir.sums import factors, product
 from einc.ir.terms import Apply, Fold, Read, Term, reads
@@ -29,13 +29,13 @@ def split(program: NormalProgram, members: list[Equation], virtual: frozenset[st
     by: Equations = {e.target: e for e in members}
     parts: dict[tuple[Key, bool], set[str]] = {}
     for target, key in _owners(by, virtual).items():
-        shared = _wide(key) or (ordered and len(key) > 1 and any(i.set.cls in PLACES for i in key))
+        shared = _wide(key) or (ordered and len(key) > 1 and any(i.set.cls in SEQUENCE for i in key))
         # what finishes a result whose shares are not all there yet
         if shared and not isinstance(by[target].body, Fold):
             by = _scaled(program, by, {target}) or by
             key = key if isinstance(by[target].body, Fold) else Key({Index(target, next(iter(key)).set)})
         # a kernel has tiles of a place that all its results keep
-        stays = any(i.set.cls in PLACES for i in by[target].indices)
+        stays = any(i.set.cls in SEQUENCE for i in by[target].indices)
         parts.setdefault((key, stays or _wide(key)), set()).add(target)
     made: list[set[str]] = []
     for key, stays in sorted(parts, key=lambda part: _wide(part[0])):
@@ -74,7 +74,7 @@ def _owners(by: Equations, virtual: frozenset[str]) -> dict[str, Key]:
 
 def _wide(key: Key) -> bool:
     """Whether both axes of a tile are folded away."""
-    return sum(i.set.cls in PLACES for i in key) > 1
+    return sum(i.set.cls in SEQUENCE for i in key) > 1
 
 
 def _joined(program: NormalProgram, by: Equations, virtual: frozenset[str], one: set[str], other: set[str],

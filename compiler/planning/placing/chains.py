@@ -36,7 +36,7 @@ class Link:
 
     @property
     def times(self) -> Extent:
-        """How often it is done."""
+        """How many times the program of this link runs."""
         return number(1) if self.round is None else self.round.repeat.index.set.extent
 
 

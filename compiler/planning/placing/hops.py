@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from einc.ir.indices import number, size
-from einc.ir.plan import PLACES, Around, Given, Hops, Made, Module, RankGroup, summed
+from einc.ir.plan import BLOCK_PLACES, Around, Given, Hops, Made, Module, RankGroup, summed
 from einc.ir.plan.gradients import group_of
 from einc.ir.programs import NormalProgram
 from einc.ir.terms import TRUE, Size, Term, transform
@@ -71,7 +71,7 @@ class Hopping:
         """Whose blocks go round, and the condition that two meet."""
         ranks, time = self.of.mesh[self.axis - 1], self.of.mesh[self.axis]
         group = RankGroup(size(group_of((ranks.name,))), size(ranks.place), ranks.ranks)
-        by = {old: size(new) for old, new in zip((ranks.place, time.place), PLACES, strict=True)}
+        by = {old: size(new) for old, new in zip((ranks.place, time.place), BLOCK_PLACES, strict=True)}
         meets = transform(condition, lambda x: Size(x.extent.put(by)) if isinstance(x, Size) else x)
         return Around(group, self.blocks, ranks.place, time.place, meets)
 

@@ -204,7 +204,7 @@ class Local:
 
 
 def _beside(of: Placed, key: str) -> Iterator[str]:
-    """What a tensor's states are relative to."""
+    """The tensors that the shares of a tensor are relative to, such as the maximum of a rank."""
     for state in of.states(key):
         yield getattr(state, "reference", "") or getattr(state, "chosen", "") or key
 

@@ -210,7 +210,7 @@ class RunningMoments(Basis):
         own = weight if sign(weight, self.out) != UNKNOWN else ONE
         mean = self._mean(equation, fold, own, found.value)
         moments = self._moments(equation, fold, (weight, found.value, found.power), mean, own == weight)
-        if self._settled(found.center) == mean:
+        if self._inlined(found.center) == mean:
             terms = [moments.get(found.power, ZERO)]
         else:
             terms = translated(moments, Apply("sub", (mean, found.center)), found.power)
@@ -343,14 +343,14 @@ class RunningMoments(Basis):
         self.before[name] = made.tensor
         return Read(name, made.subs)
 
-    def _settled(self, term: Term) -> Term:
+    def _inlined(self, term: Term) -> Term:
         """The term with results in the place of their names, and means where they are meant."""
 
         def change(inner: Term) -> Term:
             if isinstance(inner, Read) and inner.tensor in self.finishes:
                 equation = self.out[inner.tensor]
                 by = dict(zip(equation.indices, inner.subs, strict=True))
-                return self._settled(substitute(equation.body, by))
+                return self._inlined(substitute(equation.body, by))
             return self.moved.means.get(inner, inner)
 
         return transform(simplify(term, ALL), change)

@@ -13,7 +13,7 @@ from einc.ir.dependence import behind
 from einc.ir.draft import Draft, unused
 from einc.ir.finite import surely_finite
 from einc.ir.folds import FOLDS
-from einc.ir.indices import PLACES, WIDTHS, Index
+from einc.ir.indices import SEQUENCE, WIDTH, Index
 from einc.ir.programs import Equation, NormalProgram, Tensor
 from einc.ir.sums import factors, product
 from einc.ir.terms import Fold, Position, Read, Term, both, conjuncts, free_indices, reads
@@ -35,7 +35,7 @@ def nested(program: NormalProgram, ordered: bool) -> NormalProgram:
     program = program if ordered else with_batches(program)
     virtual = unstored(program, {key for _, key in program.outputs})
     wide = {e.target for e in program.equations
-            if e.target in virtual and sum(i.set.cls in PLACES for i in e.indices) > 1}
+            if e.target in virtual and sum(i.set.cls in SEQUENCE for i in e.indices) > 1}
     draft = Draft(program.tensors)
     for equation in program.equations:
         body = equation.body
@@ -89,9 +89,9 @@ def partial_reductions(equations: tuple[Equation, ...], kept: frozenset[str], pr
     Where tiles run in `order`, a result may keep the axis of the pass: each step adds to its own part of it.
     """
     stored = [e for e in equations if e.target in kept]
-    if any(all(i in e.indices for e in stored) for i in stored[0].indices if i.set.cls in PLACES):
+    if any(all(i in e.indices for e in stored) for i in stored[0].indices if i.set.cls in SEQUENCE):
         return None
-    bound = dict.fromkeys(i for e in stored for i in (*e.indices, *_bound(e)) if i.set.cls in PLACES)
+    bound = dict.fromkeys(i for e in stored for i in (*e.indices, *_bound(e)) if i.set.cls in SEQUENCE)
     fitting = [g for g in bound if all(g in e.indices or _folds(e, g, equations, ordered) for e in stored)]
     if not fitting:
         return None
@@ -99,7 +99,7 @@ def partial_reductions(equations: tuple[Equation, ...], kept: frozenset[str], pr
     by = {e.target: e for e in equations}
     names, passed, late, direct, grow = (set(program.tensors), list[Equation](), list[Equation](), list[Equation](),
                                          list[CarriedFold]())
-    stream = {b for e in stored for b in _bound(e) if b.set.cls in PLACES} - {grid}
+    stream = {b for e in stored for b in _bound(e) if b.set.cls in SEQUENCE} - {grid}
     for equation in equations:
         body = equation.body
         if not isinstance(body, Fold) or equation.target not in kept or grid in equation.indices:
@@ -129,7 +129,7 @@ def _counted(equation: Equation, fold: Fold, tensors: Mapping[str, Tensor]) -> b
     """Whether a result is summed by a number, each point of a tile once."""
     found = scattered(equation, fold, lambda key: key in tensors and tensors[key].integer)
     own = free_indices(fold.body) & set(equation.indices)
-    return found is not None and not any(i.set.cls in WIDTHS for i in own)
+    return found is not None and not any(i.set.cls in WIDTH for i in own)
 
 
 def _by_rows(equation: Equation, fold: Fold, grid: Index, name: str,
@@ -164,13 +164,13 @@ def _folds(equation: Equation, grid: Index, all_: Iterable[Equation], ordered: b
     rows where tiles run in order."""
     bound = _bound(equation)
     if _placed(bound) == (grid,) and (ordered or len(bound) == 1):
-        passed = {b for e in all_ if grid in e.indices for b in _bound(e) if b.set.cls in PLACES}
+        passed = {b for e in all_ if grid in e.indices for b in _bound(e) if b.set.cls in SEQUENCE}
         return ordered and len(passed) == 1 and passed <= set(equation.indices)
-    return grid in bound and len(bound) == 2 and all(b.set.cls in PLACES for b in bound)
+    return grid in bound and len(bound) == 2 and all(b.set.cls in SEQUENCE for b in bound)
 
 
 def _placed(bound: tuple[Index, ...]) -> tuple[Index, ...]:
-    return tuple(b for b in bound if b.set.cls in PLACES)
+    return tuple(b for b in bound if b.set.cls in SEQUENCE)
 
 
 def _behind(wanted: Iterable[Equation], source: tuple[Equation, ...], kept: frozenset[str]) -> tuple[Equation, ...]:

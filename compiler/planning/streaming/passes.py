@@ -42,7 +42,7 @@ class ChunkedScan:
         return Apply("le", (last, here) if self.found.back else (here, last))
 
     def bound(self, index: Index) -> Bound | None:
-        """Each tile goes on where the one before it ended."""
+        """The bound of the streamed axis, whose tiles each begin where the one before ended; None for another axis."""
         tile = Tile(self.found.over, self.found.along, {})
         reached = reach([self.domain], tile, True) if index == self.found.over else None
         return None if reached is None else replace(reached, within=None, resumes="back" if self.found.back else "on")

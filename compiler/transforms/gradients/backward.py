@@ -13,7 +13,7 @@ from functools import cached_property
 
 from einc.ir.dependence import needed
 from einc.ir.draft import unused
-from einc.ir.indices import PLACES
+from einc.ir.indices import SEQUENCE
 from einc.ir.primitives import POSITIVE
 from einc.ir.programs import Equation, NormalProgram, Program, Tensor, TypedProgram, local
 from einc.ir.signs import sign
@@ -318,7 +318,7 @@ def _opened(program: NormalProgram) -> NormalProgram:
 
 def _is_large(equation: Equation) -> bool:
     """Whether a value has two places of time or vocabulary, and is not stored where that can be helped."""
-    return sum(i.set.cls in PLACES for i in equation.indices) > 1
+    return sum(i.set.cls in SEQUENCE for i in equation.indices) > 1
 
 
 def _without_aliases(program: NormalProgram) -> NormalProgram:

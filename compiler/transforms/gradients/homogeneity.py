@@ -50,9 +50,9 @@ def degrees(equations: Iterable[Equation], seeds: Mapping[str, Degree], *, close
         if (equation.target in found
             or not any(r.tensor in found for t in (equation.body, equation.domain) for r in reads(t))):
             continue
+        if any(r.tensor in found for r in reads(equation.domain)):
+            return None
         try:
-            if any(r.tensor in found for r in reads(equation.domain)):
-                raise Mixed
             degree = degree_of(equation.body, found, by)
         except Mixed:
             return None

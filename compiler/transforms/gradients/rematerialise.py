@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from einc.ir.indices import OPEN, PLACES
+from einc.ir.indices import DATA, SEQUENCE
 from einc.ir.programs import Equation
 from einc.ir.terms import Fold, Join, Pack, Position, Read, Term, free_indices, reads
 
@@ -53,4 +53,4 @@ def _of_data(equation: Equation) -> bool:
     """Whether a value is stored, and grows with the data."""
     classes = [i.set.cls for i in equation.indices]
     plain = all(isinstance(a, Position | Pack) for a in equation.axes)
-    return plain and any(c in OPEN for c in classes) and sum(c in PLACES for c in classes) < 2
+    return plain and any(c in DATA for c in classes) and sum(c in SEQUENCE for c in classes) < 2

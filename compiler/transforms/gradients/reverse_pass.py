@@ -14,7 +14,7 @@ from einc.ir.domains import empty, proves
 from einc.ir.draft import unused
 from einc.ir.finite import surely_finite
 from einc.ir.folds import FOLDS
-from einc.ir.indices import INDEX_CLASSES, PLACES, Index, number
+from einc.ir.indices import INDEX_CLASSES, SEQUENCE, Index, number
 from einc.ir.letters import letter, words
 from einc.ir.primitives import POSITIVE, REST, filled
 from einc.ir.programs import Equation, NormalProgram, Slot, Tensor
@@ -96,13 +96,13 @@ class ReversePass:
             if key in self._moving and key not in self.given:
                 self.given[key] = self._cotangent(key, "input")
         for equation in reversed(self.program.equations):
-            if equation.target in self._moving and self._settled(equation.target, equation):
+            if equation.target in self._moving and self._accumulated(equation.target, equation):
                 inside = replace(equation, domain=both(equation.domain, self._asked[equation.target].domain))
                 for tensor, share in self._adjoint(inside):
                     self.shares.setdefault(tensor, []).append(share)
         for given in self.program.inputs():
             if given.key in self._moving:
-                self._settled(given.key, None)
+                self._accumulated(given.key, None)
 
     def _cotangent(self, key: str, role: str = "local") -> str:
         """A new tensor for the cotangent of a value: every slot on the other level."""
@@ -118,7 +118,7 @@ class ReversePass:
         return tuple(Slot(s.set, _FLIPPED[s.level], i.name)
                      for s, i in zip(tensor.slots, letters_of(tensor), strict=True))
 
-    def _settled(self, key: str, equation: Equation | None) -> bool:
+    def _accumulated(self, key: str, equation: Equation | None) -> bool:
         """Makes the cotangent of a value from all its shares; False where no output depends on it. Adds its equation.
         """
         shares = self.shares.pop(key, [])
@@ -140,7 +140,7 @@ class ReversePass:
                         if equation is not None and all(c in conjuncts(x) for _, x in found)))
         terms = [where(both(*(c for c in conjuncts(x) if c not in conjuncts(inside))), term) for term, x in found]
         body = simplify(added(terms), algebra.RULES)
-        body = body if sum(i.set.cls in PLACES for i in letters) > 1 else gathered(body)
+        body = body if sum(i.set.cls in SEQUENCE for i in letters) > 1 else gathered(body)
         domain = both(domain, inside)
         own = (substitute(inside, dict(zip(letters, map(Position, equation.indices), strict=True)))
                if equation is not None and equation.has_letters else TRUE)

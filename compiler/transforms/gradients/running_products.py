@@ -61,7 +61,7 @@ class _Sum:
 
 @dataclass
 class _Work:
-    """What is made so far: `tensors` and `loops` grow."""
+    """The equations that have been made so far; the methods add to `tensors` and `loops`."""
 
     tensors: dict[str, Tensor]
     loops: list[IndexLoop] = field(default_factory=list)

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from einc.ir.dependence import needed
 from einc.ir.domains import proves
-from einc.ir.indices import PLACES, Index
+from einc.ir.indices import SEQUENCE, Index
 from einc.ir.letters import letter, words
 from einc.ir.programs import Equation, NormalProgram, Program, Tensor, local
 from einc.ir.sums import asks_reached, factors, reached
@@ -219,7 +219,7 @@ class _Work:
         found = degrees(needed(self.by, self.by), seeds, closed=True)
         if found is None or outputs & found.found.keys() or self.program.tensors[total].integer:
             return None
-        if any(len([i for i in self.by[key].indices if i.set.cls in PLACES]) > 1 for key in found.shut):
+        if any(len([i for i in self.by[key].indices if i.set.cls in SEQUENCE]) > 1 for key in found.shut):
             return None
         here = tuple(map(Position, self.by[total].indices))
         value: Term = Apply("log", (Read(total, here),))
@@ -240,7 +240,7 @@ class _Work:
                 yield key, found[total].power
 
     def _felt(self, reference: str) -> Mapping[str, Degree] | None:
-        """What a shift of a reference changes."""
+        """The values that change where a reference, such as the maximum of a row, is shifted."""
         seed = {reference: Degree("plus", Fraction(1), self.by[reference].indices)}
         found = degrees(needed(self.by, self.by), seed, closed=False)
         return None if found is None else found.found

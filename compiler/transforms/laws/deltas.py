@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from einc.ir.domains import linear, proves
-from einc.ir.indices import OPEN, Index, number
+from einc.ir.indices import DATA, Index, number
 from einc.ir.terms import (
     FALSE,
     TRUE,
@@ -108,7 +108,7 @@ def _solved(atom: Term, bound: tuple[Index, ...]) -> tuple[Index, Term] | None:
 
 def _moved(value: Term, form: Term, bound: tuple[Index, ...]) -> tuple[Index, Term] | None:
     """The letter of the model's in a form e ± i that is equal to a value; one of the data's stays where it streams."""
-    found = [i for i in free_indices(form) if i in bound and i.set.cls not in OPEN]
+    found = [i for i in free_indices(form) if i in bound and i.set.cls not in DATA]
     whole = (len(found) == 1 and found[0] not in free_indices(value) and _whole(found[0], value)
              and _whole(found[0], form))
     inner = linear(form) if whole else None

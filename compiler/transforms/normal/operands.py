@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from einc.ir.domains import proves
-from einc.ir.indices import OPEN, Index
+from einc.ir.indices import DATA, Index
 from einc.ir.primitives import COSTLY, PRIMITIVES
 from einc.ir.programs import Equation, Tensor
 from einc.ir.terms import (
@@ -38,8 +38,8 @@ def worth(inner: tuple[Term, ...], fold: Fold, letters: frozenset[Index]) -> boo
     scaled in tiles. Any other is a product of matrices whose operand is formed once: only numbers leave it.
     """
     leaving = [f for f in inner if leaves(f, fold.bound)]
-    data = {i for i in free_indices(fold) if i.set.cls in OPEN}
-    if any(i.set.cls in OPEN for i in fold.bound) or not data <= letters:
+    data = {i for i in free_indices(fold) if i.set.cls in DATA}
+    if any(i.set.cls in DATA for i in fold.bound) or not data <= letters:
         return bool(leaving)
     return len(inner) - len(leaving) == 1 and bool(leaving) and not any(free_indices(f) for f in leaving)
 

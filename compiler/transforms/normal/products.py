@@ -21,7 +21,7 @@ from typing import TypeVar
 from einc.ir.domains import Linear, facts, proves
 from einc.ir.draft import unused
 from einc.ir.extents import direction
-from einc.ir.indices import OPEN, Index, distinct, number
+from einc.ir.indices import DATA, Index, distinct, number
 from einc.ir.letters import TIMES
 from einc.ir.primitives import UNKNOWN
 from einc.ir.programs import Equation, NormalProgram, Program, Tensor, local
@@ -81,8 +81,8 @@ def left_whole(program: NormalProgram, equations: Iterable[Equation]) -> Iterato
 def _may_apply(term: Term) -> bool:
     """Whether a term is a sum over features alone of something that two indices of the data have."""
     return (isinstance(term, Fold) and term.op == "sum" and bool(term.bound)
-            and not any(i.set.cls in OPEN for i in term.bound)
-            and sum(i.set.cls in OPEN for i in free_indices(term.body)) > 1)
+            and not any(i.set.cls in DATA for i in term.bound)
+            and sum(i.set.cls in DATA for i in free_indices(term.body)) > 1)
 
 
 @dataclass
@@ -169,8 +169,8 @@ class _Work:
         here, slot = free_indices(subs[at[0]]), self.tensors[tensor].slots[at[0]]
         plain = all(is_position(sub) for x in rest for r in reads(x) for sub in r.subs)
         whole = all(self._whole(r.tensor) for x in rest for r in reads(x))
-        gone = any(i.set.cls in OPEN and not _short(i, given) for i in here - others)
-        if not plain or not whole or not gone or here & {*fold.bound} or slot.set.cls in OPEN or slot.set.packed:
+        gone = any(i.set.cls in DATA and not _short(i, given) for i in here - others)
+        if not plain or not whole or not gone or here & {*fold.bound} or slot.set.cls in DATA or slot.set.packed:
             return None
         return at[0]
 
@@ -197,7 +197,7 @@ class _Work:
         (row,) = distinct((Index(slot.name, slot.set),), taken)
         read = replace(wide, subs=(*wide.subs[:at], Position(row), *wide.subs[at + 1 :]))
         formed = Fold("sum", bound, TRUE, multiplied([read if a is wide else a for a in atoms]))
-        axes = tuple(sorted(free_indices(formed) - {row}, key=lambda i: (i.set.cls in OPEN, i.name)))
+        axes = tuple(sorted(free_indices(formed) - {row}, key=lambda i: (i.set.cls in DATA, i.name)))
         name = unused(TIMES.join([wide.tensor, *(r.tensor for a in atoms if a is not wide for r in reads(a))]),
                       self.tensors)
         self.tensors[name] = local(name, (*axes, row))

@@ -265,7 +265,7 @@ class Reaches:
 
 
 def _turned(found: Reach, turned: bool) -> Reach:
-    """What is reached by 1 / x, where it is turned."""
+    """How far 1 / x reaches where `turned`, else x: of a reciprocal large values are small, and small ones large."""
     return frozenset(SMALL if f == LARGE else LARGE for f in found) if turned else found
 
 

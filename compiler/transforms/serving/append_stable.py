@@ -1,7 +1,7 @@
-"""What may be kept of a position: values that nothing later changes.
+"""Which values a cache may keep: those of a position that stay the same when positions are appended.
 
-A value of a position is settled if neither a later position nor the number of positions has a part in it. An angle that
-grows with the length, say, is not, and nothing that it turns.
+A value of a position is append-stable if it depends neither on later positions nor on how many positions there are.
+An angle that grows with the length is not append-stable, and neither is a vector that it rotates.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from einc.ir.terms import Size, Term, walk
 
 
 @dataclass(frozen=True)
-class Settled:
-    """Of each tensor that is not settled, why: the tensor on which it depends that says
-    so. `data` are those with input in them, `owing` those whose value at a position may read later ones: what is made
-    of a value that is not settled may have proved that it does not."""
+class AppendStability:
+    """Which tensors are not append-stable, and why. `later` maps each tensor that depends on later positions to the
+    tensor that reads them, `lengths` each that depends on the number of positions to the tensor that reads it. `data`
+    are the tensors that depend on an input with these positions. `owing` are the tensors that may read later positions
+    themselves; a tensor made of them may be proved not to depend on these."""
 
     later: Mapping[str, str]
     lengths: Mapping[str, str]
@@ -30,15 +31,15 @@ class Settled:
         return key not in self.later and key not in self.lengths
 
 
-def settled(program: Program, along: IndexSet) -> Settled:
-    """What is known of every tensor's values at the positions of a set."""
+def append_stability(program: Program, along: IndexSet) -> AppendStability:
+    """Which tensors of a program are append-stable along the positions of a set, and why the others are not."""
     names = along.extent.sizes
     own = {e.target: e.target for e in program.equations if any(_counts(t, names) for t in (e.body, e.domain))}
     # What is proved of a reader is proved of all positions at once: it does not say that a part of it could be kept.
     owing = {key: where for key, found in leaking(program).items() for into, where in found.items() if into == along}
     later = reached(program, owing)
     data = {t.key for t in program.tensors.values() if t.role == "input" and any(s.set == along for s in t.slots)}
-    return Settled(later, reached(program, own), frozenset(reached(program, {key: key for key in data})),
+    return AppendStability(later, reached(program, own), frozenset(reached(program, {key: key for key in data})),
                    frozenset(owing))
 
 

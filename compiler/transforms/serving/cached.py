@@ -13,19 +13,19 @@ from math import inf, prod
 from einc.ir.indices import IndexSet
 from einc.ir.programs import Program, TypedProgram
 from einc.ir.terms import Join
-from einc.transforms.serving.append_stable import Settled, settled
+from einc.transforms.serving.append_stable import AppendStability, append_stability
 from einc.transforms.serving.lookback import back
 from einc.transforms.serving.parts import apart
 from einc.transforms.serving.step import Step, Unkept, stepped
 from einc.transforms.slicing.requests import numbered
 
-__all__ = ["Refused", "asked", "dropping", "growing", "numbered", "settled", "ways"]
+__all__ = ["Refused", "append_stability", "asked", "dropping", "growing", "numbered", "ways"]
 _FEW = 4  # of each program: the first, which makes least again, and those that keep least
 
 
 @dataclass(frozen=True)
 class Refused(Exception):  # noqa: N818 - told to the user by the front
-    """One statement, and one way out."""
+    """Raised where a program has no step over a cache: a statement of the reason, and what to write in place of it."""
 
     said: str
     help: str
@@ -83,8 +83,9 @@ def _ordered(program: TypedProgram, along: IndexSet) -> None:
                           f"holds states of one size", "compile it without a step")
 
 
-def ways(program: TypedProgram, along: IndexSet, known: Settled, sizes: Mapping[str, int]) -> list[Step]:
-    """The steps that keep what is settled, nearest to where it is read first; each that makes more again keeps less.
+def ways(program: TypedProgram, along: IndexSet, known: AppendStability, sizes: Mapping[str, int]) -> list[Step]:
+    """The steps that keep append-stable values, first the one that keeps those nearest to where they are read; each
+    further one keeps less and computes more of it again.
     Raises Refused."""
     for name, key in program.outputs:
         if key in known.owing:
@@ -111,7 +112,7 @@ class _Search:
 
     program: TypedProgram
     along: IndexSet
-    known: Settled
+    known: AppendStability
     sizes: Mapping[str, int]
     least: float = inf
     why: list[Refused] = field(default_factory=list)  # where a way ended without a step
@@ -147,7 +148,7 @@ class _Search:
             self.why.append(Refused(said, "make it of what each position has"))
 
     def _row(self, key: str) -> float:
-        """How many numbers a position has of a tensor."""
+        """How many elements of a tensor belong to one position."""
         return prod(float(s.set.extent.at(self.sizes)) for s in self.program.tensors[key].slots if s.set != self.along)
 
 
@@ -161,8 +162,8 @@ def dropping(program: TypedProgram, along: IndexSet, step: Step) -> Step:
     return replace(stepped(whole, along, kept, frozenset(program.tensors) - kept, drops=True), back=found)
 
 
-def asked(program: TypedProgram, along: IndexSet, known: Settled, names: frozenset[str]) -> Step:
-    """The step that keeps just these. Refused where one is not settled, or something else would have to be kept."""
+def asked(program: TypedProgram, along: IndexSet, known: AppendStability, names: frozenset[str]) -> Step:
+    """The step that keeps just these. Raises Refused where one is not append-stable, or another has to be kept."""
     able = f"those that can be kept are {_listed(program, along, known)}"
     for name in sorted(names):
         if name not in program.tensors:
@@ -190,8 +191,8 @@ def counted(program: Program, key: str, along: IndexSet) -> bool:
     return any(s.set != along and s.set.extent.sizes & along.extent.sizes for s in program.tensors[key].slots)
 
 
-def reason(known: Settled, key: str) -> str:
-    """Why a tensor is not settled."""
+def reason(known: AppendStability, key: str) -> str:
+    """Why a tensor is not append-stable."""
     if key in known.lengths:
         where = known.lengths[key]
         own = "it depends" if where == key else f"`{where}` depends"
@@ -199,6 +200,6 @@ def reason(known: Settled, key: str) -> str:
     return f"`{known.later.get(key, key)}` reads later positions"
 
 
-def _listed(program: Program, along: IndexSet, known: Settled) -> str:
+def _listed(program: Program, along: IndexSet, known: AppendStability) -> str:
     able = [k for k in program.tensors if k in known and k in known.data and program.tensors[k].count(along) == 1]
     return ", ".join(f"`{k}`" for k in able)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from einc.ir.dependence import needed
 from einc.ir.draft import unused
 from einc.ir.elements import INTEGER
-from einc.ir.indices import WIDTHS, Index, IndexSet, size
+from einc.ir.indices import WIDTH, Index, IndexSet, size
 from einc.ir.programs import Equation, Slot, Tensor, TypedProgram
 from einc.ir.terms import ONE, Apply, Fold, Position, Read, Term, both, reads, transform
 from einc.transforms.serving import append_stable
@@ -41,12 +41,12 @@ def middle(program: TypedProgram, sizes: Mapping[str, int], *, padded: bool,
         raise Refused(f"`{program.name}` has rounds, and no one place for another model's values",
                       "take the layer of one round")
     along = growing(program)
-    step = ways(program, along, append_stable.settled(program, along), sizes)[0]
+    step = ways(program, along, append_stable.append_stability(program, along), sizes)[0]
     whole = tuple(key for key, _, _ in step.caches)
     if not whole:
         raise Refused(f"no position of `{program.name}` reads another", "take a spec in which one does")
     result, new = _edges(program, along, frozenset(whole))
-    wide = {k for k, t in program.tensors.items() if any(s.set.cls in WIDTHS for s in t.slots)} - named
+    wide = {k for k, t in program.tensors.items() if any(s.set.cls in WIDTH for s in t.slots)} - named
     new, whole = (tuple(k for k in keys if k in wide) for keys in (new, whole))
     inner = between(program, (*new, *whole, *named & program.by_target.keys()), result)
     inner = lifted(inner, along)
@@ -78,7 +78,7 @@ def _edges(program: TypedProgram, along: IndexSet, whole: frozenset[str]) -> tup
     """The last value of one position before it meets no other any more, and what it has of its own position besides.
     Raises Refused."""
     by = program.by_target
-    pairs, data = reached(program, whole), append_stable.settled(program, along).data
+    pairs, data = reached(program, whole), append_stable.append_stability(program, along).data
     last = [k for k in by if k in pairs and program.tensors[k].count(along) == 1 and any(
         r.tensor in whole or program.tensors[r.tensor].count(along) > 1 for r in reads(by[k].body))]
     last = [k for k in last if not reached(program, frozenset({k})) & set(last)]
@@ -102,12 +102,12 @@ def _edges(program: TypedProgram, along: IndexSet, whole: frozenset[str]) -> tup
 
 
 def reached(program: TypedProgram, start: frozenset[str]) -> set[str]:
-    """What is made of some tensors."""
+    """The tensors that depend on some tensors, without these."""
     return append_stable.reached(program, {key: key for key in start}).keys() - start
 
 
 def between(program: TypedProgram, given: Iterable[str], result: str) -> TypedProgram:
-    """The equations from what is given, now inputs, to the result."""
+    """The equations that lead from given tensors, which are inputs now, to the result."""
     inputs = frozenset(given)
     tensors = {k: replace(t, role="input") if k in inputs and t.role == "local" else t
                for k, t in program.tensors.items()}
@@ -118,7 +118,7 @@ def between(program: TypedProgram, given: Iterable[str], result: str) -> TypedPr
 
 def lifted(program: TypedProgram, along: IndexSet) -> TypedProgram:
     """The program for a batch, where it has none: all that data is in has the batch's index first."""
-    data = append_stable.settled(program, along).data
+    data = append_stable.append_stability(program, along).data
     data |= {t.key for t in program.inputs() if t.role == "input"}
     if any(s.set.cls in ("batch", "request") for key in data for s in program.tensors[key].slots):
         return program

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from einc.ir.domains import difference
 from einc.ir.draft import unused
-from einc.ir.indices import WIDTHS, Index, IndexSet, size
+from einc.ir.indices import WIDTH, Index, IndexSet, size
 from einc.ir.primitives import PRIMITIVES
 from einc.ir.programs import Equation, TypedProgram, local
 from einc.ir.terms import (
@@ -86,7 +86,7 @@ def _taken(program: TypedProgram, middle: Middle) -> frozenset[str]:
     """The tensors of the past whose features go unsummed to the result."""
     by, found = program.by_target, set[str]()
     (_, result), = program.outputs
-    stack = [(result, n) for n, s in enumerate(program.tensors[result].slots) if s.set.cls in WIDTHS]
+    stack = [(result, n) for n, s in enumerate(program.tensors[result].slots) if s.set.cls in WIDTH]
     while stack:
         key, n = stack.pop()
         if key in middle.whole:

@@ -16,7 +16,7 @@ from graphlib import TopologicalSorter
 from einc.ir.dependence import behind
 from einc.ir.draft import unused
 from einc.ir.elements import INTEGER
-from einc.ir.indices import OPEN, Index, distinct
+from einc.ir.indices import DATA, Index, distinct
 from einc.ir.programs import Equation, IndexLoop, NormalProgram, Program, Tensor, slot_of
 from einc.ir.rounds import place_of
 from einc.ir.terms import (
@@ -94,7 +94,7 @@ class Round:
         anew = anew.union(*(loop.made for loop in loops))
         kept, once = {key for _, key in self.program.outputs} | anew, []
         for equation in equations:
-            if sum(i.set.cls in OPEN for i in equation.indices) > 1 or equation.target in kept or equation.reads & anew:
+            if sum(i.set.cls in DATA for i in equation.indices) > 1 or equation.target in kept or equation.reads & anew:
                 anew.add(equation.target)
             else:
                 once.append(equation)
