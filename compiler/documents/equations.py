@@ -87,7 +87,7 @@ def said(document: Document, functions: frozenset[str], indices: Iterable[str],
 
 
 def _with_question(document: Document, found: Said, known: Known, functions: Container[str],
-             read: Container[Telling]) -> Said:
+                   read: Container[Telling]) -> Said:
     """An equation, with the question that its writing or the words beside it leave open where they leave one."""
     lines = found.sides or (() if found.statement is None else (found.statement,))
     problem = (doubtful(lines, known.sizes, functions) or limited(document, found, known)
