@@ -259,14 +259,14 @@ def const(value: int | Fraction | float) -> Const:
 
 def both(*conditions: Term) -> Term:
     """Their conjunction, flat, without repeats."""
-    out: list[Term] = []
+    out: dict[Term, None] = {}
     for condition in conditions:
         for atom in conjuncts(condition):
             if atom == FALSE:
                 return FALSE
-            if atom != TRUE and atom not in out:
-                out.append(atom)
-    return TRUE if not out else out[0] if len(out) == 1 else Apply("and", tuple(out))
+            if atom != TRUE:
+                out[atom] = None
+    return TRUE if not out else next(iter(out)) if len(out) == 1 else Apply("and", tuple(out))
 
 
 def in_body(given: Term, fold: Fold) -> Term:
