@@ -6,6 +6,7 @@ import keyword
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from math import lcm
 
 from einc.ir.indices import Atom, Extent, number
@@ -76,6 +77,7 @@ class Names:
         return name
 
 
+@lru_cache(maxsize=4096)
 def identifier(text: str) -> str:
     """A letter of the language as a Python name: ρ is rho, s' is s_prime."""
     primes = len(text) - len(text.rstrip("'"))
