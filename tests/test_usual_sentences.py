@@ -116,6 +116,17 @@ HOSTILE = [
     ("LayerNorm divides by the variance and not by its root.", NORM), ("LN is over pairs of features.", NORM),
     ("LN uses the unbiased variance.", NORM), ("LN normalizes in groups of 8 features.", NORM),
     ("The variance in LN is clipped.", NORM), ("Norms are squared throughout.", r"z = u / \|u\|"),
+    ("Softmax means its logarithm.", SCORES), (r"$\max$ is short for $\min$.", LARGEST),
+    (r"Read $\max$ as $\min$.", LARGEST),
+    (r"For $\log$ read $\log_2$.", r"Z = \log(X)"), ("log, as everywhere here, has base two.", r"Z = \log(X)"),
+    ("Angles are in degrees.", r"Z = \sin(X)"), (r"$\sin$ takes degrees.", r"Z = \sin(X)"),
+    ("ReLU is short for leaky ReLU.", r"Z = \mathrm{ReLU}(X)"), ("Our ReLU is smooth.", r"Z = \mathrm{ReLU}(X)"),
+    ("ReLU, unlike usually, has slope $0.1$ below zero.", r"Z = \mathrm{ReLU}(X)"),
+    ("GELU refers to its sigmoid approximation.", r"Z = \mathrm{GELU}(X)"),
+    (r"We set $\epsilon = 0.1$ in LN.", NORM), (r"where $\epsilon = 10^{-3}$ is used in layer normalization.", NORM),
+    ("Up to a sign, we have", PRODUCT), ("We suppress a factor of two.", PRODUCT),
+    (r"A factor $1/\sqrt{d}$ is suppressed.", PRODUCT),
+    ("The bias is omitted from the notation but always added.", PRODUCT),
     ("$e$ denotes the base 2.", "z = e^{u}"), ("Here a fraction $a/b$ denotes $b/a$.", "z = u / 2"),
 ]
 

@@ -91,6 +91,10 @@ TABLE = (
           r"(?: (?:defin|us|comput|tak|writ|sett)ing"
           r"| the (?:usual |standard |common )?(?:choice|definition|equation|form|formula|rule))?[:,]? ?$"),
     Words(r"\bnot[:,]? ?$"),
+    Words(*2 * (r"\bup to (?:an? |the )?(?:\w+ )?(?:sign|factor|constant|normali[sz]ation|scaling|scale|shift)\b",)),
+    Words(r"\b(?:factor|constant|transpose|sign|normali[sz]ation|scal\w+)s?\b[^.]*\b(?:suppressed|omitted|dropped"
+          r"|left out)\b|\bsuppress\w*|\bdo not write\b"
+          r"|\b(?:omitted|dropped|missing) (?:from|in) the notation\b", sentences=2),
     Words(rf"\b{_THIS} (?:\w+ ){{0,2}}(?:is|are) (?:\w+ ){{0,2}}?{_BAD}"
           rf"|\b{_THIS} [^.]{{0,40}}\bonly (?:approximate|near|rough)ly\b", sentences=2),
     Words(r"\b(?:replac\w+|substitut\w+|exchang\w+|swap\w*) <other> (?:by|with|for|and) (?:[\w-]+ |<other> ){0,4}"

@@ -33,13 +33,15 @@ _FORMULA = re.compile(r"(?:\$|\\\()(?P<inner>[^$\n]{1,60}?)(?:\$|\\\))")
 _DETERMINED = r"(?:the|an?|our|not)\b"
 _OPERATION = r"(?:\w[\w-]*\s+){0,4}(?:product|multiplication|convolution|composition|operation|sum|division)\b"
 _SAYS = re.compile(
-    r"\W*(?:(?:always|here|will|shall|now|then|simply|throughout|just|both|all)\s+)*(?:"
+    r"(?:,[^,.]{1,40},)?\W*(?:(?:always|here|will|shall|now|then|simply|throughout|just|both|all)\s+)*(?:"
     r"denot(?:es?|ing)|means?\b|meaning|stands?\s+for|represents?|representing|refers?\s+to|we\s+(?:mean|denote|understand)"
     r"|to\s+(?:denote|mean|represent|stand\s+for)|(?:is|are|be)\s+(?:defined|understood|meant|taken|written)\s+"
     r"(?:as|for|to\s+(?:be|mean|denote))|(?:is|are|be)\s+used\s+(?:to\s+(?:mean|denote)|(?:as|for)\s+(?=the\b|an?\b))"
     r"|(?:(?:is|are)\s+(?:(?:applied|taken|computed|used|evaluated)\s+)?)?(?=with(?:out)?\b)"
     r"|(?=(?:rounds?|truncates?|skips?|omits?|drops?|ignores?|subtracts?)\b|(?:does|do)\s+not\s+(?:subtract|divide|include|add)\b)"
     r"|(?=(?:is|are)\s+(?:replaced|approximated|modified)\b|(?:has|have|uses?)\s+(?:an?\s+)?(?:temperature|slope|base)\b)"
+    r"|(?:is|are)\s+(?:just\s+|simply\s+)?(?:short(?:hand)?|an?\s+abbreviation)\s+for"
+    rf"|is\s+(?=(?:{ALTERING['before']})\b)|(?:has|have)\s+(?=(?:slope|base)\b)"
     r"|(?:runs?|ranges?|goes|go|is|are)\s+over\b|(?:is|are)(?=\s+\$)"
     rf"|be(?=\s+{_DETERMINED})|(?:is|are)(?=\s+(?:always\s+)?{_DETERMINED})|(?:is|be)\s+(?={_OPERATION}))\s*", re.I)
 _IS = re.compile(r"\W*(?:is|are)\s+(?P<noun>[A-Za-z]+(?:-?wise)?)", re.I)
@@ -62,7 +64,7 @@ _ALTERED = re.compile(rf"\b(?:the|an?|all)\s+(?P<how>(?:base[\s-]+\w+|{ALTERING[
 _CHANGED = (rf"(?:(?:{ALTERING['changed']})\b|(?:set|raised)\s+to\b|modulo\b|scaled\s+by\s+(?:\$\s*)?[\d.]+)")
 _DONE = re.compile(rf"(?:[^.,;:]|\.(?=\d)){{0,50}}?\b(?:is|are|be)\s+(?:\w+\s+){{0,2}}?(?={_CHANGED})"
                    r"|\s*(?=(?:before|after)\s+\w+ing\b)", re.I)
-_DOES = re.compile(r"\W*(?:divides|subtracts|normali[sz]es|uses|keeps|scales|adds|multiplies|excludes|skips"
+_DOES = re.compile(r"\W*(?:divides|subtracts|normali[sz]es|uses|keeps|takes|scales|adds|multiplies|excludes|skips"
                    r"|rounds|omits)\s+", re.I)
 _PART = re.compile(rf"\b(?P<how>(?:{ALTERING['parts']})\s+(?:of|in)\s+(?:the\s+)?)\Z", re.I)
 _HAS = re.compile(rf"\W*(?:has|have|(?:is|are)\s+(?:\w+\s+){{0,2}}?{_CHANGED})", re.I)
@@ -76,6 +78,8 @@ _ALGEBRA = re.compile(rf"\b(?:(?:{ALTERING['algebras']})\b|all\s+(?:matrices|vec
 _TREATED = re.compile(rf"(?:\$|\\\()(?P<name>[^$\n=]{{1,30}}?)(?:\$|\\\))\s+(?:(?:is|are)\s+(?:\w+\s+){{0,2}}?"
                       rf"(?:{_CHANGED}|normali[sz]ed\s+to\b)|(?:is|denotes|means|stands\s+for)\s+its\s+(?:own\s+)?"
                       r"(?:transpose|inverse|square|negative|absolute)\b)", re.I)
+_PARAMETER = re.compile(rf"(?:\$|\\\()\s*(?:{ALTERING['parameters']})\s*=[^$]*\$")
+_READ = re.compile(r"\b(?:read|for)\s+\W*\Z", re.I)
 _USED = re.compile(r"\W*(?:is|are)\s+(?:used|meant|applied|taken)\b", re.I)
 _BY = re.compile(r"\b(?:by|with|as)\s+(?:the\s+)?(?:symbol|sign|operator)?\s*\Z", re.I)
 _AHEAD = re.compile(r"\A.*\b(?:denote|write|written|represent|express|use|mean)\b|\A\W*and\b", re.I | re.S)
@@ -229,7 +233,7 @@ def tellings(sentence: str, start: int) -> Iterator[Telling]:
     found = _mentions(sentence)
     for n, one in enumerate(found):
         before = sentence[max((x.end for x in found[:n]), default=0) : one.start]
-        ahead = [x.start for x in found[n + 1 :] if x.formula or not one.formula or _AND.search(sentence[: x.start])]
+        ahead = [x.start for x in found[n + 1 :] if x.formula or _AND.search(sentence[: x.start])]
         joined = next((x for x in found[n + 1 :] if x.formula and _JOINED.fullmatch(sentence[one.end : x.start])), None)
         of_both = _said(joined, sentence, "", ahead) if joined is not None else ()
         for words in (*_altered(one, sentence), *(() if one.given else _said(one, sentence, before, ahead)), *of_both):
@@ -243,6 +247,10 @@ def _altered(one: Mention, sentence: str) -> Iterator[str]:
     used = _VERB.search(lead) is not None or _USED.match(after) is not None
     found = [_APPROXIMATED.search(lead), _ALTERED.search(lead) if used and not one.given else None,
              _PART.search(lead) if _HAS.match(after) else None, _BEFORE.search(lead) if one.given else None]
+    if one.sign.function and not one.given and (value := _PARAMETER.search(sentence)) is not None:
+        yield value[0]
+    if one.formula and _READ.search(lead) and (read := re.match(r"\W*(?:as|read)\s+", after)) is not None:
+        yield after[read.end() :]
     yield from (x["how"] for x in found if x is not None and not denied(lead))
     whole = not one.given and (one.sign.function or _BEGINS.fullmatch(lead))
     of_function = (_DOES.match(after), _PAIRS.match(after)) if whole else ()
