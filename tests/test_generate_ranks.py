@@ -170,20 +170,21 @@ def test_what_is_told_where_no_processes_are(room: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize("mesh", ["tp=2", "cp=2"])
+@pytest.mark.parametrize(("mesh", "ranks"), [("tp=2", 2), ("cp=2", 2), ("cp=2,tp=2", 4)])
 @pytest.mark.parametrize("more", [[], ["--temperature", "1", "--seed", "7", "--samples", "2", "--budget", "3"]],
                          ids=["likeliest", "drawn"])
-def test_two_processes_make_the_tokens_of_one(room: Path, monkeypatch: pytest.MonkeyPatch, more: list[str],
-                                                mesh: str) -> None:
-    """Their caches have half of the bytes, and one of them speaks."""
+def test_processes_make_the_tokens_of_one(room: Path, monkeypatch: pytest.MonkeyPatch, more: list[str], mesh: str,
+                                          ranks: int) -> None:
+    """Their caches share out the bytes, and one of them speaks."""
     monkeypatch.chdir(room)
     alone = CliRunner().invoke(main, [*WORDS, *more])
     assert alone.exit_code == 0, alone.output
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "einc"]
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), "-m",
+               "einc"]
     both = subprocess.run([*command, *WORDS, *more, "--mesh", mesh], capture_output=True, text=True, check=False,
                           cwd=room)
     assert both.returncode == 0, both.stderr
     assert both.stdout == alone.stdout
     bytes_ = [int(re.search(r"cache +([\d,]+) bytes a position", text)[1].replace(",", ""))  # type: ignore[index]
               for text in (alone.stderr, both.stderr)]
-    assert bytes_[0] == 2 * bytes_[1]
+    assert bytes_[0] == ranks * bytes_[1]
