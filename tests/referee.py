@@ -216,6 +216,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sqrt": sympy.sqrt, "sin": sympy.sin, "cos": sympy.cos, "tanh": sympy.tanh, "erf": sympy.erf, "abs": sympy.Abs,
     "floor": sympy.floor, "ceil": sympy.ceiling, "mod": sympy.Mod, "max": sympy.Max, "min": sympy.Min,
     "nonpositive": lambda a: a,
+    "relative": lambda a: a,
     "e4m3": _rounded(3, -6, -448, 448), "e5m2": _rounded(2, -14, -57344, 57344), "e2m1": _rounded(1, 0, -6, 6),
     "int8": _rounded(7, 7, -128, 127), "int4": _rounded(3, 3, -8, 7),
 }  # fmt: skip
