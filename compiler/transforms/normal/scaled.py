@@ -337,7 +337,7 @@ class _Scaling:
                 left = divided(*(short(tuple(self.term(f, given) for f in side)) for side in rest))
                 whole = [*logs, *([(1, Apply("log", (left,)))] if left != ONE else [])]
                 empty = [[f for s, f in apart if s == sign and self._may_be_zero(f, given)] for sign in (1, -1)]
-                return self._log_quotient(whole, *empty, given) if all(empty) else signed(whole)
+                return self._log_quotient(whole, empty, given) if all(empty) else signed(whole)
             case Apply("add" | "sub"):
                 return self._log_sum(addends(term), given)
             case Apply("pow" | "sqrt", (base, *rest)) if (
@@ -347,12 +347,12 @@ class _Scaling:
         power, value = self._scaled(term, given)
         return power if value == ONE else Apply("add", (power, Apply("log", (value,))))
 
-    def _log_quotient(self, logs: list[tuple[int, Term]], above: list[Term], below: list[Term], given: Term) -> Term:
+    def _log_quotient(self, logs: list[tuple[int, Term]], zero: list[list[Term]], given: Term) -> Term:
         """The logarithm of a quotient of what may be 0 on both sides: 0 / 0 is 0, so what is below counts only where a
         side is not 0. Where an exponential above is one of those that are summed below, that is where the sum is not.
         """
         over, under = (signed([(1, log) for sign, log in logs if sign == side]) for side in (1, -1))
-        among = len(below) == 1 and any(self._among(f, below[0], given) for f in above)
+        among = len(zero[1]) == 1 and any(self._among(f, zero[1][0], given) for f in zero[0])
         counts = reached(under) if among else Apply("or", (reached(over), reached(under)))
         return signed([(1, over), (-1, Where(counts, under))])
 
