@@ -331,6 +331,10 @@ def test_figures_of_gradients_were_measured() -> None:
                 assert same(shown, found[cases[case], dtype, "einc"]["ratio"])
             if "fails" in cell:
                 assert found[cases[case], dtype, "eager"]["status"] == "wrong"
+    said = re.findall(r"(\d\.\d+)\s+times (?:as fast as torch's|in bfloat16).{,60}?(\d+) %", PAGES["bench/README.md"], re.S)
+    for dtype, (speed, part) in zip(("float32", "bfloat16"), said, strict=True):
+        row = found["causal", dtype, "einc-cpp"]
+        assert same(speed, row["ratio"]) and same(part, 100 * row["flops"] / row["seconds"] / row["gemm"])
 
 
 def test_figures_of_generation_were_measured() -> None:

@@ -18,7 +18,7 @@ from einc.backends.triton.loads import SPLIT, extent_text
 from einc.backends.triton.loops import Passer
 from einc.backends.triton.merging import shared
 from einc.backends.triton.phases import phases
-from einc.backends.triton.resources import Room, measured
+from einc.backends.triton.resources import Room
 from einc.backends.triton.scatters import ScatterWriter
 from einc.backends.triton.tile import Even, Shifted
 from einc.backends.writer import Writer, identifier
@@ -61,14 +61,13 @@ def _kernel_text(module: Module, kernel: Kernel, parts: bool, join: bool, laid: 
     body = Writer(depth=1)
     scribe = ScatterWriter(module, kernel, made, given, set(), body)
     order = phases(kernel, made)
-    room = measured(kernel, made, order)
-    writer = _Kernel(scribe, order, Numbers(scribe), room, parts)
+    writer = _Kernel(scribe, order, Numbers(scribe), parts)
     writer.join_parts() if join else writer.write()
     lines = _pruned(body.lines)
     states = writer.numel() if parts else ""
     rows = made.role("rows")
     uneven = writer.counts[rows.name] if parts and rows is not None and writer.longest() == "last" else ""
-    return Written(made, room, given, lines, writer.counts, writer.split, states, uneven, scribe.deep, scribe.helpers)
+    return Written(made, writer.room, given, lines, writer.counts, writer.split, states, uneven, scribe.deep, scribe.helpers)
 
 
 def _pruned(lines: list[str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 from einc.backends.host.code import tight
@@ -10,7 +11,7 @@ from einc.backends.triton.bounds import Numbers
 from einc.backends.triton.layout import Dim, Layout
 from einc.backends.triton.loads import extent_text
 from einc.backends.triton.phases import Phases
-from einc.backends.triton.resources import Room
+from einc.backends.triton.resources import Room, measured
 from einc.backends.triton.resources import text as polynomial
 from einc.backends.triton.scatters import ScatterWriter
 from einc.backends.writer import identifier
@@ -19,13 +20,11 @@ from einc.ir.plan import Kernel, Let
 
 @dataclass
 class Frame:
-    """The text of a kernel in the making. `parts`: several programs may share the passed axis of one tile; `room`: what
-    a program holds."""
+    """The text of a kernel in the making. `parts`: several programs may share the passed axis of one tile."""
 
     scribe: ScatterWriter
     stages: Phases
     numbers: Numbers
-    room: Room
     parts: bool = False
     # program axis, or cut dimension -> how many of it, for the host
     counts: dict[str, str] = field(default_factory=dict)
@@ -43,6 +42,11 @@ class Frame:
     def layout(self) -> Layout:
         """How the axes of the kernel lie in a tile."""
         return self.scribe.layout
+
+    @cached_property
+    def room(self) -> Room:
+        """What a program holds."""
+        return measured(self.kernel, self.layout, self.stages)
 
     def fresh(self, wanted: str) -> str:
         """A name that the kernel does not have yet: as wanted, or with a number after it. It is taken from now on."""

@@ -221,11 +221,11 @@ def _by_factors(op: str, bound: tuple[Index, ...], conditions: tuple[Term, ...],
     apart = [(x, n) for x, n in found.powers if n > 0]
     rest = Monomial((), tuple(x for x in found.powers if x not in apart))
     if infinite(found.exponent) or (len(apart) == 1 and apart[0][1] == 1 and not found.exponent
-                                    and (rest, coefficient) == (UNIT, 1)):
+                                    and rest == UNIT and coefficient == 1):
         return atom(_labelled(op, bound, ((found, coefficient),), conditions))
     made = [exponential(folded("sum", bound, both(*conditions), found.exponent))] if found.exponent else []
     made += [raised(atom(_labelled(op, bound, atom(x), conditions)), n) for x, n in apart]
-    if (rest, coefficient) != (UNIT, 1):
+    if rest != UNIT or coefficient != 1:
         made.append(atom(_labelled(op, bound, ((rest, coefficient),), conditions)))
     return multiplied(made)
 

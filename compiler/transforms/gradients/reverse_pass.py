@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Literal, assert_never
 
 from einc.ir.domains import empty, proves
 from einc.ir.draft import unused
 from einc.ir.finite import surely_finite
 from einc.ir.folds import FOLDS
-from einc.ir.indices import INDEX_CLASSES, SEQUENCE, Index, number
+from einc.ir.indices import INDEX_CLASSES, SEQUENCE, Index, IndexSet, number
 from einc.ir.letters import letter, words
 from einc.ir.primitives import POSITIVE, REST, filled
 from einc.ir.programs import Equation, NormalProgram, Slot, Tensor
@@ -91,7 +92,6 @@ class ReversePass:
     def run(self) -> None:
         """Makes every cotangent, from the outputs to the inputs."""
         self._moving, self._asked = _moving(self.program, self.still), dict[str, _Asked]()
-        self._letters = letters_by_set(self.program)
         for _, key in self.program.outputs:
             if key in self._moving and key not in self.given:
                 self.given[key] = self._cotangent(key, "input")
@@ -103,6 +103,11 @@ class ReversePass:
         for given in self.program.inputs():
             if given.key in self._moving:
                 self._accumulated(given.key, None)
+
+    @cached_property
+    def _letters(self) -> Mapping[IndexSet, str]:
+        """The first letter of every set that has a name."""
+        return letters_by_set(self.program)
 
     def _cotangent(self, key: str, role: str = "local") -> str:
         """A new tensor for the cotangent of a value: every slot on the other level."""

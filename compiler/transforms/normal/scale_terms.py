@@ -77,6 +77,7 @@ def is_part(power: Term) -> bool:
 
 
 def divided(above: Term, below: Term) -> Term:
+    """The quotient of two terms, which is the one above where 1 stands below."""
     return above if below == ONE else Apply("div", (above, below))
 
 
