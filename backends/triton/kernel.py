@@ -67,7 +67,8 @@ def _kernel_text(module: Module, kernel: Kernel, parts: bool, join: bool, laid: 
     states = writer.numel() if parts else ""
     rows = made.role("rows")
     uneven = writer.counts[rows.name] if parts and rows is not None and writer.longest() == "last" else ""
-    return Written(made, writer.room, given, lines, writer.counts, writer.split, states, uneven, scribe.deep, scribe.helpers)
+    return Written(made, writer.room, given, lines, writer.counts, writer.split, states, uneven, scribe.deep,
+                   scribe.helpers)
 
 
 def _pruned(lines: list[str]) -> list[str]:
