@@ -61,7 +61,7 @@ def _is_letter(node: s.Expression, letter: str) -> bool:
 
 
 def _wider(node: Any, letter: str, others: list[str]) -> Any:
-    """The piece of the tree with all letters where a script has the one."""
+    """A node of the syntax tree in which every script that is `letter` alone has the `others` behind it, too."""
     if isinstance(node, tuple):
         return tuple(_wider(one, letter, others) for one in node)
     if not is_dataclass(node) or isinstance(node, type):

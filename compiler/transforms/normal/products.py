@@ -55,7 +55,8 @@ _MOST = 4  # products of matrices that cost no more than one pass over all value
 
 
 def with_products(program: P) -> P:
-    """The program with such sums as products of matrices, wherever none loses digits by it."""
+    """The program with sums over features of sums and of gathered rows as products of matrices made before, wherever
+    no digits are lost by it; the program itself where there is no such sum."""
     if not any(_may_apply(t) for t in program.terms):
         return program
     work = _Work(program, dict(program.tensors))

@@ -35,8 +35,10 @@ class Middle:
 
 def middle(program: TypedProgram, sizes: Mapping[str, int], *, padded: bool,
            named: frozenset[str] = frozenset()) -> Middle:
-    """The part between what has one position each and the first result that has one
-    again. What is `named` is given, and what has no features is made of what is given. Refused where there is none."""
+    """The part of a program that mixes positions: from the tensors whose rows each belong to one position, to the
+    first result of which that holds again. `named` tensors are inputs of it; tensors without a feature axis, such as
+    tables of positions, are computed in it. `sizes` are numbers for sizes; with `padded` texts of unequal length stand
+    in one batch, and a mask of the rows that exist is an input. Raises Refused where no position reads another."""
     if program.repeats:
         raise Refused(f"`{program.name}` has rounds, and no one place for another model's values",
                       "take the layer of one round")
