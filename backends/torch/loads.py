@@ -188,8 +188,8 @@ class Reader:
         return f"{base}.tile({', '.join(self.tile.ranges[stream.name])})", stream.name
 
     def follows(self, let: Let, dim: int) -> bool:
-        """Whether slot `dim` of the buffer that a let loads runs along the streamed axis, so that a tile of it is a slice:
-        each axis stands in one slot alone, and a computed subscript varies along one axis of its own."""
+        """Whether slot `dim` of the buffer that a let loads runs along the streamed axis, so that a tile of it is a
+        slice: each axis stands in one slot alone, and a computed subscript varies along one axis of its own."""
         load = let.op
         assert isinstance(load, Load)
         flat = [a for s in load.subs for a in axes_of(s)]

@@ -138,7 +138,7 @@ def lets_cost(
     visited: Mapping[tuple[str, str], Extent],
 ) -> Cost:
     """The flops, and the bytes read and written, of a kernel whose body are these lets, over its whole grid.
-    `written` are the buffers that it stores, `held` the bytes that it allocates beside them. `visited` gives for two
+    `written` are the buffers that it stores, `held` the bytes of a tile's values. `visited` gives for two
     axes how many pairs of their positions the tiles of the kernel reach, where the domain leaves some out."""
     flops, read, loaded = number(0), number(0), set()
     axes = {let.name: let.axes for let in lets}
