@@ -309,7 +309,8 @@ def test_nothing_to_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_libraries_are_known_by_the_file_alone(made: Path) -> None:
     """The table of the file names every library that lies beside it, and nothing else."""
     text = (made / "layer.py").read_text(encoding="utf-8")
-    assert {path.name for path in made.iterdir() if path.is_file()} == {"layer.py", *re.findall(r'"(layer\.\S+\.so)"', text)}
+    beside = {path.name for path in made.iterdir() if path.is_file()}
+    assert beside == {"layer.py", *re.findall(r'"(layer\.\S+\.so)"', text)}
     assert all(len(line) <= 120 for line in text[text.index("_NATIVE_BESIDE"):].split("\n}),\n)")[0].split("\n"))
     assert text.count("_NATIVE_BESIDE = ") == 1
 
