@@ -1,4 +1,4 @@
-"""The usual sentences of papers about signs and functions: none of them is a question, and formulas say what they say."""
+"""Usual sentences of papers about signs and functions: none of them is a question, and formulas say what they say."""
 
 from __future__ import annotations
 
