@@ -334,10 +334,11 @@ class Scribe(Reader):
         return Code(f"{code.at(ATOM)} & {self.within(let, dim)}{self.marks((dim,), shape)}", LOOSE)
 
     def _ends(self, name: str, dim: Dim) -> bool:
-        """Whether a condition fails beyond the end of the passed axis for all rows that there are: where it says that a
-        place does not come after one of an axis as long. A pass of one piece has no other places outside."""
+        """Whether a condition fails beyond the end of the pass for all rows that there are: where it says that a place
+        does not come after one of an axis as long. A pass of one piece with one end has no other places outside."""
         let, bound = self.lets[name], self.kernel.axis(dim.axes[0]).bound
-        if bound is None or len(bound.spans) != 1 or any(isinstance(x.op, Scan) for x in self.kernel.lets):
+        if (bound is None or len(bound.spans) != 1 or len(bound.spans[0].high) > 1
+            or any(isinstance(x.op, Scan) for x in self.kernel.lets)):
             return False
         match let.op:
             case Map("and"):
