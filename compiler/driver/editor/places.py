@@ -13,7 +13,7 @@ from einc.errors.report import Help, Source, Span
 from einc.syntax.spelling import GREEK
 
 _NAME = re.compile(r"\\?[A-Za-z]+|[^\W\d_]")
-_SIZE = re.compile(r"[A-Za-z]+(?:_(?:[A-Za-z0-9]|[A-Za-z]+|\{\\text\{[A-Za-z]+\}\}))?")
+_SIZE = re.compile(r"(?:[A-Za-z]+|[^\W\d_])(?:_(?:[A-Za-z0-9]|[A-Za-z]+|\{\\text\{[A-Za-z]+\}\}))?")
 
 
 @dataclass(frozen=True)
