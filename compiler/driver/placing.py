@@ -117,10 +117,11 @@ def _balanced(program: TypedProgram, mesh: tuple[Axis, ...], sizes: Mapping[str,
 
 def _names(program: Program, plans: Sequence[str], ranks: Mapping[str, int]) -> tuple[str, ...]:
     """The plans that are meant: those that are named, else those that cut something over one of the ranks' axes; with
-    what the text says of every file that serves, where it says so of a mesh.
+    what the text says of every file that serves, where it says so of a mesh. It is said of no other file.
     """
     kind = [plan.name for plan in program.plans if plan.name == "serve" and plan.name in plans and plan.meshed]
-    return (*kind, *([name for name in plans if name not in ("", *KINDS)] or _over(program, ranks)))
+    return (*kind, *([name for name in plans if name not in ("", *KINDS)]
+                     or [name for name in _over(program, ranks) if name != "serve"]))
 
 
 def planned(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int], grad: Grad,
