@@ -96,6 +96,8 @@ TABLE = (
           r"|left out)\b|\bsuppress\w*|\bdo not write\b"
           r"|\b(?:omitted|dropped|missing) (?:from|in) the notation\b", sentences=2),
     Words(rf"\b{_THIS} (?:\w+ ){{0,2}}(?:is|are) (?:\w+ ){{0,2}}?{_BAD}"
+          rf"|\b{_THIS} (?:\w+ ){{0,2}}(?:do|does|did)(?: not|n't) hold\b|\b{_THIS} [^.]{{0,40}}\boff by\b"
+          rf"|\b(?:this|it|that) is (?:\w+ )?{_BAD}\b[:,]? ?$|\bholds? (?:only )?(?:approximate|near|rough)ly\b"
           rf"|\b{_THIS} [^.]{{0,40}}\bonly (?:approximate|near|rough)ly\b", sentences=2),
     Words(r"\b(?:replac\w+|substitut\w+|exchang\w+|swap\w*) <other> (?:by|with|for|and) (?:[\w-]+ |<other> ){0,4}"
           r"in[:,]? ?$"),
