@@ -1,4 +1,4 @@
-"""A sentence that says of an equation that it does not hold makes it a question; one that says that it does, does not."""
+"""A sentence that says of an equation that it does not hold makes it a question; one that says that it does is none."""
 
 from __future__ import annotations
 
