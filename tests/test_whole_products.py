@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 import torch
@@ -73,6 +76,40 @@ def test_sums_that_32_bits_hold_are_formed_in_them_and_no_others() -> None:
     odd[0, 0] = 1
     if whole._has_dots():  # float32 rounds sums beyond 2^24 on the way
         assert _whole_product(odd, odd.mT, torch.float32).item() == np.float32(1024 * 127**2 + 1)
+
+
+def lying(rows: int, columns: int) -> Iterator[torch.Tensor]:
+    """Matrices of these extents, their numbers apart from each other in memory or not."""
+    yield codes(rows, columns)
+    yield codes(columns, rows, seed=1).t()
+    yield codes(2 * rows + 1, 3 * columns + 1, seed=2)[1::2, 1::3]
+    yield codes(rows, columns + 5, seed=3)[:, :columns]
+    yield codes(columns, rows + 5, seed=4)[:, :rows].t()
+    for shape in ((1, columns), (rows, 1), (1, 1)):
+        yield codes(*shape, seed=5).expand(rows, columns)
+    for strides in ((1, 1), (2, 1), (1, 2), (0, 1), (1, 0), (1, rows), (columns, 1)):
+        yield codes(rows * columns + 2 * (rows + columns), seed=6).as_strided((rows, columns), strides)
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_it_does_not_matter_how_operands_lie_in_memory(fast: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(whole, "_has_dots", lambda: fast)
+    extents = (0, 1, 2, 5, 17) if fast else (0, 1, 17)
+    for rows, depth, columns in itertools.product(extents, repeat=3):
+        for a, b in itertools.product(lying(rows, depth), lying(depth, columns)):
+            got = _whole_product(a, b, torch.float64)
+            assert torch.equal(got.long(), a.long() @ b.long()), (rows, depth, columns, a.stride(), b.stride())
+
+
+@pytest.mark.parametrize("count", [4, 200])
+@pytest.mark.parametrize("capped", [True, False])
+def test_attention_with_one_feature_is_that_of_whole_numbers(count: int, capped: bool) -> None:
+    q, k, v = codes(count, 1, 1), codes(count, 1, 1, seed=1), torch.randn(count, 1, 1, dtype=torch.float64)
+    text = SCORES if capped else SCORES.replace("8 tanh(σ Q_{t h}^d K_{s h d})", "σ Q_{t h}^d K_{s h d}")
+    got = einc.compile(text)(Q=q, K=k, V=v, sigma=torch.tensor(1 / 2**12, dtype=torch.float64))
+    scores = torch.einsum("thd,shd->hts", q.double(), k.double()) / 2**12
+    scores = (8 * scores.tanh() if capped else scores).masked_fill(torch.ones(count, count).triu(1).bool(), -torch.inf)
+    assert torch.allclose(got, torch.einsum("hts,shd->thd", scores.softmax(2), v), rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("backend", ["torch", "cpp"])

@@ -13,13 +13,30 @@ def _whole_product(
     if a.device.type != "cpu" or a.ndim < 2 or a.shape[-1] >= 2**17 or not _has_dots():
         return torch.matmul(a.to(kind), b.to(kind), out=out)
     if b.ndim == 2:
-        made = torch._int_mm(a.flatten(0, -2), b).reshape(*a.shape[:-1], b.shape[-1])
+        made = _in_32_bits(a.flatten(0, -2), b).reshape(*a.shape[:-1], b.shape[-1])
         return made.to(kind) if out is None else out.copy_(made)
     if out is None:
         out = torch.empty(*a.shape[:-1], b.shape[-1], dtype=kind, device=a.device)
     for x, y, z in zip(a, b, out):
         _whole_product(x, y, kind, z)
     return out
+
+
+def _in_32_bits(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """The product of two matrices. torch's product of 8 bits returns what was in memory before for a depth of 1 and
+    for operands whose numbers share memory: it is asked for neither."""
+    if a.shape[1] < 2 or not a.shape[0] or not b.shape[1]:
+        return a.to(torch.int32) @ b.to(torch.int32)
+    return torch._int_mm(_unshared(a), _unshared(b))
+
+
+def _unshared(x: torch.Tensor) -> torch.Tensor:
+    """A matrix each number of which has its own memory, with its rows or its columns without gaps: copied where it is
+    not so, or where a single row or column has a stride that means nothing."""
+    (rows, columns), (down, across) = x.shape, x.stride()
+    if min(rows, columns) > 1 and ((across == 1 and down >= columns) or (down == 1 and across >= rows)):
+        return x
+    return x.clone(memory_format=torch.contiguous_format)
 
 
 def _has_dots() -> bool:
