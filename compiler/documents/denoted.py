@@ -110,7 +110,8 @@ _NOUN = re.compile(r"\b(?:products?|commutator|convolution|composition|maximum|m
 # Of what the formula behind "of" is no definition, nor another meaning.
 _ASIDE = re.compile(r"\b(?:derivative|antiderivative|integral|gradient|jacobian|memory|cost|complexity|parameters"
                     r"|time|runtime|mean|range|limit)\s+(?:of|in|for)\s+(?:the\s+|an?\s+)?\W*\Z", re.I)
-_FIRST = re.compile(r"(?:.*\b(?:is|denotes)\s+\$[^$]+\$\s*,?\s+and\s+)?\W*(?:(?:an?|the|here|where|and|function"
+_FIRST = re.compile(r"(?:.*\b(?:is|denotes)\s+\$[^$]+\$\s*,?\s+and\s+"
+                    r"|(?!.*\b(?:other|unlike|instead|previous|earlier|prior|replac\w+|not)\b).*,\s+where\s+)?\W*(?:(?:an?|the|here|where|and|function"
                     r"|activation|nonlinearity|we|define|let|throughout|our|now|in\s+this\s+(?:paper|work|section))\W+)*\Z",
                     re.I | re.S)
 _LAST = re.compile(r"\s*(?:,?\s*\b(?:applied|taken|acting|computed|entry|entries|element|elements|component|components"
