@@ -210,8 +210,8 @@ def by_formula(document: Document, parse: Parse,
         for body in parse(formula.span):
             letters = {x.text for x in parts(body) if isinstance(x, s.Word) and len(x.text) == 1 and x.text.islower()}
             letters -= {"e"}
-            if (given := re.search(r"\(\s*([a-z])\s*\)", document.source.text[slice(*told.name)])) is not None:
-                letters |= {given[1]}
+            if (letter := re.search(r"\(\s*([a-z])\s*\)", document.source.text[slice(*told.name)])) is not None:
+                letters |= {letter[1]}
             letters = letters if not letters & _sizes(document.source.text) else set()
             if isinstance(body, s.Relation):
                 left = body.operands[0]
