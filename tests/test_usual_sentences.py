@@ -78,9 +78,24 @@ def test_a_function_is_what_a_sentence_says_by_an_expression(words: str, value: 
     check(rf"{X}{words} $$ Y = \mathrm{{ReLU}}(X) $$", "Y", given, value(given["X"]))
 
 
+REMARKS = ["The derivative of ReLU is $x^2$.", r"The antiderivative of $\mathrm{ReLU}$ is $x^2 / 2$.",
+           "The memory of ReLU is $n^2$.", "The number of parameters of ReLU is $2 d$.",
+           "The derivative of the ReLU is $s (1 - s)$.", "The mean of ReLU is $1/n$."]
+
+
+@pytest.mark.parametrize("words", REMARKS)
+def test_a_remark_about_a_function_does_not_define_it(words: str) -> None:
+    given = drawn(1, X="nd")
+    check(rf"{X}{words} $$ Y = \mathrm{{ReLU}}(X) $$", "Y", given, np.maximum(given["X"], 0))
+
+
 @pytest.mark.parametrize("words", [
     r"ReLU is $\max(0, x)$ plus one.", r"ReLU is $\max(0, x)$ if $x < 1$.", r"ReLU is $\max(0, a x)$.",
     r"ReLU is $\max(0, x)$. ReLU denotes $\max(x, 1)$.", r"ReLU is $\mathrm{ReLU}(x) = \mathrm{foo}(x)$.",
+    r"In other work $\mathrm{ReLU}$ is $\max(0.1 x, x)$.", r"Replacing $\mathrm{GELU}$, $\mathrm{ReLU}$ is $x^2$.",
+    r"$\mathrm{ReLU}$ is $\max(0, x)$, scaled by 2.", r"$\mathrm{ReLU}$ is $\max(0, x)$; then it is doubled.",
+    r"$\mathrm{ReLU}$ is $\max(0, x)$, up to scale.", r"$\mathrm{ReLU}$ is $n^2$.", r"$\mathrm{ReLU}(x)$ is $a^2$.",
+    r"$\mathrm{ReLU}$ is $\max(0, x)$. Then it is doubled.",
     r"We use the leaky ReLU.", r"A squared ReLU is used.", r"ReLU is $x \Phi(x)$."])
 def test_what_else_a_sentence_says_of_a_function_is_a_question(words: str) -> None:
     assert entries(rf"{X}{words} $$ Y = \mathrm{{ReLU}}(X) $$")[-1].status == "skipped"
@@ -127,6 +142,23 @@ HOSTILE = [
     ("The bias is omitted from the notation but always added.", PRODUCT),
     ("After each product a ReLU is applied, which we do not write.", PRODUCT),
     ("$e$ denotes the base 2.", "z = e^{u}"), ("Here a fraction $a/b$ denotes $b/a$.", "z = u / 2"),
+    ("Juxtaposition is the product of entries.", PRODUCT),
+    ("The product of two matrices is their commutator.", PRODUCT), *((x, r"Z = \log(X)") for x in (
+        r"$\log$ is to base 2.", "We take logarithms to base 2.", "We use base-2 logarithms.",
+        "Base-2 logarithms are used throughout.", "Logarithms base 2 are used.", "The base of the logarithm is 2.",
+        r"$\log = \log_2$.", r"where $\log$ is to base two")), *((x, r"Z = X \odot Y") for x in (
+        r"Circular convolution is written $\odot$.", r"$\odot$ computes the maximum.", r"$\odot$ adds entries.",
+        r"The operator $\odot$ performs convolution.", r"The symbol for addition is $\odot$.",
+        r"$\odot$ acts between columns as an outer product.",
+        r"$\odot$ and $\otimes$ are the matrix and Kronecker products.")),
+    (r"$\top$ is complex conjugation.", SCORES), (r"The superscript $\top$ flips rows.", SCORES),
+    *((x, NORM) for x in (
+        r"$\mathrm{LN}$ denotes the mean.", r"$\mathrm{LN}$ is the learned bias.", "LN subtracts the bias.",
+        "LN denotes the shift layer.", "We write LN for the standard deviation.")),
+    ("The softmax is the off-by-one softmax.", SCORES), ("tanh is the hard tanh.", r"Z = \tanh(X)"),
+    ("The softmax temperature is 2.", SCORES), ("We set the temperature of the softmax to $0.1$.", SCORES),
+    ("We add one to the denominator of the softmax.", SCORES), ("All our ReLUs are leaky.", r"Z = \mathrm{ReLU}(X)"),
+    (r"We clip the scores to $[-10, 10]$.", SCORES),
 ]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Container, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 from einc.checking.matrices.shapes import parts
@@ -41,7 +41,7 @@ _SAYS = re.compile(
     r"|(?=(?:rounds?|truncates?|skips?|omits?|drops?|ignores?|subtracts?)\b|(?:does|do)\s+not\s+(?:subtract|divide|include|add)\b)"
     r"|(?=(?:is|are)\s+(?:replaced|approximated|modified)\b|(?:has|have|uses?)\s+(?:an?\s+)?(?:temperature|slope|base)\b)"
     r"|(?:is|are)\s+(?:just\s+|simply\s+)?(?:short(?:hand)?|an?\s+abbreviation)\s+for"
-    rf"|is\s+(?=(?:{ALTERING['before']})\b)|(?:has|have)\s+(?=(?:slope|base)\b)"
+    rf"|(?:is|are\s+(?!common\b))\s*(?=(?:{ALTERING['before']})\b)|(?:has|have)\s+(?=(?:slope|base)\b)"
     r"|(?:runs?|ranges?|goes|go|is|are)\s+over\b|(?:is|are)(?=\s+\$)"
     rf"|be(?=\s+{_DETERMINED})|(?:is|are)(?=\s+(?:always\s+)?{_DETERMINED})|(?:is|be)\s+(?={_OPERATION}))\s*", re.I)
 _IS = re.compile(r"\W*(?:is|are)\s+(?P<noun>[A-Za-z]+(?:-?wise)?)", re.I)
@@ -54,7 +54,7 @@ _VERB = re.compile(r"\b(?:writ\w+|set|let|take|define|us(?:e|es|ed|ing)|denot\w+
 # is good for and which properties it has are other things.
 _PROPERTY = (r"(?:[a-z]+ly\s+)?(?:comput|perform|implement|accumulat|fus|don|cheap|expens|fast|slow|cost|need|use|bound"
              r"|hard|efficien|parallel|also|import|require|large|small|well|optimi|monoton|concave|convex|smooth|contin"
-             r"|differentiable|dominat|non-?negative|positive|exact|stable)\w*")
+             r"|differentiable|omit|commut|associat|distribut|linear|undefined|invertible|clear|dominat|non-?negative|positive|exact|stable)\w*")
 _CONVENTION = re.compile(rf"\W*(?:in\s+this\s+\w+\s+)?(?:is|are|be)\s+(?!{_PROPERTY})", re.I)
 _BEGINS = re.compile(r"\W*(?:(?:all|the|here|throughout|where|in)\W+)*\Z", re.I)
 _APPROXIMATED = re.compile(r"\b(?P<how>\w+\s+(?:approximation|variant|version))\s+(?:of|to)\s+(?:the\s+)?\W*\Z")
@@ -64,7 +64,7 @@ _ALTERED = re.compile(rf"\b(?:the|an?|all)\s+(?P<how>(?:base[\s-]+\w+|{ALTERING[
 _CHANGED = (rf"(?:(?:{ALTERING['changed']})\b|(?:set|raised)\s+to\b|modulo\b|scaled\s+by\s+(?:\$\s*)?[\d.]+)")
 _DONE = re.compile(rf"(?:[^.,;:]|\.(?=\d)){{0,50}}?\b(?:is|are|be)\s+(?:\w+\s+){{0,2}}?(?={_CHANGED})"
                    r"|\s*(?=(?:before|after)\s+\w+ing\b)", re.I)
-_DOES = re.compile(r"\W*(?:divides|subtracts|normali[sz]es|uses|keeps|takes|scales|adds|multiplies|excludes|skips"
+_DOES = re.compile(r"\W*(?:divides|normali[sz]es|uses|keeps|takes|scales|adds|multiplies|excludes|skips"
                    r"|rounds|omits)\s+", re.I)
 _PART = re.compile(rf"\b(?P<how>(?:{ALTERING['parts']})\s+(?:of|in)\s+(?:the\s+)?)\Z", re.I)
 _HAS = re.compile(rf"\W*(?:has|have|(?:is|are)\s+(?:\w+\s+){{0,2}}?{_CHANGED})", re.I)
@@ -81,6 +81,45 @@ _TREATED = re.compile(rf"(?:\$|\\\()(?P<name>[^$\n=]{{1,30}}?)(?:\$|\\\))\s+(?:(
 _PARAMETER = re.compile(rf"(?:\$|\\\()\s*(?:{ALTERING['parameters']})\s*=[^$]*\$")
 _READ = re.compile(r"\b(?:read|for)\s+\W*\Z", re.I)
 _USED = re.compile(r"\W*(?:is|are)\s+(?:used|meant|applied|taken)\b", re.I)
+# "We clip the scores": a verb of the words for what is done
+_VERBS = "|".join(re.sub(r"(?:(?<=p)p)?ed\Z", "", x) for x in ALTERING["changed"].split("|"))
+_CLIPS = re.compile(rf"\bwe\s+(?:first\s+|always\s+|also\s+|then\s+)?(?P<how>(?:{_VERBS})(?:e|es|s)?\s+)"
+                    r"(?:(?:the|all|our|its)\s+)*\Z", re.I)
+_SETS = re.compile(r"\b(?:set|add|fix|chang|multipl|scal|shift|subtract|rais|lower)(?:e|es|s|y|ies|ting|ing)?\b"
+                   rf"[^.]*\b(?P<how>(?:{ALTERING['parts']}|{ALTERING['settings']})\s+(?:of|in)\s+(?:the\s+|all\s+)?)\W*\Z",
+                   re.I)
+_SETTING = re.compile(rf"\W*(?=(?:{ALTERING['settings']})\s+(?:is|are|of|=)\s+(?:\w+\s+to\s+)?\W*"
+                      r"(?:\d|two\b|ten\b|\\tau))",
+                      re.I)
+_BASED = re.compile(r"\bbase(?:s\b)?[\s-]+(?:of\s+[^.$]{1,30}\s(?:is|are)\s+)?(?:\$\s*)?(?!e\b|\\math\w+\{\s*e\b)"
+                    r"(?:\d+|two|ten|[a-zA-Z]\s*\$|\\\w+\s*\$)|\b(?:binary|dyadic|decimal|common)\s+log|\\log_", re.I)
+_CENTRES = re.compile(r"subtracts? (?:the|its|their) means?\b"
+                      r"(?: and divides? by (?:the|its|their) standard deviations?)?")
+# What a sign alone is said to do: "computes the maximum", "flips rows".
+_ACTS = re.compile(r"\W*(?:(?:always|here|also|just|simply)\s+)?(?:(?:computes|performs|gives|returns|yields|acts"
+                   r"|applies|takes|indicates|signifies|specifies|designates)\s+|(?=[a-z]{3,}s\b)(?!(?:costs|needs|requires|dominates|has|this|keeps|preserves|allows"
+                   r"|makes|entries|signs|always|across|operators|symbols|products)\b))")
+_SYMBOL = re.compile(r"\b(?:symbol|sign|notation|operator)\s+(?:for|of)\s+(?P<what>[^.$]{3,60}?)\s+is\s+\Z", re.I)
+_WRITTEN = re.compile(r"\b(?:is|are)\s+(?:written|denoted)\s+\Z", re.I)
+_ONE = re.compile(r"\$[^$]+\$\s*,?\s+and\s+\Z")
+_BOTH = re.compile(r"\s*,?\s+and\s+\$[^$]+\$\s+(?:both\s+)?(?:are|denote|mean|represent|stand\s+for)\s+")
+# What names of a sign an article begins, where the sentence names it by a word: "is the hard tanh", "is the sum".
+_ARTICLE = re.compile(r"\W*(?:is|are)\s+(?:the|an?|our|not)\b", re.I)
+_NOUN = re.compile(r"\b(?:products?|commutator|convolution|composition|maximum|minimum|difference|quotient|average)\b",
+                   re.I)
+# Of what the formula behind "of" is no definition, nor another meaning.
+_ASIDE = re.compile(r"\b(?:derivative|antiderivative|integral|gradient|jacobian|memory|cost|complexity|parameters"
+                    r"|time|runtime|mean|range|limit)\s+(?:of|in|for)\s+(?:the\s+|an?\s+)?\W*\Z", re.I)
+_FIRST = re.compile(r"(?:.*\b(?:is|denotes)\s+\$[^$]+\$\s*,?\s+and\s+"
+                    r"|(?!.*\b(?:other|unlike|instead|previous|earlier|prior|replac\w+|not)\b).*,\s+where\s+)?\W*(?:(?:an?|the|here|where|and|function"
+                    r"|activation|nonlinearity|we|define|let|throughout|our|now|in\s+this\s+(?:paper|work|section))\W+)*\Z",
+                    re.I | re.S)
+_LAST = re.compile(r"\s*(?:,?\s*\b(?:applied|taken|acting|computed|entry|entries|element|elements|component|components"
+                   r"|coordinate|wise|entrywise|elementwise|pointwise|componentwise|coordinatewise|to|for|of|on|by|each|every"
+                   r"|all|its|the|argument|input|here|throughout|as|usual|well|known)\b-?)*"
+                   r"\s*(?:\.(?=[\s)]|\Z)(?!\s+(?:Then|It|Its|Afterwards)\b)|\n[ \t>]*\n|\$\$|\\\[|\\begin\b|\Z"
+                   r"|,?\s+and\s+(?:\$[^$]+\$|[A-Z]\w+)\s+(?:is|denotes)\s+\$)", re.I)
+_SIZES = re.compile(r"\\mathbb\s*\{?R\}?\s*\^\s*(?:\{(?P<sizes>[^}]*)\}|(?P<size>\w))")
 _BY = re.compile(r"\b(?:by|with|as)\s+(?:the\s+)?(?:symbol|sign|operator)?\s*\Z", re.I)
 _AHEAD = re.compile(r"\A.*\b(?:denote|write|written|represent|express|use|mean)\b|\A\W*and\b", re.I | re.S)
 _OVER = re.compile(r"\W*(?:runs?|ranges?|goes|go|is|are)\s+over\b", re.I)
@@ -105,23 +144,29 @@ class Mention:
 @dataclass(frozen=True)
 class Telling:
     """What a sentence says that a sign denotes, in these words, which begin at a place of the text; `name` is where the
-    sentence has the sign.
+    sentence has the sign, and `noun` says that the words are a name of it.
     """
 
     sign: Sign
     words: str
     place: int
     name: tuple[int, int] = (0, 0)
+    noun: bool = False
 
     @property
     def other(self) -> bool:
         """Whether the words are more or others than the usual names of the sign, up to the next comma."""
         clause = _CLAUSE.split(_CITED.sub(" ", self.words), maxsplit=1)[0]
         clause = re.sub(r"\\(?:ell|mathbb|math\w+|text|top)|[${}\\_^]", " ", clause.replace("ℓ", "ell "))
-        spelled = re.sub(r"(?<=[a-z])-\s?wise|(?<=[a-z]) by \w+", "wise", clause.lower())
+        spelled = re.sub(r"(?<=[a-z])-\s?wise|(?<=[a-z]) by \w+", "wise", _CENTRES.sub("centring", clause.lower()))
         told = re.findall(r"[a-z]{2,}|\d[\d.]*", spelled)
         usual = {*self.sign.usual.lower().split(), *_NEUTRAL}
         said = (_VALUE if self.sign.function else _OPERANDS).match(self.words)
+        if "base" in usual and _BASED.search(self.words):
+            return True
+        nouns = self.sign.nouns.split()
+        if self.noun and nouns and not {*told} & {*nouns} and {*told} & {*self.sign.own.split()}:
+            return True
         return any(x not in usual for x in told) if said is None else said["cost"] is None
 
 
@@ -160,12 +205,14 @@ def by_formula(document: Document, parse: Parse,
         formula = document.formulas[at] if at < len(document.formulas) else None
         if not told.sign.function or found is None or formula is None or formula.display:
             continue
-        _, behind = around(document.source.text, formula.span.end, formula.span.end + 1)
-        if replace(told, words=behind).other or limited(behind):
+        if not _defines(document.source.text, told, formula.span.end):
             continue
         for body in parse(formula.span):
             letters = {x.text for x in parts(body) if isinstance(x, s.Word) and len(x.text) == 1 and x.text.islower()}
             letters -= {"e"}
+            if (letter := re.search(r"\(\s*([a-z])\s*\)", document.source.text[slice(*told.name)])) is not None:
+                letters |= {letter[1]}
+            letters = letters if not letters & _sizes(document.source.text) else set()
             if isinstance(body, s.Relation):
                 left = body.operands[0]
                 if isinstance(left, s.Product) and re.search(told.sign.stands, left.span.text):
@@ -175,6 +222,20 @@ def by_formula(document: Document, parse: Parse,
                 left = s.Product((name, given), ("", ""), name.span)
                 clause = s.Clause(s.Relation((left, body), ("=",), body.span), None, body.span)
                 yield told, formula, s.Statement("", False, (clause,), (), body.span)
+
+
+def _defines(text: str, told: Telling, end: int) -> bool:
+    """Whether the words around the name of a function and a formula that ends at a place say only that it is that."""
+    before, _ = around(text, *told.name)
+    end += text[end : end + 1] == "$"
+    return _FIRST.fullmatch(before) is not None and _LAST.match(text[end : end + 200]) is not None
+
+
+@lru_cache(maxsize=8)
+def _sizes(text: str) -> frozenset[str]:
+    """The letters that a text has for sizes."""
+    found = " ".join(x["sizes"] or x["size"] for x in _SIZES.finditer(text))
+    return frozenset(re.findall(r"(?<![A-Za-z\\])[a-z](?![A-Za-z])", found))
 
 
 def _named(document: Document, told: Telling, functions: Container[str]) -> s.Word | None:
@@ -200,7 +261,15 @@ def _defined(texts: tuple[str, ...]) -> tuple[Telling, ...]:
         left, equals, right = text.partition("=")
         found += [Telling(x, text.strip(), 0) for x in SIGNS if equals and x.entries
                   and re.fullmatch(x.alone, left.strip(" :&\\n")) and not re.search(x.stands, right)]
+        found += [Telling(x, text.strip(), 0) for x in SIGNS if equals and not x.function and _alone(x, left)
+                  and not re.fullmatch(x.alone, right.strip(" .,&\\n"))]
     return tuple(found)
+
+
+def _alone(sign: Sign, formula: str) -> bool:
+    """Whether a formula is a sign with no operands."""
+    inner = formula.strip(" :&$")
+    return re.fullmatch(sign.alone, inner) is not None and not re.search("[A-Za-z]", re.sub(r"\\[A-Za-z]+", "", inner))
 
 
 @lru_cache(maxsize=8)
@@ -236,9 +305,41 @@ def tellings(sentence: str, start: int) -> Iterator[Telling]:
         ahead = [x.start for x in found[n + 1 :] if x.formula or _AND.search(sentence[: x.start])]
         joined = next((x for x in found[n + 1 :] if x.formula and _JOINED.fullmatch(sentence[one.end : x.start])), None)
         of_both = _said(joined, sentence, "", ahead) if joined is not None else ()
-        for words in (*_altered(one, sentence), *(() if one.given else _said(one, sentence, before, ahead)), *of_both):
+        said = () if one.given else tuple(_share(one, sentence, x) for x in _said(one, sentence, before, ahead))
+        groups = ((True, said), (False, (*_altered(one, sentence), *of_both, *_broad(one, sentence))))
+        for noun, words in ((noun, x) for noun, group in groups for x in group):
             place = start + one.end + sentence[one.end :].find(words) if words in sentence[one.end :] else -1
-            yield Telling(one.sign, " ".join(words.split()), place, (start + one.start, start + one.end))
+            noun = noun and re.match(r"(?:the|an?|our|its|their)\b", words) is not None
+            yield Telling(one.sign, " ".join(words.split()), place, (start + one.start, start + one.end), noun)
+
+
+def _share(one: Mention, sentence: str, words: str) -> str:
+    """What of the words for two signs, "are the matrix and Kronecker products", is for the second of them."""
+    return re.split(r"\s+and\s+", words)[-1] if one.formula and _ONE.search(sentence[: one.start]) else words
+
+
+def _broad(one: Mention, sentence: str) -> Iterator[str]:
+    """Whatever is said of a sign with no operands, and of the base of logarithms and exponentials."""
+    lead, after, sign = sentence[: one.start], sentence[one.end :], one.sign
+    if not one.given and r"\log" in sign.stands + sign.alone and not denied(sentence):
+        yield from (x[0] for x in (_BASED.search(sentence),) if x is not None)
+    if one.given or sign.function:
+        return
+    if not one.formula:
+        found = _ARTICLE.match(after) if _BEGINS.fullmatch(lead) else None
+        words = "" if found is None or denied(found[0]) else after[found.end() :]
+        if _NOUN.search(_CLAUSE.split(words, maxsplit=1)[0]):
+            yield words
+    elif _alone(sign, sentence[one.start : one.end]):
+        if (symbol := _SYMBOL.search(lead)) is not None:
+            yield symbol["what"]
+        elif (written := _WRITTEN.search(lead)) is not None:
+            yield re.split(r",", lead[: written.start()])[-1]
+        elif (both := _BOTH.match(after)) is not None:
+            yield re.split(r"\s+and\s+", after[both.end() :])[0]
+        elif (acts := _CONVENTION.match(after) or _ACTS.match(after)) is not None and not (
+                denied(lead) or _SAYS.match(after)):
+            yield after[acts.end() :]
 
 
 def _altered(one: Mention, sentence: str) -> Iterator[str]:
@@ -246,7 +347,8 @@ def _altered(one: Mention, sentence: str) -> Iterator[str]:
     lead, after = sentence[: one.start], sentence[one.end :]
     used = _VERB.search(lead) is not None or _USED.match(after) is not None
     found = [_APPROXIMATED.search(lead), _ALTERED.search(lead) if used and not one.given else None,
-             _PART.search(lead) if _HAS.match(after) else None, _BEFORE.search(lead) if one.given else None]
+             _PART.search(lead) if _HAS.match(after) else None, _BEFORE.search(lead) if one.given else None,
+             _CLIPS.search(lead), None if one.given else _SETS.search(lead)]
     if one.sign.function and not one.given and (value := _PARAMETER.search(sentence)) is not None:
         yield value[0]
     if one.formula and _READ.search(lead) and (read := re.match(r"\W*(?:as|read)\s+", after)) is not None:
@@ -254,7 +356,7 @@ def _altered(one: Mention, sentence: str) -> Iterator[str]:
     yield from (x["how"] for x in found if x is not None and not denied(lead))
     whole = not one.given and (one.sign.function or _BEGINS.fullmatch(lead))
     of_function = (_DOES.match(after), _PAIRS.match(after)) if whole else ()
-    does = (_DONE.match(after), *of_function)
+    does = (_DONE.match(after), _SETTING.match(after) if one.sign.function else None, *of_function)
     yield from (after[x.end() :] for x in does if x is not None and not denied(lead))
 
 
@@ -264,15 +366,16 @@ def _said(one: Mention, sentence: str, before: str, ahead: Iterable[int]) -> Ite
     """
     lead, after, sign = sentence[: one.start], sentence[one.end :], one.sign
     verb = _VERB.search(lead) is not None
-    if sign.function and _OVER.match(after):  # along what it runs is another question
+    if sign.function and (_OVER.match(after) or _ASIDE.search(lead)):  # along what it runs is another question
         return
     says = _SAYS.match(after) or _IS.match(after)
     says = says if says is None or says.re is _SAYS or says["noun"].lower() in sign.usual.split() else None
     if says is None and not (one.formula or sign.function) and _BEGINS.fullmatch(before):
         says = _CONVENTION.match(after)
-    if says is None and verb and (one.formula or not sign.function):
+    if says is None and verb and (one.formula or not sign.function or re.search(r"\bwrite\s+\Z", lead)):
         says = _FOR.match(after)
-    if says is not None and (one.formula or not re.match(r"\W*(?:is|are)\s+(?:the|an?|our|not)\b", after)):
+    itself = re.match(rf"\W*(?:is|are)\s+(?:the|an?|our)\s+(?:[\w-]+\s+){{1,3}}{sign.words}\W*\Z", after)
+    if says is not None and (one.formula or not _ARTICLE.match(after) or (sign.function and itself)):
         at = one.end + (says.start("noun") if says.re is _IS else says.end())
         yield sentence[at : next((x for x in ahead if x > at), len(sentence))]
     elif verb and (by := _BY.search(before)) is not None:

@@ -23,7 +23,7 @@ class Sign:
     name it, `usual` is what may stand in its usual names, and `stands` is what a formula has that has the sign, ""
     where it is that two names stand side by side. `entries`: it has the product entry by entry for its meaning, so that
     an equation whose left side is two letters with the sign between them gives it another. `given` are words for what a
-    function is applied to.
+    function is applied to. A name of it in its `own` words has one of the `nouns`.
     """
 
     alone: str
@@ -33,19 +33,26 @@ class Sign:
     function: bool = False
     entries: bool = False
     given: str = r"(?!)"
+    nouns: str = ""
+    own: str = ""
 
 
 def _function(names: str, usual: str, argument: str = "") -> Sign:
     """A function, which a text may name by a macro, in letters of a text, or by a word: a line of the file of usual
-    names has patterns of its names, the words that its other names may have, and words for its argument.
+    names has patterns of its names, the words that its other names may have, nouns with "=" before them, and words for
+    its argument.
     """
     name = "|".join(names.split())
     given = r"(?:\s*\(\s*(?:\\cdot|[a-z])\s*\))?"
+    marked = [x[1:] for x in usual.split() if x[0] == "="]
+    nouns = " ".join((*names.lower().split(), *marked)) if marked else ""
+    usual = usual.replace("=", "")
     return Sign(rf"(?:\\?(?:{name})|{_TEXT.format(f'(?:{name})')}){given}",
-                rf"\b(?:{name})(?:es)?\b",
+                rf"\b(?:{name})(?:e?s)?\b",
                 f"{_ENTRIES}{names} {usual} function nonlinearity activation".lower(),
                 rf"(?<![A-Za-z])(?:{name})(?![A-Za-z])", True,
-                given=rf"(?i:\b(?:{'|'.join(argument.split())})\b)" if argument else r"(?!)")
+                given=rf"(?i:\b(?:{'|'.join(argument.split())})\b)" if argument else r"(?!)",
+                nouns=nouns, own=usual)
 
 
 def _words(name: str) -> dict[str, str]:
@@ -57,15 +64,18 @@ def _words(name: str) -> dict[str, str]:
 ALTERING = _words("altering_words.txt")
 SIGNS = (
     Sign(r"\\odot|⊙|[A-Za-z]\s*\\odot\s*[A-Za-z]", r"(?!)",
-         _ENTRIES + "hadamard schur product products multiplication multiplying gating broadcast broadcasting",
+         _ENTRIES + "hadamard schur product products multiplication "
+         "multiplying multiplies gating broadcast broadcasting",
          r"\\odot(?![A-Za-z])|⊙", entries=True),
     Sign(r"\\circ|∘|[A-Za-z]\s*\\circ\s*[A-Za-z]", r"(?!)",
-         _ENTRIES + "hadamard schur product products multiplication composition functions", r"\\circ(?![A-Za-z])|∘",
+         _ENTRIES + "hadamard schur product products multiplication "
+         "multiplies composition functions", r"\\circ(?![A-Za-z])|∘",
          entries=True),
     Sign(r"\\cdot|·|\\times|×|[A-Za-z]\s*(?:\\cdot|\\times)\s*[A-Za-z]", r"(?!)",
          "dot inner scalar matrix product products multiplication multiplications numbers scalars matrices",
          r"\\cdot(?![A-Za-z])|·|\\times(?![A-Za-z])|×"),
-    Sign(r"[A-Z]\s*[A-Z]", r"\b[Jj]uxtaposition\b|\A\W*(?:All\s+|Matrix\s+)?(?:[Pp]roducts?|[Mm]ultiplications?)\b"
+    Sign(r"[A-Z]\s*[A-Z]", r"\b[Jj]uxtaposition\b|\A\W*(?:The|A)\s+product\s+of\s+(?:two\s+)?matrices\b"
+         r"|\A\W*(?:All\s+|Matrix\s+)?(?:[Pp]roducts?|[Mm]ultiplications?)\b"
          r"(?:\s+of\s+(?:two\s+)?matrices\b)?",
          "matrix product products multiplication composition usual", ""),
     Sign(r"\+|[A-Za-z]\s*\+\s*[A-Za-z]", r"(?i:\b(?:plus|additions?)\b)",
