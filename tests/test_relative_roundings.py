@@ -153,3 +153,75 @@ def test_what_does_not_scale_keeps_two_passes(rounding: str) -> None:
     said, plain = (spec(x).split("plan")[0] for x in (rounding, rounding.replace("relative(", "(")))
     assert torch.allclose(einc.compile(said)(*data), einc.compile(plain)(*data), rtol=1e-12, atol=1e-12)
 
+
+ROWS = """
+index t, s : time(T)
+input x_s, v_s
+M_t = max_{s ≤ t} x_s
+E_{t s} = exp(EXPONENT - M_t), s ≤ t
+output Y_t = Σ_{s ≤ t} BODY
+plan few:
+    round E about its running maximum
+"""
+FORMS = {
+    "e4m3(448 E_{t s}) / (1 + v_s)": lambda p, v, m: e4m3(448 * p) / (1 + v),
+    "(v_s / (1 + v_s)) (e4m3(448 E_{t s} / (2 + v_s)) / v_s)": lambda p, v, m: e4m3(448 * p / (2 + v)) / (1 + v),
+    "(-e4m3(448 E_{t s}) v_s / 3)": lambda p, v, m: -e4m3(448 * p) * v / 3,
+    "e4m3(448 E_{t s}) / e4m3(1 + v_s)": lambda p, v, m: e4m3(448 * p) / e4m3(1 + v),
+    "e4m3(448 E_{t s}) e4m3(1 + v_s)": lambda p, v, m: e4m3(448 * p) * e4m3(1 + v),
+    "e4m3(448 E_{t s})^2 v_s": lambda p, v, m: e4m3(448 * p) ** 2 * v,
+    "e4m3(448 E_{t s}) e4m3(100 E_{t s}) v_s": lambda p, v, m: e4m3(448 * p) * e4m3(100 * p) * v,
+    "e4m3(448 E_{t s}) / e4m3(100 E_{t s} + v_s)": lambda p, v, m: e4m3(448 * p) / e4m3(100 * p + v),
+    "e4m3(448 E_{t s}) E_{t s} v_s": lambda p, v, m: e4m3(448 * p) * p * v,
+    "e4m3(448 E_{t s}) (v_s - M_t)": lambda p, v, m: e4m3(448 * p) * (v - m),
+    "v_s / e4m3(448 E_{t s})": lambda p, v, m: v / e4m3(448 * p),
+    "sqrt(e4m3(448 E_{t s})) v_s": lambda p, v, m: e4m3(448 * p).sqrt() * v,
+    "abs(e4m3(448 E_{t s}) - 9) v_s": lambda p, v, m: (e4m3(448 * p) - 9).abs() * v,
+    "(e4m3(448 E_{t s}) + v_s)": lambda p, v, m: e4m3(448 * p) + v,
+    "e4m3(e4m3(448 E_{t s}) + 10 v_s)": lambda p, v, m: e4m3(e4m3(448 * p) + 10 * v),
+}
+
+
+@pytest.mark.parametrize("backend", ["torch", "cpp"])
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("bounded", [False, True])
+def test_a_rounding_is_relative_only_where_it_scales_the_sum(form: str, backend: str, bounded: bool) -> None:
+    """Few numbers are one tile: the largest so far is that of the row, and the numbers are those of the text."""
+    x = torch.tensor([3.0, 1.0, 2.5, 0.25, 2.0], dtype=torch.float64)
+    v = torch.tensor([1.0, 1.0, 0.5, 2.0, 0.75], dtype=torch.float64)
+    exponent, powers = ("(-x_s^2)", -x * x) if bounded else ("x_s", x)  # one that is bounded has a maximum all the same
+    text = ROWS.replace("BODY", form).replace("EXPONENT", exponent).replace("≤ t} x_s", f"≤ t}} {exponent}")
+    want = x.new_zeros(len(x))
+    for t in range(len(x)):
+        most = powers[: t + 1].max()
+        for s in range(t + 1):
+            want[t] += FORMS[form](torch.exp(powers[s] - most), v[s], most)
+    got = einc.compile(text, backend=backend, plan="few")(x=x, v=v)
+    assert torch.allclose(got, want, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("backend", ["torch", "cpp"])
+@pytest.mark.parametrize("form", [form for form in FORMS if "M_t" not in form])
+def test_sums_over_many_tiles_are_near_those_of_the_text(form: str, backend: str) -> None:
+    torch.manual_seed(1)
+    x, v = torch.arange(700, dtype=torch.float64) / 50 + torch.rand(700, dtype=torch.float64), torch.rand(700).double()
+    text = ROWS.replace("BODY", form).replace("EXPONENT", "x_s")
+    got, want = (einc.compile(text, backend=backend, plan=plan)(x=x, v=v + 0.5) for plan in ("few", "call"))
+    assert torch.allclose(got, want, rtol=0.02)
+
+
+@pytest.mark.parametrize(("form", "said"), [
+    ("e4m3(448 E_{t s}) / (1 + v_s)", "e4m3 is relative to M so far"),
+    ("e4m3(448 E_{t s})^2 v_s", "two passes over s"), ("v_s / e4m3(448 E_{t s})", "two passes over s")])
+def test_a_plan_says_whether_it_is_relative(form: str, said: str) -> None:
+    shown = CliRunner().invoke(main, ["show", "-", "--stage", "plan", "--plan", "few"],
+                               input=ROWS.replace("BODY", form).replace("EXPONENT", "x_s")).output
+    assert said in shown and ("relative to" in shown) == ("relative to" in said)
+
+
+@pytest.mark.parametrize("line", ["round E, E about its running maximum", "round E about its running maximum\n"
+                                  "    round E about its running maximum"])
+def test_a_name_may_be_said_twice(line: str) -> None:
+    data = given(40, 2)
+    twice = spec().replace("round E about its running maximum", line)
+    assert torch.equal(einc.compile(twice, plan="few")(*data), einc.compile(spec(), plan="few")(*data))

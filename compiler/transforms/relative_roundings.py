@@ -26,6 +26,8 @@ def loosened(program: TypedProgram, key: str) -> TypedProgram:
 
     def change(term: Term) -> Term:
         match term:
+            case Apply(op, (Apply("relative", (inner,)),)) if op in NARROW and _multiple(inner, key):
+                found.append(term)
             case Apply(op, (inner,)) if op in NARROW and _multiple(inner, key):
                 found.append(term)
                 return Apply(op, (Apply("relative", (inner,)),))

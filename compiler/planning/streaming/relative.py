@@ -7,42 +7,51 @@ have a larger x, it is another rounding than the one of the text, as the word `r
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from einc.ir.narrow import NARROW
-from einc.ir.sums import factors, joined, product
-from einc.ir.terms import Apply, Term, transform, walk
+from einc.ir.sums import joined, parted, product
+from einc.ir.terms import Apply, Fold, Term
 from einc.planning.streaming.moments import exponent
 from einc.planning.streaming.passes import Streamed
 from einc.planning.streaming.separate import Entangled, Holds, separate
 
 
 def pulled_out(body: Term, held: Holds, moving: Holds) -> Term:
-    """A body with the exponentials that hold results in front of its roundings that may be relative. Raises Entangled
-    where one would be relative to something else, or where two of them, or another exponential, stand in one product.
+    """A body with the exponentials that hold results in front of its roundings that may be relative, where these are
+    factors of the whole body. Raises Entangled where one would be relative to something else, or where two of them, or
+    another exponential, or what holds results, stand in one product.
     """
-    def change(term: Term) -> Term:
-        if (inner := _inside(term)) is None or not held(term) or not moving(term):
-            return term
+    def change(factor: Term) -> Term:
+        if (inner := _inside(factor)) is None or not held(factor) or not moving(factor):
+            return factor
         pairs = separate(inner, held, moving)
         if len(pairs) != 1 or not all(isinstance(f, Apply) and f.op == "exp" for f in pairs[0][0]):
-            raise Entangled(term)
-        assert isinstance(term, Apply)
-        return product((*pairs[0][0], _rounded(term.op, joined(pairs[0][1]))))
+            raise Entangled(factor)
+        assert isinstance(factor, Apply)
+        return product((*pairs[0][0], _rounded(factor.op, joined(pairs[0][1]))))
 
-    made = transform(body, change)
+    made = _of_factors(body, change)
     if made == body:
         return body
-    if sum(exponent(_inside(f) or f)[0] is not None for f in factors(made) if moving(f)) > 1:
+    parts = [f for f in parted(made) if moving(f)]
+    if any(map(held, parts)) or sum(exponent(_inside(f) or f)[0] is not None for f in parts) != 1:
         raise Entangled(body)
     return made
 
 
 def power_of(body: Term) -> Term | None:
-    """The exponent of a product, or that in a rounding in it that may be relative; None where there is none."""
-    power, rest = exponent(body)
-    inside = (exponent(inner)[0] for f in rest if (inner := _inside(f)) is not None)
-    return power if power is not None else next((p for p in inside if p is not None), None)
+    """The exponent of a product, or that of its one rounding that may be relative; None where there is none."""
+    power = exponent(body)[0]
+    return power if power is not None else rounded_power(body)
+
+
+def rounded_power(body: Term) -> Term | None:
+    """The exponent in the one rounding of a product that may be relative; None where there is none, or another
+    exponential stands beside it."""
+    found = [(f, p) for f in parted(body) if (p := exponent(_inside(f) or f)[0]) is not None]
+    return found[0][1] if len(found) == 1 and _inside(found[0][0]) is not None else None
 
 
 def relative_to(body: Term, reference: Term) -> Term:
@@ -50,16 +59,29 @@ def relative_to(body: Term, reference: Term) -> Term:
     power, rest = exponent(body)
     if power is not None:
         return joined((Apply("exp", (Apply("sub", (power, reference)),)), *rest))
-    return joined(tuple(_less(f, reference) for f in rest))
+    return _of_factors(body, lambda factor: _less(factor, reference))
 
 
 def told(streamed: Streamed) -> Streamed:
     """The pass with a note for each reference that its roundings are relative to."""
     by = {e.target: e.body for e in streamed.equations}
+    folds = [(c.reference, f.body) for c in streamed.carries if c.reference and isinstance(f := by[c.target], Fold)]
     notes = dict.fromkeys(
-        f"{t.op} is relative to {c.reference} so far" for c in streamed.carries if c.reference
-        for t in walk(by[c.target]) if isinstance(t, Apply) and _inside(t) is not None)
+        f"{t.op} is relative to {reference} so far" for reference, body in folds if rounded_power(body) is not None
+        for t in parted(body) if isinstance(t, Apply) and _inside(t) is not None)
     return replace(streamed, notes=(*streamed.notes, *notes))
+
+
+def _of_factors(term: Term, change: Callable[[Term], Term]) -> Term:
+    """A product or quotient with each factor above its strokes changed."""
+    match term:
+        case Apply("mul", args):
+            return Apply("mul", tuple(_of_factors(x, change) for x in args))
+        case Apply("neg", (x,)):
+            return Apply("neg", (_of_factors(x, change),))
+        case Apply("div", (above, below)):
+            return Apply("div", (_of_factors(above, change), below))
+    return change(term)
 
 
 def _less(factor: Term, reference: Term) -> Term:

@@ -23,7 +23,7 @@ from einc.ir.terms import ZERO, Apply, Const, Fold, Read, Term, const, free_indi
 from einc.ir.witnesses import witnessed
 from einc.planning.streaming.moments import RunningMoments, moment, offset
 from einc.planning.streaming.passes import CarriedFold, Streamed
-from einc.planning.streaming.relative import power_of, pulled_out, relative_to, told
+from einc.planning.streaming.relative import power_of, pulled_out, relative_to, rounded_power, told
 from einc.planning.streaming.separate import Entangled, separate
 from einc.transforms.laws import ALL, exponentials
 from einc.transforms.laws.empty_folds import either, over_nothing
@@ -162,7 +162,7 @@ class _Pass(RunningMoments):
             if not isinstance(equation.body, Fold) or not FOLDS[equation.body.op].linear:
                 continue
             power = power_of(equation.body.body)
-            if power is None or not _grows(power, self.out):
+            if power is None or not (_grows(power, self.out) or rounded_power(equation.body.body) is not None):
                 continue
             reference = self._reference(equation, power)
             body = replace(equation.body, body=relative_to(equation.body.body, self._result(reference)))
