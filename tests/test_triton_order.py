@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from triton_modes import interpreted, space, tiled
 
 from einc.backends.triton.runtime.device import _in_bands
-from einc.backends.triton.runtime.tiles import _bands
+from einc.backends.triton.runtime.tiles import _DEEP, _POINTS, _PRODUCTS, _SUMS, Tile, _bands, _tile
 from einc.driver import front
 from einc.ir.programs import TypedProgram
 
@@ -87,3 +87,14 @@ def test_a_result_is_the_same_in_any_number_of_bands(texts: int, heads: int, len
 @pytest.mark.parametrize("domain", ["s > t - 3 and s ≤ t", "s > t - 9 and s ≤ t + 2"])
 def test_tiles_of_one_length_have_no_bands(domain: str) -> None:
     assert "_bands(" not in emitted(domain)[1]
+
+
+@pytest.mark.parametrize("shapes", [_PRODUCTS, _DEEP, _SUMS, _POINTS])
+@pytest.mark.parametrize("whole", [1, 7, 64, 512, 1408])
+def test_no_tile_that_is_chosen_holds_more_than_the_threads_have_registers_for(shapes: tuple[Tile, ...], whole: int
+                                                                               ) -> None:
+    """But for the smallest, which is taken where none fits."""
+    chosen = _tile("made", shapes, 1, 4096, torch.device("meta"),
+                   lambda rows, columns, warps: rows * columns * whole, lambda rows, columns, stages: 0)
+    rows, columns, warps, _ = chosen
+    assert rows * columns * whole <= warps * 32 * 256 or chosen == shapes[-1]

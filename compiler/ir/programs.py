@@ -18,6 +18,8 @@ from einc.ir.indices import Index, IndexSet
 from einc.ir.requested import PlanBlock
 from einc.ir.terms import Apply, Join, Pack, Part, Position, Read, Term, bound_indices, reads, substitute, walk
 
+Sign = Literal["", "nonnegative", "positive"]
+
 
 @dataclass(frozen=True, slots=True)
 class Slot:
@@ -34,6 +36,24 @@ def slot_of(index: Index) -> Slot:
 
 
 @dataclass(frozen=True, slots=True)
+class Told:
+    """What is known of a value in a program that does not make it.
+
+    `least` is its sign, where the sets of `over` have a point each; where one has none a positive value is 0. `infinite`
+    says whether it may be no finite number, and `gone` which values it is 0 with: their names, and for each of their
+    slots the place among its own.
+    """
+
+    least: Sign = ""
+    over: tuple[IndexSet, ...] = ()
+    infinite: bool = False
+    gone: tuple[tuple[str, tuple[int, ...]], ...] = ()
+
+
+NOTHING_TOLD = Told()
+
+
+@dataclass(frozen=True, slots=True)
 class Tensor:
     """A tensor of the program. `key` is its Python name, one per program; `text` the way it was written."""
 
@@ -44,10 +64,7 @@ class Tensor:
     role: Literal["input", "weight", "cache", "place", "local", "derived"]
     element: Element = REAL
     span: Span | None = None
-    least: Literal["", "nonnegative", "positive"] = ""  # what is known of an input that another program made, and
-    infinite: bool = False  # whether that may be no finite number
-    # values that this is 0 with: their names, and for each of their slots the place among these
-    gone: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    told: Told = NOTHING_TOLD  # what is known of an input that another program made
     each: bool = False  # of several requests each has one of its own
     scale: bool = False  # other values are divided by its exponential and multiplied again: no result changes with it
     everywhere: bool = False  # the text says that it depends on every position, `: all`

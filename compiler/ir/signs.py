@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import assert_never
@@ -34,19 +34,24 @@ from einc.ir.witnesses import witnessed
 _LEVELS = 6  # definitions through which a value that may be 0 somewhere is followed to the point where it is read
 
 
-def sign(term: Term, equations: Mapping[str, Equation], given: Term = TRUE) -> int:
-    """POSITIVE, NONNEGATIVE or UNKNOWN, for every point of `given` where the term exists."""
-    signs = _Signs(definitions(equations))
-    return signs.of(term, given, free_indices(term) | free_indices(given))
+def sign(term: Term, equations: Mapping[str, Equation], given: Term = TRUE, beside: Iterable[Index] = ()) -> int:
+    """POSITIVE, NONNEGATIVE or UNKNOWN, for every point of `given` where the term exists. The sets of the indices
+    `beside` it have a point.
+    """
+    rows = frozenset(beside)
+    signs = _Signs(definitions(equations), bool(rows))
+    return signs.of(term, given, rows | free_indices(term) | free_indices(given))
 
 
 @dataclass
 class _Signs:
-    """The signs of the terms of one question. `there` are those of values at the points where they are read, and
-    grows; `level` is how many definitions the term at hand was followed through.
+    """The signs of the terms of one question. `more` tells that there are rows which no term reads. `there` are the
+    signs of values at the points where they are read, and grows; `level` is how many definitions the term at hand was
+    followed through.
     """
 
     equations: Definitions
+    more: bool = False
     there: dict[tuple[str, tuple[Term, ...], Term, frozenset[Index]], int] = field(default_factory=dict)
     level: int = 0
 
@@ -87,12 +92,13 @@ class _Signs:
         key, known = equation.target, self.equations.about(equation.target).signs
         if key not in known:
             known[key] = self.of(equation.body, TRUE, frozenset(equation.indices))
-        apart = given == TRUE or len(subs) != len(equation.indices) or self.level == _LEVELS
+        apart = (given == TRUE and not self.more) or self.level == _LEVELS or not (
+            equation.axes == () or len(subs) == len(equation.indices))
         if known[key] != NONNEGATIVE or apart:
             return known[key]
         place = (key, subs, given, rows)
         if place not in self.there:
             self.level += 1
-            self.there[place] = self.of(equation.at(subs), given, rows)
+            self.there[place] = self.of(equation.at(subs) if equation.axes else equation.body, given, rows)
             self.level -= 1
         return self.there[place]

@@ -5,7 +5,7 @@ Out: A `Module`: the plan, which a back end writes as a file.
 May import: ir, syntax, transforms.
 """
 
-from einc.planning.analysis.signs import least
+from einc.planning.analysis.signs import told
 from einc.planning.analysis.storage import kept_wide
 from einc.planning.contractions.associate import usual
 from einc.planning.contractions.choose import reckoned
@@ -14,4 +14,4 @@ from einc.planning.module_class import class_of
 from einc.planning.planner import plan
 from einc.planning.repeated import chained, trusting
 
-__all__ = ["chained", "class_of", "kept_wide", "least", "plan", "reckoned", "row", "trusting", "usual"]
+__all__ = ["chained", "class_of", "kept_wide", "plan", "reckoned", "row", "told", "trusting", "usual"]

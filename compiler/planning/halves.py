@@ -15,7 +15,7 @@ from einc.ir.plan import Call, Gradient, Module, SegmentedModule, leaves
 from einc.ir.programs import Equation, Program
 from einc.ir.sums import factors
 from einc.ir.terms import Apply, Read, walk
-from einc.planning.analysis.signs import least
+from einc.planning.analysis.signs import told
 from einc.planning.analysis.storage import kept_wide
 from einc.planning.planner import plan
 from einc.planning.repeated import chained, trusting
@@ -45,14 +45,13 @@ def derived(program: Program) -> tuple[Derived, Program]:
 def second(found: Derived, forward: Module) -> Program:
     """The second program as it is planned: what the plan of the first saves in a wider type comes in that type."""
     first, below = normalise(found.forward), _divisors(found)
-    signs = least(first, [made for made, _ in found.saved])
     tensors = dict(found.backward.tensors)
     for made, key in found.saved:
         kept = forward.buffers[made].element
         element = kept if kept in (WIDE, EXACT) else tensors[key].element
-        tensors[key] = replace(tensors[key], element=element, least=signs[made],
-                               infinite=not surely_finite(Read(made, ()), first.by_target),
-                               gone=tuple(_gone(made, first.by_target, below)))
+        infinite = not surely_finite(Read(made, ()), first.by_target)
+        tensors[key] = replace(tensors[key], element=element, told=replace(
+            told(first, made, infinite), gone=tuple(_gone(made, first.by_target, below))))
     return replace(found.backward, tensors=tensors)
 
 
@@ -65,7 +64,7 @@ def _divisors(found: Derived) -> dict[str, str]:
 
 
 def _gone(key: str, by: Mapping[str, Equation], below: Mapping[str, str]) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """What a value of the first program is 0 with, of what the second divides by: see `Tensor.gone`."""
+    """What a value of the first program is 0 with, of what the second divides by: see `Told.gone`."""
     if (mine := by.get(key)) is None or not mine.has_letters:
         return
     for name, made in below.items():

@@ -56,8 +56,11 @@ def _fitting(
 
 
 def _full(rows: int, columns: int, warps: int, device: torch.device, registers: Registers) -> float:
-    """Which part of the registers a tile takes. Longer columns leave fewer, for they have more addresses and masks."""
-    return registers(rows, columns, warps) / (warps * 32 * (_numbers(device) - (columns // 4 if columns > 32 else 0)))
+    """Which part of the registers a tile takes. Of addresses and masks along the columns each thread has a quarter, as
+    warps lie along the rows; where there is one row they lie along the columns, and a thread has few of these.
+    """
+    beside = columns // 4 if rows > 1 and columns > 32 else 0
+    return registers(rows, columns, warps) / (warps * 32 * (_numbers(device) - beside))
 
 
 def _tile(

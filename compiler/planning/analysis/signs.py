@@ -3,29 +3,54 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import Literal
 
+from einc.ir.indices import SEQUENCE, Index, IndexSet
 from einc.ir.primitives import NONNEGATIVE, POSITIVE, UNKNOWN
-from einc.ir.programs import Definitions, Equation, Program
+from einc.ir.programs import Definitions, Equation, Program, Told
+from einc.ir.programs import Sign as Word
 from einc.ir.signs import sign
-from einc.ir.terms import TRUE, ZERO, Apply, Const, Read
+from einc.ir.terms import TRUE, ZERO, Apply, Const, Fold, Read
 
-_TOLD: dict[int, Literal["", "nonnegative", "positive"]] = {POSITIVE: "positive", NONNEGATIVE: "nonnegative",
-                                                            UNKNOWN: ""}
+_WORDS: dict[int, Word] = {POSITIVE: "positive", NONNEGATIVE: "nonnegative", UNKNOWN: ""}
 
 
-def least(program: Program, keys: Iterable[str]) -> dict[str, Literal["", "nonnegative", "positive"]]:
-    """What is known of the signs of some values of a program."""
+def told(program: Program, key: str, infinite: bool) -> Told:
+    """What is known of the sign of a value of a program, and where: `infinite` says whether it may be no finite number.
+    """
     by = program.by_target
-    return {key: _TOLD[sign(Read(key, ()), by)] if key in by else "" for key in keys}
+    if key not in by:
+        return Told(infinite=infinite)
+    found = sign(Read(key, ()), by)
+    over = _over(program, by[key]) if found == NONNEGATIVE else None
+    return Told(_WORDS[found], (), infinite) if over is None else Told("positive", over, infinite)
+
+
+def _over(program: Program, equation: Equation) -> tuple[IndexSet, ...] | None:
+    """The sets that must have a point for a value to be positive wherever it exists; None where that does not do."""
+    value = Read(equation.target, equation.axes)
+    if not equation.has_letters:
+        return None
+    sets = dict.fromkeys(s.set for t in program.tensors.values() for s in t.slots if s.set.cls not in SEQUENCE)
+    beside = {one: Index(f"{one.cls}{n}", one) for n, one in enumerate(sets) if one not in {*(
+        i.set for i in equation.indices)}}
+    if not beside or sign(value, program.by_target, TRUE, beside.values()) != POSITIVE:
+        return None
+    for one in tuple(beside):
+        rest = [index for other, index in beside.items() if other != one]
+        if rest and sign(value, program.by_target, TRUE, rest) == POSITIVE:
+            del beside[one]
+    return tuple(beside)
 
 
 def known_of(program: Program) -> Definitions:
     """The equations of a program, and for each input of which something is known one that has it, as far as signs and
     infinities go."""
-    found = {t.key: t for t in program.tensors.values() if t.least or t.infinite}
-    some = {"positive": "exp", "nonnegative": "abs", "": "neg"}
-    facts = (Equation(key, (), TRUE, Apply(some[t.least], (Const(math.inf) if t.infinite else ZERO,)))
-             for key, t in found.items())
-    return Definitions((*facts, *program.equations))
+    return Definitions((*(_fact(t.key, t.told) for t in program.tensors.values() if t.told.least or t.told.infinite),
+                        *program.equations))
+
+
+def _fact(key: str, known: Told) -> Equation:
+    some = {"positive": "exp", "nonnegative": "abs", "": "neg"}[known.least]
+    value = Apply(some, (Const(math.inf) if known.infinite else ZERO,))
+    bound = tuple(Index(f"{one.cls}{n}", one) for n, one in enumerate(known.over))
+    return Equation(key, (), TRUE, Fold("sum", bound, TRUE, value) if bound else value)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from einc.ir.choices import Choices
 from einc.ir.elements import REAL
@@ -16,13 +15,13 @@ from einc.ir.finite import surely_finite
 from einc.ir.indices import Extent, Index, IndexSet, number, size
 from einc.ir.plan import Along, Buffer, Gradient, Module, Move, PerRank, RankGroup, Step, makes
 from einc.ir.plan.gradients import group_of
-from einc.ir.programs import Equation, NormalProgram, Program, Tensor
+from einc.ir.programs import Equation, NormalProgram, Program, Tensor, Told
 from einc.ir.sums import product, reached
 from einc.ir.terms import TRUE, Apply, Position, Read, Size, Term, Where, both, const
 from einc.ir.verify import verify
 from einc.planning import halves
 from einc.planning.analysis.cost import volume
-from einc.planning.analysis.signs import least
+from einc.planning.analysis.signs import told
 from einc.planning.placing.hops import Hopping
 from einc.planning.placing.levels import Arrival, Placed, in_order, placed, references
 from einc.planning.placing.local import Local
@@ -33,8 +32,6 @@ from einc.planning.planner import plan
 from einc.planning.repeated import clamped, trusting, with_wide
 from einc.transforms.gradients.backward import Derived
 from einc.transforms.normal.normalise import normalise
-
-Sign = Literal["", "nonnegative", "positive"]
 
 
 def per_rank(program: NormalProgram, mesh: tuple[Axis, ...], sizes: Mapping[str, int],
@@ -184,7 +181,7 @@ class _Ranks:
     steps: list[Step] = field(default_factory=list)
     buffers: dict[str, Buffer] = field(default_factory=dict)
     parts: list[Module] = field(default_factory=list)
-    facts: dict[str, tuple[Sign, bool]] = field(default_factory=dict)
+    facts: dict[str, Told] = field(default_factory=dict)
     taken: Set[str] = frozenset()
 
     def module(self) -> Module:
@@ -216,13 +213,13 @@ class _Ranks:
         return Module(program.name, program.source or program.name, asked, outputs, self.buffers, tuple(self.steps),
                       dict(program.sizes), frozenset(sizes), tuple(sets), ())
 
-    def known(self, key: str, states: States) -> tuple[Sign, bool]:
+    def known(self, key: str, states: States) -> Told:
         """What is known of a value where it is read in another level than it is made in: its sign, and whether it may
         be no finite number, as at points that no one reads.
         """
         by, shares = self.of.program.by_target, [s for s in states if isinstance(s, Share)]
         infinite = not surely_finite(Read(key, ()), by) or any(s.fold != "sum" or s.reference for s in shares)
-        return "" if shares else least(self.of.program, [key])[key], infinite
+        return Told(infinite=infinite) if shares else told(self.of.program, key, infinite)
 
     def planned(self, program: NormalProgram) -> None:
         """Adds the steps of a program. What other levels made has names that its own values do not take."""
@@ -237,9 +234,9 @@ class _Ranks:
         """The module of a part of the program. What other parts made has names that its own values do not take."""
         others = {key: Tensor(key, key, (), "local") for key in self.buffers if key not in program.tensors}
         made_here, tensors = program.by_target, dict(program.tensors)
-        for key, (sign, infinite) in self.facts.items():
+        for key, fact in self.facts.items():
             if key not in made_here and key in tensors:
-                tensors[key] = replace(tensors[key], least=sign, infinite=infinite)
+                tensors[key] = replace(tensors[key], told=fact)
         made = plan(program.but(tensors={**others, **tensors}), program.inputs(), self.choices)
         checked = {t.key for t in self.of.program.inputs()}
         return replace(made, steps=tuple(clamped(step, {key for key, _ in made.keys} - checked) for step in made.steps))

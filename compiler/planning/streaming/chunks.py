@@ -24,7 +24,7 @@ from einc.ir.letters import letter, words
 from einc.ir.primitives import POSITIVE
 from einc.ir.programs import Definitions, Equation
 from einc.ir.signs import sign
-from einc.ir.sums import added, factors, inverse, joined, product, reached
+from einc.ir.sums import added, factors, inverse, inverse_of, joined, product, reached
 from einc.ir.terms import (
     ONE,
     TRUE,
@@ -177,7 +177,7 @@ class _Chunks:
             inner = (Apply("exp", (down,)), *inner)
         if reference is None and infinite and up is not None:
             exists = both(exists, Apply("lt", (up, Const(math.inf))))
-        state = self._carry(f"{equation.target}_state", Fold("sum", own, rest, joined(inner)), reference)
+        state = self._carry(f"{equation.target}_state", Fold("sum", own, rest, self._summed(inner)), reference)
         self.far += _volume({*free, *self.carried[state].indices} - {self.found.along})
         factors = (*outer, *((Apply("exp", (up,)),) if up is not None else ()))
         inside = tuple(f for f in factors if free_indices(f) & set(shared))
@@ -188,6 +188,14 @@ class _Chunks:
         term = joined((*outside, self._folded(equation, "sum", shared, joined((*inside, self._before(state))),
                                               exists if within else TRUE)))
         return term if within or exists == TRUE else Where(exists, term)
+
+    def _summed(self, parts: tuple[Term, ...]) -> Term:
+        """The product of what a state sums. Where no divisor may be 0 each stands as a factor of its own, so that the
+        sum is a product of matrices; 0 / 0 is 0, and 0 times 1 / 0 is not."""
+        known = Definitions(self.by.values(), self.known)
+        divisors = [y for f in parts if (y := inverse_of(f)) is not None]
+        letters = [i for f in parts for i in free_indices(f)]
+        return product(parts) if all(sign(y, known, TRUE, letters) == POSITIVE for y in divisors) else joined(parts)
 
     def _infinite(self, term: Term) -> bool:
         """Whether a term may be infinite; powers of what is finite are not thought of."""

@@ -68,7 +68,7 @@ def divided(parts: tuple[Term, ...], below: Term, equations: Mapping[str, Equati
 def vanishes(term: Term, other: Term, equations: Mapping[str, Equation], tensors: Mapping[str, Tensor]) -> bool:
     """Whether a term is a sum without a point wherever another one is; `tensors` know it of what was made before."""
     if isinstance(term, Read) and isinstance(other, Read) and term.tensor in tensors:
-        known = tensors[term.tensor].gone
+        known = tensors[term.tensor].told.gone
         if any(key == other.tensor and other.subs == tuple(term.subs[n] for n in places) for key, places in known):
             return True
     one, two = _made(term, equations), _made(other, equations)

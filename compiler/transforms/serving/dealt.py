@@ -106,7 +106,7 @@ class _Dealing:
                 slots += [replace(slot, set=self.rows[slot.set]), Slot(self.ranks, slot.level, f"q_{slot.name}")]
             else:
                 slots.append(slot)
-        return replace(tensor, slots=tuple(slots), gone=())
+        return replace(tensor, slots=tuple(slots), told=replace(tensor.told, gone=()))
 
     def pair(self, index: Index) -> tuple[Index, ...]:
         """The row and the rank that a letter becomes; the letter itself where it is of another set."""
