@@ -39,9 +39,9 @@ def slot_of(index: Index) -> Slot:
 class Told:
     """What is known of a value in a program that does not make it.
 
-    `least` is its sign, where the sets of `over` have a point each; where one has none a positive value is 0. `infinite`
-    says whether it may be no finite number, and `gone` which values it is 0 with: their names, and for each of their
-    slots the place among its own.
+    `least` is its sign, where the sets of `over` have a point each; where one has none a positive value is 0.
+    `infinite` says whether it may be no finite number, and `gone` which values it is 0 with: their names, and for each
+    of their slots the place among its own.
     """
 
     least: Sign = ""

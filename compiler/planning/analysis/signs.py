@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from einc.ir.indices import SEQUENCE, Index, IndexSet
 from einc.ir.primitives import NONNEGATIVE, POSITIVE, UNKNOWN
 from einc.ir.programs import Definitions, Equation, Program, Told
 from einc.ir.programs import Sign as Word
 from einc.ir.signs import sign
-from einc.ir.terms import TRUE, ZERO, Apply, Const, Fold, Read
+from einc.ir.sums import inverse_of, joined, product
+from einc.ir.terms import TRUE, ZERO, Apply, Const, Fold, Read, Term, free_indices
 
 _WORDS: dict[int, Word] = {POSITIVE: "positive", NONNEGATIVE: "nonnegative", UNKNOWN: ""}
 
@@ -40,6 +42,14 @@ def _over(program: Program, equation: Equation) -> tuple[IndexSet, ...] | None:
         if rest and sign(value, program.by_target, TRUE, rest) == POSITIVE:
             del beside[one]
     return tuple(beside)
+
+
+def multiplied(parts: Sequence[Term], known: Definitions) -> Term:
+    """The product of factors, some of them reciprocals. Where no divisor may be 0 each stays a factor, so that a sum of
+    such products is one of matrices; else they are `joined`, since 0 / 0 is 0, and 0 times 1 / 0 is not."""
+    divisors = [y for f in parts if (y := inverse_of(f)) is not None]
+    letters = [i for f in parts for i in free_indices(f)]
+    return product(parts) if all(sign(y, known, TRUE, letters) == POSITIVE for y in divisors) else joined(parts)
 
 
 def known_of(program: Program) -> Definitions:

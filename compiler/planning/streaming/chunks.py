@@ -24,7 +24,7 @@ from einc.ir.letters import letter, words
 from einc.ir.primitives import POSITIVE
 from einc.ir.programs import Definitions, Equation
 from einc.ir.signs import sign
-from einc.ir.sums import added, factors, inverse, inverse_of, joined, product, reached
+from einc.ir.sums import added, inverse, joined, product, reached
 from einc.ir.terms import (
     ONE,
     TRUE,
@@ -46,9 +46,10 @@ from einc.ir.terms import (
 )
 from einc.planning.analysis.cost import nominal
 from einc.planning.analysis.prefix import Prefix, prefix
+from einc.planning.analysis.signs import multiplied
 from einc.planning.streaming.moments import exponent
 from einc.planning.streaming.passes import CarriedFold, ChunkedScan, Streamed
-from einc.planning.streaming.separate import Entangled, Pair, separate
+from einc.planning.streaming.separate import Entangled, Pair, every_factor, separate
 from einc.planning.streaming.stream import spelled
 from einc.transforms.laws import ALL
 from einc.transforms.laws.empty_folds import either
@@ -147,7 +148,7 @@ class _Chunks:
     def _is_distance(self, parts: list[Pair]) -> bool:
         """Whether a difference may be small wherever its terms are large: x_t − x_s is, and (x_t − x_s)², but not y_t
         x_s − z_t, where what is taken off is a level of what the two points make together."""
-        sides = [[Counter(f for g in side for f in _multiplied(g)) for side in pair] for pair in parts]
+        sides = [[Counter(f for g in side for f in every_factor(g)) for side in pair] for pair in parts]
         shared = [reduce(and_, (pair[n] for pair in sides)) for n in (0, 1)]
         own = {(any(map(self._held, out - shared[0])), any(map(self._moves, inner - shared[1])))
                for out, inner in sides}
@@ -177,7 +178,8 @@ class _Chunks:
             inner = (Apply("exp", (down,)), *inner)
         if reference is None and infinite and up is not None:
             exists = both(exists, Apply("lt", (up, Const(math.inf))))
-        state = self._carry(f"{equation.target}_state", Fold("sum", own, rest, self._summed(inner)), reference)
+        summed = multiplied(inner, Definitions(self.by.values(), self.known))
+        state = self._carry(f"{equation.target}_state", Fold("sum", own, rest, summed), reference)
         self.far += _volume({*free, *self.carried[state].indices} - {self.found.along})
         factors = (*outer, *((Apply("exp", (up,)),) if up is not None else ()))
         inside = tuple(f for f in factors if free_indices(f) & set(shared))
@@ -188,14 +190,6 @@ class _Chunks:
         term = joined((*outside, self._folded(equation, "sum", shared, joined((*inside, self._before(state))),
                                               exists if within else TRUE)))
         return term if within or exists == TRUE else Where(exists, term)
-
-    def _summed(self, parts: tuple[Term, ...]) -> Term:
-        """The product of what a state sums. Where no divisor may be 0 each stands as a factor of its own, so that the
-        sum is a product of matrices; 0 / 0 is 0, and 0 times 1 / 0 is not."""
-        known = Definitions(self.by.values(), self.known)
-        divisors = [y for f in parts if (y := inverse_of(f)) is not None]
-        letters = [i for f in parts for i in free_indices(f)]
-        return product(parts) if all(sign(y, known, TRUE, letters) == POSITIVE for y in divisors) else joined(parts)
 
     def _infinite(self, term: Term) -> bool:
         """Whether a term may be infinite; powers of what is finite are not thought of."""
@@ -386,13 +380,6 @@ def _beside(p: Product, q: Product, taken: set[str]) -> Product:
 def _number(extent: Extent) -> Term:
     constant = extent.constant
     return Size(extent) if constant is None else const(constant)
-
-
-def _multiplied(term: Term) -> tuple[Term, ...]:
-    """The factors of a term, those of a negative one too."""
-    if isinstance(term, Apply) and term.op == "neg":
-        return (const(-1), *_multiplied(term.args[0]))
-    return tuple(f for x in factors(term) for f in _multiplied(x)) if len(factors(term)) > 1 else (term,)
 
 
 def _negative(factor: Term) -> bool:

@@ -102,3 +102,10 @@ def _addends(x: Term, held: Holds, moving: Holds) -> list[tuple[Term, bool]]:
         parts = (*outside, *inside)
         out.append((product(parts), any(held(f) for f in parts)))
     return out
+
+
+def every_factor(term: Term) -> tuple[Term, ...]:
+    """The factors of a term, those of a negative one too."""
+    if isinstance(term, Apply) and term.op == "neg":
+        return (const(-1), *every_factor(term.args[0]))
+    return tuple(f for x in factors(term) for f in every_factor(x)) if len(factors(term)) > 1 else (term,)
