@@ -189,3 +189,40 @@ def test_what_is_made_of_quotients_of_nothing_by_nothing(seed: int) -> None:
             found = mine[key].grad
             np.testing.assert_allclose(slope.numpy(), 0 if found is None else found.numpy(), rtol=1e-8, atol=1e-10,
                                        err_msg=text)
+
+
+FEATURES = """
+index t, s : time(T)
+index d, e : feature(D), feature(E)
+input Q_t^d, K_s^d, V_s^e
+q_t^d = PHI(Q_t^d)
+k_s^d = PHI(K_s^d)
+mask A_{t s} : s ≤ t
+A_{t s} = q_t^d k_{s d}
+output Y_t^e = (Σ_s A_{t s} V_s^e) / Σ_s A_{t s}
+"""
+
+
+@pytest.mark.parametrize(("features", "D"), [("max(0, ARG)", 3), ("exp(ARG)", 3), pytest.param(
+    "exp(ARG)", 0, marks=pytest.mark.xfail(strict=True, reason="the slope of what is divided by a sum over no features "
+                                                               "is infinite, and then no number"))])
+def test_states_that_are_divided_by_a_sum_that_may_be_0(features: str, D: int) -> None:
+    """Features of a query that are all 0, and none at all: its row is 0 / 0, and adds nothing to a gradient."""
+    text = FEATURES.replace("PHI(Q_t^d)", features.replace("ARG", "Q_t^d")).replace(
+        "PHI(K_s^d)", features.replace("ARG", "K_s^d"))
+    function = einc.compile(text, "torch", grad=True)
+    draw, T = torch.Generator().manual_seed(1), 300  # positions of several tiles
+    Q, K, V = (torch.rand(T, n, dtype=torch.float64, generator=draw) for n in (D, D, 2))
+    if "max" in features:
+        Q[[2, 290]] = -1.0
+    made, plain = ([x.clone().requires_grad_() for x in (Q, K, V)] for _ in range(2))
+    got = function(Q=made[0], K=made[1], V=made[2])
+    q, k = (x.clamp(min=0) if "max" in features else x.exp() for x in plain[:2])
+    scores = (q @ k.T).tril()
+    empty = scores.sum(1, keepdim=True) == 0
+    want = torch.where(empty, 0, scores @ plain[2] / torch.where(empty, 1, scores.sum(1, keepdim=True)))
+    assert_close = torch.testing.assert_close
+    assert_close(got, want)
+    weights = torch.rand(T, 2, dtype=torch.float64, generator=draw)
+    for x, y in zip(torch.autograd.grad(got, made, weights), torch.autograd.grad(want, plain, weights), strict=True):
+        assert_close(x, y)

@@ -17,7 +17,7 @@ from einc.ir.finite import surely_finite
 from einc.ir.folds import FOLDS
 from einc.ir.indices import INDEX_CLASSES, SEQUENCE, Index, IndexSet, number
 from einc.ir.letters import letter, words
-from einc.ir.primitives import POSITIVE, REST, filled
+from einc.ir.primitives import NONNEGATIVE, POSITIVE, REST, filled
 from einc.ir.programs import Equation, NormalProgram, Slot, Tensor
 from einc.ir.signs import sign
 from einc.ir.sums import added, asks_reached, factors
@@ -340,13 +340,17 @@ def _may_lack_points(key: str, by: Mapping[str, Equation], seen: dict[str, bool]
 
 
 def _lacks(equation: Equation, by: Mapping[str, Equation], seen: dict[str, bool]) -> bool:
-    """Whether an equation is a sum over a domain that may have no point, or of exponentials that may all be 0, or is
-    made of one."""
+    """Whether an equation is a sum over a domain that may have no point, or of exponentials or other values of no
+    sign but + that may all be 0, or is made of one. All sets are taken to have a point."""
     body = equation.body
     if isinstance(body, Fold):
         made = (by.get(r.tensor) for r in reads(body.body))
         terms = (body.body, *(e.body for e in made if e is not None))
         powers = [x for term in terms for x in walk(term) if isinstance(x, Apply) and x.op == "exp"]
-        return body.op == "sum" and (any(map(asks_reached, powers)) if powers else
-                                     not witnessed(body.domain, body.bound, equation.indices))
+        if body.op != "sum" or not witnessed(body.domain, body.bound, equation.indices):
+            return body.op == "sum" and (not powers or any(map(asks_reached, powers)))
+        if any(map(asks_reached, powers)) or sign(body.body, by, body.domain) != NONNEGATIVE:
+            return any(map(asks_reached, powers))
+        some = dict.fromkeys(i.set for e in by.values() for i in e.indices)
+        return sign(body.body, by, body.domain, (Index(f"{s.cls}{n}", s) for n, s in enumerate(some))) == NONNEGATIVE
     return any(_may_lack_points(r.tensor, by, seen) for r in reads(body))
