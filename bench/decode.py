@@ -15,13 +15,13 @@ from typing import Any
 import torch
 from rich.table import Table
 from torch.nn.functional import scaled_dot_product_attention
-from torch.profiler import ProfilerActivity, profile
 
 import einc
 from bench import measure
 from bench.case import DTYPES, CannotError, Sizes, Tensors, room_for
 from bench.report import duration
 from bench.run import Tell
+from bench.shares import shares_of
 from einc.driver.timing.judge import judge, ratio
 
 GROUPED = """
@@ -44,7 +44,8 @@ LATENTS, EXPANDED = "mla_rope", ("k_C", "k_R", "v")  # the layer, and what of it
 SLOWER = ("einc-expanded",)  # of our ways the one that others are held against
 CAPTION = """× a way: times as fast as it in the same rounds, the median
 error: relative RMS against float64, ! over its rule
-of reading: bytes of the cache a second, of those that a sum over a large array reads; limit: the longest operation
+of reading: bytes of the cache a second, of those that a sum over a large array reads
+limit: the longest operation of torch or compiled kernel
 ~ other processes ran in half of the rounds or more"""
 READ = 2**26  # elements of the array that is read: more than caches hold
 SUM = "reading"
@@ -343,13 +344,9 @@ def timed(task: Task, ways: Mapping[str, Callable[[Task], Call]], rounds: int, p
 
 
 def limit(call: Call) -> str:
-    """The operation that takes most of the time of its own, and its part of all."""
-    call()
-    with profile(activities=[ProfilerActivity.CPU]) as found:
-        call()
-    events = found.key_averages()
-    total, most = sum(e.self_cpu_time_total for e in events), max(events, key=lambda e: e.self_cpu_time_total)
-    return f"{most.key.removeprefix('aten::')} {most.self_cpu_time_total / max(total, 1e-9):.0%}"
+    """The operation of torch or the compiled kernel that takes most of the time by itself, and its part of all."""
+    most = shares_of(call)[0]
+    return f"{most.operation} {most.part:.0%}"
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> Table:

@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 import torch
 from click.testing import CliRunner
+from cpp_texts import NEEDED
 
 sys.path.append(str(Path(__file__).parent.parent))  # the bench is no part of the package
 
 from bench import decode, record
 from bench.cli import main
+from bench.shares import shares_of
 from einc.driver.timing import clock
 
 TINY = {**{name: {"B": 2, "H": 4, "G": 2, "S": 9, "D": 8} for name in ("grouped", "codes")},
@@ -58,6 +60,18 @@ def test_a_cache_that_is_wrong_is_not_timed() -> None:
     task = tiny("grouped", "float32")
     (one,) = decode.timed(task, {"einc": decode.stepped(decode.GROUPED, shorter)}, rounds=1)
     assert one.status == "wrong" and one.seconds is None
+
+
+@NEEDED
+def test_a_compiled_kernel_has_a_share_of_its_own() -> None:
+    """A kernel is no operation of torch, and takes nearly all of a step over a long cache."""
+    case, sizes = decode.CASES["grouped"], {"B": 1, "H": 16, "G": 2, "S": 20000, "D": 64}
+    task = decode.Task(case, sizes, "float32", *case.make(sizes, torch.float32, torch.Generator().manual_seed(0)))
+    call = case.ways["einc-cpp"](task)
+    found = shares_of(call)
+    assert found[0].operation.startswith("einc::k") and found[0].part > 0.5 and found[0].runs == 1
+    assert sum(one.part for one in found) == pytest.approx(1)
+    assert decode.limit(call).startswith("einc::k")
 
 
 def test_the_command_writes_rows_that_the_report_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

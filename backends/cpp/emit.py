@@ -35,6 +35,7 @@ from einc.ir.plan import (
     StateScan,
 )
 
+RUNTIME = ("native", "together", "recurrent")  # the modules of helpers that files of this back end have
 LEAST_ROWS = 8  # with fewer, most lanes of a vector would be empty
 LANES = 16  # of the widest vectors: more rows fill a tile of two
 
@@ -98,7 +99,7 @@ class Cpp:
     @property
     def runtime(self) -> tuple[Part, ...]:
         """The helpers of torch's statements, and those that compile and call."""
-        return (*self.torch.runtime, *(Source(f"einc.backends.cpp.runtime.{name}") for name in ("native", "recurrent")))
+        return (*self.torch.runtime, *(Source(f"einc.backends.cpp.runtime.{name}") for name in RUNTIME))
 
     def types(self, module: Module) -> list[str]:
         """The element types that a call asks for, as those of the torch statements beside the kernels."""

@@ -17,6 +17,7 @@ from einc.backends.cpp.places import Places
 from einc.backends.cpp.schedule import Schedule, folds_pairs, loaded_as_it_lies, product_at_end, spreads
 from einc.backends.cpp.stages import Stages
 from einc.backends.cpp.stores import write_store
+from einc.backends.cpp.values import type_of
 from einc.backends.cpp.wrapping import wrapped
 from einc.backends.writer import Writer, identifier
 from einc.ir.plan import Dot, Let, Module
@@ -83,13 +84,14 @@ class _Kernel:
         self.body(f"const L first = tile * M, rows = {rows_count} - first < M ? {rows_count} - first : M;")
         ends = Ends(schedule, arguments, self.body, dict(places.addresses.at),
                     {rows.name: ("first", "(first + rows - 1)")})
-        self._made([let for let in schedule.kernel.lets if let.name not in schedule.stages
-                    and let.name not in schedule.after and not schedule.streams(let)])
+        before = [let for let in schedule.kernel.lets if let.name not in schedule.stages
+                  and let.name not in schedule.after and not schedule.streams(let)]
+        self._made([let for let in before if not schedule.turns(let)])
         self._turned()
         self._carried()
         self._few()
         if schedule.kernel.stream is not None:
-            self._stream(ends)
+            self._around(ends, [let for let in before if schedule.turns(let)])
         self._finished()
         return self._whole(name, rows_count, [extent for _, extent in units])
 
@@ -163,14 +165,40 @@ class _Kernel:
 
     # the stream
 
-    def _stream(self, ends: Ends) -> None:
+    def _around(self, ends: Ends, turning: Sequence[Let]) -> None:
+        """Writes the stream within loops over the axes that are folded with it, which make some values each time. What
+        a sum has by then is added up in double, so that many short streams lose no more than a long one.
+        """
+        schedule, places, body, in_parts = self.schedule, self.places, self.body, splits(self.schedule)
+        sums = [places.names[let.name] for let in schedule.kernel.lets
+                if schedule.around and let.carry is not None and let.carry.fold == "sum"]
+        for name in sums:
+            body(f"{type_of('exact', True)} {name}_runs[QV] = {{}};")
+        for axis in schedule.around:
+            place = places.addresses.at[axis.name] = ends.places[axis.name] = places.arguments.fresh(axis.name)
+            body.open(f"for (L {place} = 0; {place} < {places.arguments.size(axis.set.extent)}; {place}++) {{")
+        self._made(turning)
+        self._stream(ends, in_parts)
+        for name in sums:
+            body(f"UNROLL for (int i = 0; i < QV; i++) {name}_runs[i] += exact({name}[i]), {name}[i] = V{{}};")
+        for _ in schedule.around:
+            body.close()
+            body("}")
+        for name in sums:
+            body(f"UNROLL for (int i = 0; i < QV; i++) {name}[i] = real({name}_runs[i]);")
+        self._as_lanes()
+        places.leave()
+        if in_parts:
+            self.states = joined(places, body)
+
+    def _stream(self, ends: Ends, in_parts: bool) -> None:
         """Writes the loop over the tiles of the stream."""
         schedule, body, places = self.schedule, self.body, self.places
         stream = schedule.stream
         spans = stream.bound.spans if stream.bound is not None else None
         extent = places.arguments.size(stream.set.extent)
         found = [("0", extent)] if spans is None else [ends.span(stream, span) for span in spans]
-        several, in_parts = len(found) > 1, splits(schedule)
+        several = len(found) > 1
         if several:
             body(f"L spans[{len(found)}][2] = {{{', '.join(f'{{{low}, {high}}}' for low, high in found)}}};")
             body(f"ordered(spans, {len(found)});")
@@ -201,10 +229,6 @@ class _Kernel:
         if several:
             body.close()
             body("}")
-        self._as_lanes()
-        self.places.leave()
-        if in_parts:
-            self.states = joined(places, body)
 
     def _runs(self) -> None:
         """Writes the head of a loop whose tiles end where what is kept lies elsewhere: in it the pointers are those of

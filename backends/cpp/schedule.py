@@ -10,8 +10,9 @@ stream that later values of the same tile read ends a stage: those values belong
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from einc.backends.cpp.around import along_one
 from einc.ir.folds import FOLDS
 from einc.ir.indices import DATA, IndexSet, number
 from einc.ir.plan import (
@@ -56,14 +57,15 @@ class Schedule:
     kept: frozenset[str]
     after: frozenset[str]
     passes: bool = False  # the lanes are neighbours in memory, and all of them one tile: see `passes`
+    around: tuple[Axis, ...] = ()  # axes that are folded together with the streamed one, by loops around it
 
     def lets(self) -> Mapping[str, Let]:
         """The lets by their names."""
         return {let.name: let for let in self.kernel.lets}
 
     def features(self, let: Let) -> tuple[str, ...]:
-        """The axes of a let that are neither units nor rows nor the streamed one."""
-        others = {axis.name for axis in self.units} | {self.rows.name, self.stream.name}
+        """The axes of a let that are neither units nor rows nor the streamed one, nor folded with that."""
+        others = {axis.name for axis in (*self.units, *self.around)} | {self.rows.name, self.stream.name}
         return tuple(a for a in let.axes if a not in others)
 
     def has_rows(self, let: Let) -> bool:
@@ -73,6 +75,10 @@ class Schedule:
     def streams(self, let: Let) -> bool:
         """Whether a value has the streamed axis."""
         return self.stream.name in let.axes
+
+    def turns(self, let: Let) -> bool:
+        """Whether a value is made anew in the loops around the stream."""
+        return not {axis.name for axis in self.around}.isdisjoint(let.axes)
 
     @property
     def columns(self) -> bool:
@@ -103,6 +109,7 @@ def tiled(kernel: Kernel, lanes: str = "") -> Schedule:
 
     Raises Unwritten where it has something that this back end does not write.
     """
+    kernel, around = along_one(kernel)
     rows, stream = kernel.grid or _longest(kernel), kernel.stream or NONE
     if kernel.resumed is not None or any(a.bound is not None for a in kernel.axes if a is not stream):
         raise Unwritten("its tiles depend on each other")
@@ -116,11 +123,11 @@ def tiled(kernel: Kernel, lanes: str = "") -> Schedule:
         if let.name in inner:
             inner |= {a for a in let.reads if a in late}
     stages = _stages(kernel, inner)
-    made = Schedule(kernel, rows, stream, units, stages, frozenset(), frozenset(late - inner))
+    made = Schedule(kernel, rows, stream, units, stages, frozenset(), frozenset(late - inner), around=around)
     for let in kernel.lets:
         _check(let, made)
     _check_stores(made)
-    return Schedule(kernel, rows, stream, units, stages, _kept(made), made.after)
+    return replace(made, kept=_kept(made))
 
 
 def _longest(kernel: Kernel) -> Axis:
@@ -160,8 +167,7 @@ def _pieces(kernel: Kernel, rows: Axis) -> tuple[Axis, ...]:
 
 
 def _units(kernel: Kernel, rows: Axis, stream: Axis) -> tuple[Axis, ...]:
-    """The axes whose points are pieces of work of their own. Raises Unwritten where results are sums over one of them.
-    """
+    """The axes whose points are pieces of work. Raises Unwritten where results are sums over one of them."""
     tile = {rows.name, stream.name}
     folded = {a for let in kernel.lets for a in let.over}
     held = {a for store in kernel.stores for part in store.axes for a in part}
@@ -261,6 +267,8 @@ def _check(let: Let, schedule: Schedule) -> None:
     features, rows, streams = schedule.features(let), schedule.has_rows(let), schedule.streams(let)
     lets = schedule.lets()
     check_spelled(let)
+    if features and schedule.around:
+        raise Unwritten("it folds several axes together, and values have features beside them")
     if rows and streams and features:
         _check_in_pairs(let, schedule)
     if let.carry is not None:
@@ -288,9 +296,7 @@ def folds_pairs(let: Let, schedule: Schedule) -> bool:
 
 
 def _check_in_pairs(let: Let, schedule: Schedule) -> None:
-    """Raises Unwritten unless what has a value for each feature of each pair is made where a fold over the features
-    reads it.
-    """
+    """Raises Unwritten unless what pairs have for each feature is made where a fold over the features reads it."""
     users = [x for x in schedule.kernel.lets if let.name in x.reads]
     near = all(schedule.stages.get(x.name) == schedule.stages.get(let.name) for x in users)
     folded = all(in_pairs(x, schedule) if isinstance(x.op, Map | Select) else

@@ -595,6 +595,8 @@ static void carry(const float* p, const float* v, L vs, L vf, L n, L features, f
 // than FEW of them the products above lose less. The rows of `q` and of `o` stand one after the other, n numbers each.
 #define FEW (W / 2)
 #define AHEAD(T) (sizeof(T) == 1 ? 64 : 32)  // positions whose numbers are asked for before they are read
+#define NEXT 16  // positions of which all features are read before those of the next
+#define SPAN 256  // features whose sums wait beside each other meanwhile
 template <class T> INL V part(const T* p, L n) {  // the first n numbers, 0 behind them
   V y = {};
   for (L i = 0; i < n; i++) y[i] = num(p[i]);
@@ -657,10 +659,11 @@ template <int N, class T> INL void few_products(const float* q, L rows, const T*
   if (n > LONG * W) long_few<N>(q, rows, k, ks, n, a);  // a lane has each W-th product
   else few_of<N>(q, n, rows, k, ks, n, a);
 }
-template <int R, int C, class T> INL void few_features(const float* p, const T* v, L vs, L n, L features, float* o, V scale) {
+// What n positions add to the sums of C vectors of features, for each of R rows.
+template <int R, int C, class T> INL void few_features(const float* p, const T* v, L vs, L n, float* own) {
   V a[R][C];
   UNROLL for (int r = 0; r < R; r++)
-    UNROLL for (int c = 0; c < C; c++) a[r][c] = V{};
+    UNROLL for (int c = 0; c < C; c++) a[r][c] = ld(own + r * SPAN + c * W);
   for (L s = 0; s < n; s++) {
     V y[C];
     UNROLL for (int c = 0; c < C; c++) {
@@ -673,14 +676,29 @@ template <int R, int C, class T> INL void few_features(const float* p, const T* 
     }
   }
   UNROLL for (int r = 0; r < R; r++)
-    UNROLL for (int c = 0; c < C; c++) stu(o + r * features + c * W, ldu(o + r * features + c * W) * scale[r] + a[r][c]);
+    UNROLL for (int c = 0; c < C; c++) st(own + r * SPAN + c * W, a[r][c]);
+}
+// The features that fill vectors, at most SPAN of them. Of a few positions all features are read before the next ones,
+// so that memory is read as it lies; the sums of the tile wait in `own` meanwhile.
+template <int R, class T> static void few_span(const float* p, const T* v, L vs, L n, L features, L whole, float* o, V scale) {
+  constexpr int C = 16 / R < 4 ? 16 / R : 4;
+  alignas(64) float own[R * SPAN];
+  for (int r = 0; r < R; r++)
+    for (L f = 0; f < whole; f += W) st(own + r * SPAN + f, V{});
+  for (L s = 0; s < n; s += NEXT) {
+    const L m = n - s < NEXT ? n - s : NEXT;
+    L f = 0;
+    for (; f + C * W <= whole; f += C * W) few_features<R, C>(p + s * M, v + s * vs + f, vs, m, own + f);
+    for (; f < whole; f += W) few_features<R, 1>(p + s * M, v + s * vs + f, vs, m, own + f);
+  }
+  for (int r = 0; r < R; r++)
+    for (L f = 0; f < whole; f += W) stu(o + r * features + f, ldu(o + r * features + f) * scale[r] + ld(own + r * SPAN + f));
 }
 template <int R, class T> static void few_shares(const float* p, const T* v, L vs, L n, L features, float* o, V scale) {
-  L f = 0;
-  constexpr int C = 16 / R < 4 ? 16 / R : 4;
-  for (; f + C * W <= features; f += C * W) few_features<R, C>(p, v + f, vs, n, features, o + f, scale);
-  for (; f + W <= features; f += W) few_features<R, 1>(p, v + f, vs, n, features, o + f, scale);
-  for (; f < features; f++)
+  const L whole = features / W * W;
+  for (L f = 0; f < whole; f += SPAN)
+    few_span<R>(p, v + f, vs, n, features, whole - f < SPAN ? whole - f : SPAN, o + f, scale);
+  for (L f = whole; f < features; f++)
     for (int r = 0; r < R; r++) {
       float a = o[r * features + f] * scale[r];
       for (L s = 0; s < n; s++) a += p[s * M + r] * num(v[s * vs + f]);

@@ -20,8 +20,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Generator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -311,17 +310,20 @@ def _native(text: str, name: str, tensors: list[torch.Tensor], sizes: list[int],
         return False
     needed, run = _native_entry(_native_library(text, dtype, vectors), name, name, len(given))
     pointers, whole, reals = [one.buffer_info()[0] for one in given]
-    _RAN[name] = _native_in_memory(run, needed(whole), pointers, whole, reals)
+    _RAN[name] = _native_in_memory(name, run, needed(whole), pointers, whole, reals)
     return _RAN[name]
 
 
-def _native_in_memory(run: Any, each: int, *given: int) -> bool:
+def _native_in_memory(name: str, run: Any, each: int, *given: int) -> bool:
     """Whether a kernel could do all its work, with memory of so many numbers for each thread: it is told, behind what
-    it is given, where that begins, how much of it a thread has, and how many threads there are.
+    it is given, where that begins, how much of it a thread has, and how many threads there are. Profiles of torch show
+    it by its name.
     """
     threads = torch.get_num_threads() if os.getpid() == _NATIVE_PROCESS else 1
     room = torch.empty(threads * each + 16, dtype=torch.float32, device="cpu")
-    return bool(run(*given, room.data_ptr() + -room.data_ptr() % 64, each, threads) == 0)
+    profiled = torch.autograd.profiler._is_profiler_enabled
+    with torch.profiler.record_function(f"einc::{name}") if profiled else nullcontext():
+        return bool(run(*given, room.data_ptr() + -room.data_ptr() % 64, each, threads) == 0)
 
 
 def _native_entry(library: Any, name: str, entry: str, addresses: int) -> tuple[Any, Any]:
@@ -353,48 +355,3 @@ def _native_given(text: str, tensors: list[torch.Tensor], sizes: list[int], numb
         return None
     whole = [n for x in tensors for n in x.stride()]
     return pointers, array.array("q", [*whole, *sizes, 0]), array.array("d", [*numbers, 0])
-
-
-def _native_queue(calls: list[tuple[Any, ...]]) -> bool:
-    """Runs calls of one kernel, with the arguments of `_native`, in one call whose pieces are shared out together; the
-    longest come first. False where it has not run: torch's statements then compute the results of all.
-    """
-    (text, name, *_), (dtype, *more) = calls[0], calls[0][6:]
-    vectors = more[0] if more else 2
-    _RAN[name] = False
-    given = []
-    for _, _, tensors, sizes, numbers, work, *_ in sorted(calls, key=lambda call: -call[5]):
-        one = _native_given(text, tensors, sizes, numbers, work, dtype, vectors)
-        if one is None:
-            return False
-        given.append(one)
-    needed, run = _native_entry(_native_library(text, dtype, vectors), name, f"{name}_queue", 5)
-    tables = [array.array("Q", [one.buffer_info()[0] for one in column]) for column in zip(*given, strict=True)]
-    pointers, whole, reals = [table.buffer_info()[0] for table in tables]
-    ends = array.array("q", bytes(16 * len(given)))
-    each = max(needed(one.buffer_info()[0]) for _, one, _ in given)
-    _RAN[name] = _native_in_memory(run, each, len(given), pointers, whole, reals, ends.buffer_info()[0])
-    return _RAN[name]
-
-
-def _native_together(bodies: list[Generator[tuple[Any, ...], Any, Any]]) -> list[Any]:
-    """What functions return that run side by side: each waits where it asks for a compiled kernel, by the arguments of
-    `_native`, until all others wait or are done; the calls of one kernel then run as one.
-    """
-    made, answers = [None] * len(bodies), dict[int, Any].fromkeys(range(len(bodies)))
-    while answers:
-        asked = dict[tuple[Any, ...], list[int]]()
-        calls = dict[int, tuple[Any, ...]]()
-        for at, answer in answers.items():
-            try:
-                calls[at] = bodies[at].send(answer)
-                asked.setdefault((*calls[at][:2], *calls[at][6:]), []).append(at)
-            except StopIteration as ended:
-                made[at] = ended.value
-        answers = {}
-        for some in asked.values():
-            if len(some) == 1 or torch.compiler.is_compiling():
-                answers |= {at: _native(*calls[at]) for at in some}
-            else:
-                answers |= dict.fromkeys(some, _native_queue([calls[at] for at in some]))
-    return made
