@@ -328,6 +328,16 @@ def test_a_share_that_is_not_relative_to_the_maximum_of_all_is_refuted(tmp_path:
     assert code == 1 and "refuted" in said
 
 
+def test_a_mesh_of_a_step_alone_is_told(tmp_path: Path) -> None:
+    """And the way out shows the plan of the step."""
+    (tmp_path / "a.ein").write_text('use "gqa"\nplan serve:\n    mesh cp = 2\n    shard s over cp\n', encoding="utf-8")
+    line = ["show", str(tmp_path / "a.ein"), "--stage", "plan", "--mesh", "cp=2"]
+    done = CliRunner().invoke(main, line)
+    assert done.exit_code == 1 and "`plan serve` alone cuts something over `cp`" in done.output
+    assert "--plan serve --mesh cp=2" in done.output
+    assert CliRunner().invoke(main, [*line, "--plan", "serve"]).exit_code == 0
+
+
 def test_a_claim_is_of_a_mesh(file: Path) -> None:
     done = CliRunner().invoke(main, ["derive", str(file), "--claim"])
     assert done.exit_code == 1 and "--claim is for a mesh" in done.output

@@ -272,6 +272,10 @@ def axes(program: TypedProgram, wanted: PlanBlock, ranks: Mapping[str, int]) -> 
     out = []
     for name, number in mesh.items():
         if name not in cuts:
+            if any(plan.name == "serve" and cut.axis == name for plan in program.plans for cut, _ in plan.cuts()):
+                raise Problem(f"`plan serve` alone cuts something over `{name}`, for a step that serves", helps=(
+                    Help(f"ask for that step: `--plan serve --mesh {name}={number}`"),
+                    Help(f"or cut all in a plan of another name: `shard {next(iter(letters), 't')} over {name}`")))
             raise Problem(f"no `shard` says what is cut over `{name}`", helps=(
                 Help(f"say it in a plan: `shard {next(iter(letters), 't')} over {name}`"),
                 Help(f"the axes that plans of this text cut something over: {listed(_every(program))}")))
