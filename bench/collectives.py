@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from cProfile import Profile
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
+from pstats import Stats
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -39,6 +42,7 @@ from bench.record import Row, Run, write
 
 RANKS = 8
 SIZES = {"B": 8, "T": 64, "H": 8, "d_k": 8, "d_model": 64, "d_ff": 256}
+SMALL = {"B": 1, "T": 1, "H": 8, "d_k": 1, "d_model": 8, "d_ff": 8}  # of which a layer has little to compute
 PLANS = {"heads": "shard h, e over p", "heads, else positions": "shard h, e, else t over p",
          "texts, else weights": "shard n, else f over p"}
 # Of each operation of torch its kind, and which share of the larger of its sides a rank sends, in (W - 1) / W.
@@ -79,11 +83,12 @@ class Counting(TorchDispatchMode):
 
 
 @contextmanager
-def fake() -> Iterator[DeviceMesh]:
-    """A mesh of ranks of which this process is the first, and the others are not there."""
-    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=RANKS)
+def fake(**axes: int) -> Iterator[DeviceMesh]:
+    """A mesh of ranks of which this process is the first, and the others are not there: one axis, p, unless told."""
+    axes = axes or {"p": RANKS}
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=prod(axes.values()))
     try:
-        yield init_device_mesh("cpu", (RANKS,), mesh_dim_names=("p",))
+        yield init_device_mesh("cpu", tuple(axes.values()), mesh_dim_names=tuple(axes))
     finally:
         dist.destroy_process_group()
 
@@ -139,13 +144,14 @@ def by_module(plan: str, mesh: DeviceMesh) -> tuple[Callable[..., Tensor], Tenso
     return parallelize_module(layer, mesh, whole), x
 
 
-def einc_layer(plan: str, mesh: DeviceMesh) -> tuple[Callable[..., Tensor], dict[str, DTensor], dict[str, DTensor]]:
+def einc_layer(plan: str, mesh: DeviceMesh, sizes: Mapping[str, int] = SIZES) -> tuple[
+        Callable[..., Tensor], dict[str, DTensor], dict[str, DTensor]]:
     """The layer as einc's file for the mesh has it, its input and its weights by name."""
     made = einc.compile(f'use "gpt2_block"\nplan it:\n    {PLANS[plan]}\n', "torch", plan="it", mesh={"p": RANKS},
                         grad=True, own=True)
     tables, given = made.function.__globals__["PLACEMENTS"], (dict[str, DTensor](), dict[str, DTensor]())
     for tensor in made.program.inputs():
-        shape = [int(slot.set.extent.at(SIZES)) for slot in tensor.slots]
+        shape = [int(slot.set.extent.at(sizes)) for slot in tensor.slots]
         given[tensor.role == "weight"][tensor.key] = distribute_tensor(
             torch.randn(shape), mesh, tables[tensor.key]).requires_grad_()
     return made, *given
@@ -186,36 +192,47 @@ def figures(plans: tuple[str, ...]) -> list[Row]:
     return out
 
 
-def boundary(rounds: int) -> float:
-    """How many times as long it takes einc's file to take DTensors in place of the tensors of a rank, and to return
-    one, as it takes by hand: `to_local` of each, and `from_local` of the result. Of medians over rounds.
+def boundary(measure: Callable[[Callable[[], object]], float], rounds: int, grad: bool = False) -> float:
+    """How many times as much einc's file does to take DTensors in place of the tensors of a rank, and to return one,
+    as is done by hand: `to_local` of each, and `from_local` of the result. Of medians over rounds; with `grad` while
+    a gradient is recorded.
     """
-    with fake() as mesh, torch.no_grad():
-        layer, x, given = einc_layer("heads", mesh)
-        mine, key = {name: one.to_local() for name, one in given.items()}, next(iter(x))
-        whole, placed = {**x, **given}, x[key].placements
+    with fake() as mesh, torch.set_grad_enabled(grad):
+        layer, x, given = einc_layer("heads", mesh, SMALL)
+        whole, (key,) = {**x, **given}, x
+        mine = {name: one.to_local().detach().requires_grad_() for name, one in whole.items()}
+        placed = x[key].placements
 
         def by_hand() -> DTensor:
             for one in whole.values():
                 one.to_local()
-            return DTensor.from_local(x[key].to_local(), mesh, placed, run_check=False)
+            return DTensor.from_local(mine[key], mesh, placed, run_check=False)
 
-        calls = (lambda: layer(**whole), lambda: layer(**{key: x[key].to_local()}, **mine), by_hand)
-        found = [[_seconds(call) for call in calls] for _ in range(rounds + 1)]
+        calls = (lambda: layer(**whole), lambda: layer(**mine), by_hand)
+        found: list[list[float]] = [[measure(call) for call in calls] for _ in range(rounds + 1)]
     spread, plain, hand = (median(column) for column in zip(*found[1:], strict=True))
     return (spread - plain) / hand
 
 
-def _seconds(call: Callable[[], object]) -> float:
+def seconds(call: Callable[[], object]) -> float:
+    """How long a call takes."""
     begun = perf_counter()
     call()
     return perf_counter() - begun
 
 
+def python_calls(call: Callable[[], object]) -> float:
+    """How many functions a call calls: of the same machine it is the same each time, however busy that is."""
+    with Profile() as profile:
+        call()
+    return float(Stats(profile).total_calls)  # type: ignore[attr-defined]
+
+
 @click.command("collectives", context_settings=HELP)
 @click.option("--plan", "plans", multiple=True, type=click.Choice(list(PLANS)), help="Which plans; all without it.")
 @click.option("--boundary", "rounds", type=click.IntRange(min=1), metavar="N",
-              help="Time in N rounds what it costs to take and return DTensors, beside doing so by hand, instead.")
+              help="Time in N rounds, and count, what it costs to take and return DTensors, beside doing so by hand, "
+                   "instead.")
 @OUT
 def command(plans: tuple[str, ...], rounds: int | None, out: Path) -> None:
     """Count what a layer of a GPT-2 sends on eight ranks, forward and for the gradient, beside torch's own plans.
@@ -225,7 +242,10 @@ def command(plans: tuple[str, ...], rounds: int | None, out: Path) -> None:
     """
     console, here = wide_console(), Run()
     if rounds is not None:
-        console.print(f"the boundary takes {boundary(rounds):.2f} times as long as to_local and from_local by hand")
+        for said, measure, times in (("as long", seconds, rounds), ("as many calls of functions", python_calls, 1)):
+            found = [f"{boundary(measure, times, grad):.2f}" for grad in (False, True)]
+            console.print(f"the boundary takes {found[0]} times {said} as to_local and from_local by hand, "
+                          f"and {found[1]} times where a gradient is recorded")
         return
     rows = [here.row("collectives", **row) for row in figures(plans or tuple(PLANS))]
     table = Table(box=None, pad_edge=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -9,9 +10,11 @@ import pytest
 import torch
 import torch.distributed as dist
 from click.testing import CliRunner
+from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
+import einc
 from bench.__main__ import main
-from bench.collectives import RANKS, SIZES, Counting, boundary, counted, fake
+from bench.collectives import RANKS, SIZES, Counting, boundary, counted, fake, python_calls, seconds
 
 
 def test_a_collective_is_counted_with_what_a_ring_sends() -> None:
@@ -44,6 +47,34 @@ def test_the_page_has_what_the_command_prints(tmp_path: Path) -> None:
         assert f"| {' | '.join(cells)} |" in page
 
 
+ROWS = """index t : time(T)
+index d : feature(D)
+input X_t^d
+output Y_t^d = exp(X_t^d)
+plan it:
+    mesh p = 2, q = 4
+    shard d over p
+    shard t over q
+"""
+
+
+def test_a_tensor_of_the_mesh_has_equal_parts() -> None:
+    """What lies otherwise is moved first; an axis of which the ranks would have unlike parts is told."""
+    made = einc.compile(ROWS, "torch", plan="it")
+    with fake(p=2, q=4) as mesh:
+        whole = [Replicate(), Replicate()]
+        y = made(distribute_tensor(torch.ones(8, 6), mesh, whole))
+        assert y.shape == (8, 6) and y.to_local().shape == (2, 3) and y.placements == (Shard(1), Shard(0))
+        with pytest.raises(ValueError, match=re.escape("X has 6 elements along its axis 0, no multiple of q = 4")):
+            made(distribute_tensor(torch.ones(6, 6), mesh, whole))
+
+
+@pytest.mark.parametrize("grad", (False, True))
+def test_a_tensor_of_the_mesh_is_taken_with_little_more_than_taking_it_by_hand(grad: bool) -> None:
+    """Counted in calls of functions, which are the same on a busy machine."""
+    assert 0 < boundary(python_calls, 1, grad) <= 1.5
+
+
 @pytest.mark.whole
 def test_the_boundary_is_a_figure() -> None:
-    assert boundary(1) != 0
+    assert boundary(seconds, 1) != 0

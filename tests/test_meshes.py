@@ -284,8 +284,9 @@ PROVED = {"heads": ("sdpa", "shard h over p", 8), "gathered": ("sdpa", "shard t 
           "without a softmax": ("gallery/sigmoid", "shard h over p", 4),
           "texts": ("sdpa", "shard n over p", 2), "maxima": ("sdpa", "shard s over p, pass s by merge", 8),
           "maxima of two": ("sdpa", "shard s over p, pass s by merge", 2),
-          "rotary positions": ("attention", "shard h over p", 2)}
-DEAR = ("maxima of two", "rotary positions")  # forms are too long with each of two ranks by itself first
+          "rotary positions": ("attention", "shard h over p", 2),
+          "a layer": ("swiglu_block", "shard h, g, e over p", 2)}
+DEAR = ("maxima of two", "a layer")  # forms too long with each of two ranks by itself first; 32 claims
 
 
 def proved(tmp_path: Path, text: str) -> tuple[int, str]:
@@ -297,13 +298,14 @@ def proved(tmp_path: Path, text: str) -> tuple[int, str]:
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.whole] if name in DEAR else [])
                                   for name in PROVED])
 def test_what_all_devices_make_is_proved_to_be_what_one_makes(name: str, tmp_path: Path) -> None:
-    """By normal form, for all sizes."""
+    """By normal form, for all sizes: each value by those before it, the last one is the result."""
     spec, line, ranks = PROVED[name]
     (tmp_path / "a.ein").write_text(f'use "{spec}"\nplan it:\n    mesh p = {ranks}\n    {line}\n', encoding="utf-8")
     done = CliRunner().invoke(main, ["derive", str(tmp_path / "a.ein"), "--plan", "it", "--claim"])
     assert done.exit_code == 0 and "claim " in done.output
     code, said = proved(tmp_path, done.output)
-    assert code == 0 and "1 claim of 1 holds" in said
+    claims = done.output.count("\nclaim ")
+    assert code == 0 and f"{claims} claim{'s' * (claims > 1)} of {claims} hold" in said
 
 
 def test_a_share_that_is_not_summed_is_refuted(file: Path, tmp_path: Path) -> None:
@@ -324,6 +326,16 @@ def test_a_share_that_is_not_relative_to_the_maximum_of_all_is_refuted(tmp_path:
     assert wrong != line
     code, said = proved(tmp_path, text.replace(line, wrong))
     assert code == 1 and "refuted" in said
+
+
+def test_a_mesh_of_a_step_alone_is_told(tmp_path: Path) -> None:
+    """And the way out shows the plan of the step."""
+    (tmp_path / "a.ein").write_text('use "gqa"\nplan serve:\n    mesh cp = 2\n    shard s over cp\n', encoding="utf-8")
+    line = ["show", str(tmp_path / "a.ein"), "--stage", "plan", "--mesh", "cp=2"]
+    done = CliRunner().invoke(main, line)
+    assert done.exit_code == 1 and "`plan serve` alone cuts something over `cp`" in done.output
+    assert "--plan serve --mesh cp=2" in done.output
+    assert CliRunner().invoke(main, [*line, "--plan", "serve"]).exit_code == 0
 
 
 def test_a_claim_is_of_a_mesh(file: Path) -> None:

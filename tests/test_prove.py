@@ -44,7 +44,7 @@ from einc.ir.terms import (
 )
 from einc.meaning.equality import equal
 from einc.meaning.interpret import interpret
-from einc.meaning.prove import Open, Proved, Refuted, by_form, compared, prove, same
+from einc.meaning.prove import Open, Proved, Refuted, by_form, compared, prove, prove_each, same
 
 HEAD = """index t, s, u : time(T)
 index h : head(H)
@@ -437,3 +437,12 @@ def test_the_forms_of_many_pairs_alike_take_no_long() -> None:
     other = Fold("sum", bound[::-1], TRUE, Apply("mul", tuple(pairs[::-1])))
     assert equal(one_way, other)
     assert not equal(one_way, replace(other, body=Apply("mul", (*pairs[1:], Read("v", (Position(bound[0]),))))))
+
+
+def test_a_tensor_that_is_proved_to_be_another_is_read_as_that() -> None:
+    """Each by the other is no circle: what is read in its place does not come to it."""
+    text = "index t : time(T)\nindex f : feature(D)\ninput x_t^f, y_t^f\n" + "".join(
+        f"{name}_t = Σ_f {product}\n{name}'_t = exp({name}_t)\noutput {name}''_t = {name}'_t {name}_t\n"
+        for name, product in (("a", "x_t^f y_t^f"), ("b", "y_t^f x_t^f")))
+    found = prove_each(claims(text + "claim a_t = b_t\nclaim b_t = a_t\nclaim a'_t = b'_t\nclaim a''_t = b''_t\n"))
+    assert len(found) == 4 and all(isinstance(verdict, Proved) for _, verdict in found)

@@ -213,7 +213,8 @@ class File:
         if self.plan.axes:
             body("if spread:")
             for x in self.outputs:
-                body(f"    {x} = _as_dtensor({x}, mesh, {self.placed(x)})")
+                lies = f'PLACEMENTS["{self.names[x]}"]' if self.known(x) else self.placed(x)
+                body(f"    {x} = _as_dtensor({x}, mesh, {lies})")
         body(f"return {result(module)}")
         return asked
 
@@ -225,7 +226,17 @@ class File:
         body("_agree(mesh, _FILE, given)")
         body("spread = any(isinstance(x, DTensor) for x in given.values())")
         for x in self.inputs:
-            body(f'{x} = _held("{self.names[x]}", {x}, mesh, PLACEMENTS["{self.names[x]}"])')
+            parts = "".join(f", ({axis}, {count})" for axis, count in self.parts(x).items())
+            body(f'{x} = _held("{self.names[x]}", {x}, mesh, PLACEMENTS["{self.names[x]}"]'
+                 f'{parts and f", ({parts[2:]},)"})')
+
+    def parts(self, key: str) -> dict[int, int]:
+        """The axes of a tensor that are cut, each with the number of its parts, on all axes of the mesh together."""
+        out = dict[int, int]()
+        for cut, (_, ranks) in zip(self.cuts[key], self.plan.axes, strict=True):
+            if cut is not None:
+                out[cut[0]] = out.get(cut[0], 1) * ranks
+        return out
 
     def inside(self, name: str) -> str:
         """What a size is called in the file."""

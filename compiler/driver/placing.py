@@ -28,7 +28,7 @@ from einc.planning.placing.layouts import laid
 from einc.planning.placing.modules import between, merely_saved, per_rank, per_rank_gradient
 from einc.planning.placing.recurred import Found
 from einc.planning.placing.rounds import per_rank_rounds, per_rank_rounds_gradient
-from einc.planning.placing.together import together
+from einc.planning.placing.together import beside, together
 from einc.syntax.printing.show import show
 from einc.transforms.gradients.backward import Derived, derive
 from einc.transforms.serving.cached import Refused as Unserved
@@ -229,7 +229,7 @@ def on_all(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int]
     one = found.backward or found.forward
     said = ", ".join(f"{axis.name} = {axis.ranks}" for axis in found.mesh if not axis.around) or "one device"
     what = f"The gradient of {program.name}" if grad else program.name
-    text = _claimed(together(one, alone=True)) if claimed else show(together(one))
+    text = _claimed(*beside(one)) if claimed else show(together(one))
     return f"# {what} on {said}: what is each device's own has its number.\n{text}"
 
 
@@ -242,13 +242,16 @@ def _several(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, in
             Help("`einc show` prints it; give an axis of the mesh 2 ranks or more to print what each has"),))
 
 
-def _claimed(program: NormalProgram) -> str:
-    """The text of a program of which the second half of the outputs is said to be what the first half is."""
-    text = show(program)
-    words = [line.removeprefix("output ").partition(" : ")[0].partition(" as ")[0] for line in text.splitlines()
-             if line.startswith("output ")]
-    half = len(words) // 2
-    return text + "".join(f"claim {a} = {b}\n" for a, b in zip(words[:half], words[half:], strict=True))
+def _claimed(program: NormalProgram, count: int) -> str:
+    """The text of a program of which so many of the last equations are claims, and the second half of the outputs is
+    said to be what the first half is."""
+    lines = show(program).splitlines()
+    outputs = [n for n, line in enumerate(lines) if line.startswith("output ")]
+    words = [lines[n].removeprefix("output ").partition(" : ")[0].partition(" as ")[0] for n in outputs]
+    first, half = outputs[0] - count, len(words) // 2
+    values = [f"claim {line}" for line in lines[first : outputs[0]]]
+    results = [f"claim {a} = {b}" for a, b in zip(words[:half], words[half:], strict=True)]
+    return "\n".join([*lines[:first], *lines[outputs[0] :], *dict.fromkeys([*values, *results])]) + "\n"
 
 
 def _over(program: Program, ranks: Mapping[str, int]) -> Iterator[str]:
@@ -269,6 +272,10 @@ def axes(program: TypedProgram, wanted: PlanBlock, ranks: Mapping[str, int]) -> 
     out = []
     for name, number in mesh.items():
         if name not in cuts:
+            if any(plan.name == "serve" and cut.axis == name for plan in program.plans for cut, _ in plan.cuts()):
+                raise Problem(f"`plan serve` alone cuts something over `{name}`, for a step that serves", helps=(
+                    Help(f"ask for that step: `--plan serve --mesh {name}={number}`"),
+                    Help(f"or cut all in a plan of another name: `shard {next(iter(letters), 't')} over {name}`")))
             raise Problem(f"no `shard` says what is cut over `{name}`", helps=(
                 Help(f"say it in a plan: `shard {next(iter(letters), 't')} over {name}`"),
                 Help(f"the axes that plans of this text cut something over: {listed(_every(program))}")))

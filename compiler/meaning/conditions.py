@@ -133,15 +133,18 @@ def _multiple(term: Term, by: Extent) -> Term:
 
 
 def tidied(term: Term) -> Term:
-    """A whole-number term as it is always written: sums in order, and so within what is read."""
+    """A whole-number term as it is always written: sums in order, and so within what is read. An element of a composite
+    of which a component is computed is its number."""
     match term:
         case Position() | Const() | Size():
             return term
-        case Pack(parts) | Read(_, parts):
+        case Read(_, parts):
+            return rebuild(term, tuple(map(tidied, parts)))
+        case Pack(parts) if not any(isinstance(part, Apply | Read) for part in parts):
             return rebuild(term, tuple(map(tidied, parts)))
         case Part(item):
             return rebuild(term, (tidied(item),))
-        case Apply("add" | "sub" | "neg" | "mul" | "div"):
+        case Apply("add" | "sub" | "neg" | "mul" | "div") | Pack():
             form = linear(term)
             return term if form is None else sum_of(Linear(tuple((tidied(x), c) for x, c in form.atoms), form.constant))
         case Apply("min" | "max" as op, args):

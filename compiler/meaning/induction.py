@@ -7,7 +7,7 @@ first position, and at a later one with G(t - 1) for what the round before left.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from einc.ir.claimed import Claim
@@ -57,15 +57,38 @@ def rounds_of(program: TypedProgram, side: Equation) -> IndexLoop | None:
 
 
 def learned(claim: Claim) -> Mapping[str, Equation]:
-    """What a claim that is proved says of a value of rounds, in terms that do not come to it."""
+    """What a claim that is proved says of a value, in terms that do not come to it: of a value of rounds what the other
+    side is, of another one where it stands in a tensor that the other side names, which is then read in its place.
+    """
     program = claim.program
     for one, other in ((claim.left, claim.right), (claim.right, claim.left)):
         left, right = program.by_target[one], program.by_target[other]
-        if (rounds_of(program, left) is not None and right.domain == TRUE and isinstance(left.body, Read)
-                and left.body.tensor not in _behind(program, right)):
+        if not isinstance(left.body, Read) or left.body.tensor in _behind(program, right):
+            continue
+        if rounds_of(program, left) is not None and right.domain == TRUE:
             body = Unfolding(program, definitions(program)).term(right.at(left.axes))
             return {left.body.tensor: Equation(left.body.tensor, left.body.subs, TRUE, body)}
+        domain = _named_domain(program, left)
+        if domain is not None and domain == _named_domain(program, right, left.axes):
+            return {left.body.tensor: Equation(left.body.tensor, left.body.subs, domain, right.at(left.axes))}
     return {}
+
+
+def _named_domain(program: TypedProgram, side: Equation, axes: tuple[Term, ...] | None = None) -> Term | None:
+    """Where a tensor exists of which a side of a claim is every element, or, at the letters `axes` of the other side,
+    some; None where a side is more than a tensor, or one of rounds."""
+    match side.body:
+        case Read(key, subs) if key in definitions(program):
+            made = program.by_target[key]
+            plain = all(isinstance(sub, Position) for sub in subs) and len(set(subs)) == len(subs) == len(side.axes)
+            if not plain and axes is None:
+                return None
+            if made.domain == TRUE:
+                return TRUE
+            if all(isinstance(axis, Position) for axis in made.axes):
+                domain = substitute(made.domain, dict(zip(made.indices, subs, strict=True)))
+                return domain if axes is None else replace(side, body=domain).at(axes)
+    return None
 
 
 def missing(claim: Claim) -> list[str]:

@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch.autograd.function import once_differentiable
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, Placement, Replicate, Shard, distribute_tensor  # noqa: F401 - the table of a file names it
-from torch.distributed.tensor.placement_types import _StridedShard
+from torch.distributed.tensor.placement_types import _StridedShard  # noqa: F401 - the table of a file names it
 
 from einc.backends.host.runtime.moves import _c10d
 
@@ -72,21 +72,26 @@ def _place(mesh: DeviceMesh, axis: str) -> int:
     return int(mesh.get_local_rank(axis)) + 1
 
 
-def _held(name: str, x: Any, mesh: DeviceMesh, placements: tuple[Placement, ...] | None) -> Any:
+def _held(name: str, x: Any, mesh: DeviceMesh, placements: tuple[Placement, ...] | None,
+          parts: tuple[tuple[int, int], ...] = ()) -> Any:
     """What this rank has of an input: a DTensor's part, once it lies as the table says; a plain tensor is it already.
-    Raises TypeError or ValueError for a DTensor that cannot lie so."""
+    `parts` are the axes of the tensor that are cut, each with the number of its parts. Raises TypeError or ValueError
+    for a DTensor that cannot lie so."""
     if not isinstance(x, DTensor):
         return x
     if placements is None:
         raise TypeError(f"{name} is cut within one of its axes in a way that no placement of a DTensor says: "
                         f"give each rank its own part, as a plain tensor")
-    if x.device_mesh != mesh:
-        raise ValueError(f"{name} lies on {x.device_mesh}, and this call is for {mesh}")
-    for axis, ranks, placed in zip(mesh.mesh_dim_names or (), mesh.shape, placements):
-        if isinstance(placed, Shard | _StridedShard) and placed.dim < x.ndim and x.shape[placed.dim] % ranks:
-            raise ValueError(f"{name} has {x.shape[placed.dim]} elements along its axis {placed.dim}, "
-                             f"no multiple of {axis} = {ranks}")
-    if tuple(x.placements) != placements:
+    lies = x.device_mesh
+    if lies is not mesh and lies != mesh:
+        raise ValueError(f"{name} lies on {lies}, and this call is for {mesh}")
+    for axis, count in parts:
+        if axis < x.ndim and x.shape[axis] % count:
+            over = " * ".join(axis_of_mesh for axis_of_mesh, placed in zip(mesh.mesh_dim_names or (), placements)
+                              if getattr(placed, "dim", None) == axis)
+            raise ValueError(f"{name} has {x.shape[axis]} elements along its axis {axis}, "
+                             f"no multiple of {over} = {count}")
+    if x.placements != placements:
         x = x.redistribute(placements=placements)
     return x.to_local(grad_placements=placements)
 

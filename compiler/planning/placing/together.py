@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 
 from einc.ir.draft import unused
 from einc.ir.indices import INDEX_CLASSES, Extent, Index, IndexSet, number, size
@@ -40,11 +41,16 @@ from einc.planning.placing.two_blocks import CLASS, ByNumbers, InTwo, before, by
 ALONE = "alone"  # what is made on one device has names that end so
 
 
-def together(placed: Placed, alone: bool = False) -> NormalProgram:
-    """The programs of all ranks as one, with the same inputs and the same outputs as on one device. With `alone` it
-    makes them as one device does, too, and these outputs stand behind.
+def together(placed: Placed) -> NormalProgram:
+    """The programs of all ranks as one, with the same inputs and the same outputs as on one device."""
+    return _Together(placed).program(False)[0]
+
+
+def beside(placed: Placed) -> tuple[NormalProgram, int]:
+    """The same program with what one device makes beside it, whose outputs stand behind. Its last equations, so many,
+    say of each value, in the order in which they are made, what it is on one device; they have the names of the values.
     """
-    return _Together(placed).program(alone)
+    return _Together(placed).program(True)
 
 
 @dataclass
@@ -92,6 +98,14 @@ class _Together:
             self.components(key, states)
         return self.names[key, states]
 
+    @cached_property
+    def relative(self) -> frozenset[str]:
+        """The tensors that are relative to each rank's own maximum, and these maxima."""
+        cuts = [(e.target, cut) for e in self.of.program.equations for cut in self.of.cuts(e.target)]
+        found = [(key, cut.tag.reference) for key, cut in cuts if cut.tag is not None]
+        found += [(key, cut.state.reference) for key, cut in cuts if isinstance(cut.state, Share)]
+        return frozenset(name for pair in found if pair[1] for name in pair)
+
     def shown(self, key: str) -> bool:
         """Whether a tensor is returned."""
         return any(key == tensor for _, tensor in self.of.program.outputs)
@@ -138,8 +152,9 @@ class _Together:
 
     # the program
 
-    def program(self, alone: bool) -> NormalProgram:
-        """Inputs in parts, levels with the collectives before each, and outputs put together."""
+    def program(self, alone: bool) -> tuple[NormalProgram, int]:
+        """Inputs in parts, levels with the collectives before each, and outputs put together; with `alone` also what
+        one device makes, and at the end what each value is of that, with the number of these equations."""
         program = self.of.program
         for tensor in program.inputs():
             self.moves(tensor.key, (WHOLE,) * len(self.of.mesh), self.of.states(tensor.key), tensor.key)
@@ -156,14 +171,29 @@ class _Together:
         unread = {k: t for k, t in program.tensors.items() if t.role not in ("local", "derived")}
         tensors, outputs = {**unread, **self.tensors}, list(program.outputs)
         equations = _needed(self.equations, {key for _, key in outputs})
+        said = list[tuple[str, Equation]]()
         if alone:
             named = {e.target: unused(f"{e.target}_{ALONE}", tensors) for e in program.equations}
             tensors |= {new: replace(program.tensors[key], key=new, text=new) for key, new in named.items()}
-            equations += [_called(e, named) for e in program.equations]
+            made, equations = equations, [*equations, *(_called(e, named) for e in program.equations)]
             outputs += [(named[key], named[key]) for _, key in program.outputs]
+            said = [(e.target, one) for e in made if (one := self.same(e.target, named)) is not None]
+            for target, equation in said:
+                tensors[equation.target] = replace(tensors[target], key=equation.target)
+            equations += [equation for _, equation in said]
         found = replace(program.but(equations=equations, tensors=tensors, outputs=outputs, loops=()),
                         splits={**program.splits, **self.splits}, plans=(), idle=frozenset(), name=program.name)
-        return lettered(resized(found, self.sizes()))
+        return lettered(resized(found, self.sizes())), len(said)
+
+    def same(self, target: str, named: Mapping[str, str]) -> Equation | None:
+        """The equation by which a value is what one device makes, or a part of it; None of a share, of an input, of
+        what is relative to a rank's own maximum, and of such a maximum."""
+        key, states = next((pair for pair, name in self.names.items() if name == target), ("", ()))
+        if key not in named or key in self.relative or not all(isinstance(x, Part) or x == WHOLE for x in states):
+            return None
+        place = _Place(self, key, tuple(range(len(states))), (WHOLE,) * len(states), states)
+        return Equation(f"{target} of {ALONE}", (*self.lead(states), *place.here), TRUE, Read(named[key], tuple(
+            place.there)))
 
     def sizes(self) -> dict[str, Extent]:
         """For sizes that are cut what they are of those of a part, so that every extent is a whole number."""
