@@ -24,6 +24,7 @@ from einc.ir.plan import (
     Gradient,
     GradientLoop,
     GroupedMatmul,
+    InSlices,
     Kernel,
     Let,
     Load,
@@ -50,7 +51,7 @@ from einc.ir.plan import (
 )
 
 # What sums or folds: what it makes keeps all bits of the data.
-_SUMS = (Contract, GroupedMatmul, SegmentSum, Recurrence, StateScan)
+_SUMS = (Contract, InSlices, GroupedMatmul, SegmentSum, Recurrence, StateScan)
 _FOLDS = (Dot, Reduce, Scan, ScatterAdd, PreviousCarry)
 
 
@@ -146,7 +147,15 @@ def _operation(step: Operation, module: Module) -> None:
             for buffer, view in zip(step.reads, step.views, strict=True):
                 _require(len(view) == len(buffers[buffer].sets), f"`{buffer}` is viewed with {len(view)} slots")
             _require(set(step.axes) <= {a for letters in step.letters for a in letters}, "an axis that no operand has")
-            _require(len(step.axes) == len(buffers[step.out].sets), f"`{step.out}` has other axes than its buffer")
+            _require(len(step.axes) == sum(step.slots) and len(step.slots) == len(buffers[step.out].sets),
+                     f"`{step.out}` has other axes than its buffer")
+        case InSlices():
+            inner = step.contractions
+            _require(len(inner) == len(step.bodies[0]) == len(step.along), "slices of what is no contraction")
+            _require(all(any(axis in letters for letters in one.letters)
+                         for one, axis in zip(inner, step.along, strict=True)), "a slice of an axis that is none")
+            _require(all(axis in one.axes for one, axis in zip(inner[:-1], step.along, strict=False)),
+                     "a slice of what is made on the way lacks the axis")
         case Concat() | Append():
             _require(0 <= step.axis < len(buffers[step.out].sets), "parts side by side along an axis that is none")
             _require(len(step.reads) > 1 or isinstance(step, Concat), "nothing is appended")

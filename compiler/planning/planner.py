@@ -43,6 +43,7 @@ from einc.planning.contractions.grouped import grouped, pick, with_matrices
 from einc.planning.contractions.materialise import peeled
 from einc.planning.contractions.nested import with_rows
 from einc.planning.contractions.segments import segment, with_segments
+from einc.planning.contractions.slices import in_slices
 from einc.planning.fusing.fuse import FusedGroup, groups
 from einc.planning.fusing.given import LoweringInput, Passing
 from einc.planning.fusing.grouped_axes import GroupedAxis, paired, shared
@@ -163,6 +164,7 @@ def _cut_up(candidate: Candidate, choices: Choices, taken: dict[str, Tensor]) ->
     stored -= {e.target for e in program.equations} - {e.target for g in made for e in g.equations}
     left = gathered(storage.without_copies(program, steps, buffers), frozenset(key for _, key in program.outputs))
     stored -= {s.name for s in steps if isinstance(s, Kernel)} - frozenset[str]().union(*map(makes, left))
+    left = in_slices(left, buffers, frozenset(key for _, key in program.outputs))
     return Cut(tuple(left), {k: v for k, v in buffers.items() if k in stored}, tuple(keys), bool(whole.spare))
 
 
