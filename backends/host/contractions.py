@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from einc.backends.host.pointwise import Axes, aligned, summed, within
 from einc.backends.writer import Names, Writer, lettered, sized
 from einc.ir.elements import WIDE
-from einc.ir.plan import Buffer, Contract, Flatten, InSlices, Module, Move, SegmentSum, Slice, Subscript, leaves
+from einc.ir.plan import Buffer, Contract, Flatten, InSlices, Module, Move, Repack, SegmentSum, Slice, Subscript, leaves
 from einc.ir.programs import Tensor
 
 PROMOTED = "torch.promote_types(dtype, torch.float32)"  # the wide type, where nothing has it under the name `wide`
@@ -56,7 +56,7 @@ class _Cut:
         return f"{text}.narrow({axes.index(self.letter)}, {self.low}, {self.count})" if self.letter in axes else text
 
 
-def in_slices(module: Module, step: InSlices, body: Writer, names: Names, helpers: set[str]) -> None:
+def _in_slices(module: Module, step: InSlices, body: Writer, names: Names, helpers: set[str]) -> None:
     """Writes a loop over slices of an axis. What they make is added up in the wide type, or stands side by side."""
     helpers.add("_slices")
     buffer, made = module.buffers[step.out], names.fresh(f"{step.out}_part")
@@ -87,11 +87,21 @@ def _firsts(step: Contract) -> list[str]:
     return [step.axes[n] for n in starts]
 
 
-def contract(module: Module, step: Contract, body: Writer, names: Names, helpers: set[str]) -> None:
-    """Writes products of pairs in the planned order; einsum hands those of two matrices to a matrix product. What is
-    wide makes its pair wide.
+def contract(module: Module, step: Contract | InSlices | Repack, body: Writer, names: Names,
+             helpers: set[str]) -> None:
+    """Writes products of pairs in the planned order, slice by slice where the plan says so; einsum hands those of two
+    matrices to a matrix product. What is wide makes its pair wide. Or writes numbers in other bytes.
     """
-    _contract(module, step, step.out, (), None, body, names, helpers)
+    match step:
+        case Contract():
+            _contract(module, step, step.out, (), None, body, names, helpers)
+        case InSlices():
+            _in_slices(module, step, body, names, helpers)
+        case Repack():
+            apart = module.buffers[step.reads[0]].element.shared
+            helpers.add("_from_bytes" if apart else "_in_bytes")
+            made = f"_from_bytes({step.reads[0]}, 0, {sized(step.count)})" if apart else f"_in_bytes({step.reads[0]})"
+            body(f"{step.out} = {made}")
 
 
 def _contract(module: Module, step: Contract, made: str, known: Collection[str], cut: _Cut | None, body: Writer,
@@ -101,17 +111,8 @@ def _contract(module: Module, step: Contract, made: str, known: Collection[str],
     body(f"# {step.text}")
     letters = lettered(a for _, o in step.operands for a in o)
     mixed = module.buffers[step.out].element != WIDE
-    operands: list[tuple[str, tuple[str, ...], bool]] = []
     scales = mixed and cut is not None and cut.adds and not {*known}.isdisjoint(step.reads)
-    for (name, axes), view in zip(step.operands, step.views, strict=True):
-        wide = mixed and (scales or module.buffers[name].element == WIDE)
-        behind = "" if wide else _converted(module, name, step.out)
-        behind = ".to(wide)" if wide and module.buffers[name].element != WIDE else behind
-        if cut is None:
-            operands.append((_viewed(name + behind, view), axes, wide))
-        else:
-            text = _viewed(name, view)
-            operands.append(((text if name in known else cut.of(text, axes)) + behind, axes, wide))
+    operands = list(_operands(module, step, known, cut, scales, helpers))
     for n, (pair, out) in enumerate(_steps(step)):
         chosen = [operands[p] for p in pair]
         operands = [o for m, o in enumerate(operands) if m not in pair]
@@ -127,7 +128,7 @@ def _contract(module: Module, step: Contract, made: str, known: Collection[str],
             given = [(f"{text}.to(wide)" if wide and not w else text, axes) for text, axes, w in chosen]
             plain = f'torch.einsum("{spec}", {", ".join(text for text, _ in given)})'
             text = _matrices(given, out, plain) or plain
-            if (whole := _whole(module, step, out, cut)) and len(step.path) == 1:
+            if (whole := _whole(module, step, out, cut, helpers)) and len(step.path) == 1:
                 text = whole
                 helpers.add("_whole_product")
         stays = cut is not None and (cut.adds or not last)  # what is added up stays wide until the end
@@ -136,20 +137,58 @@ def _contract(module: Module, step: Contract, made: str, known: Collection[str],
         operands.append((target, out, wide and stays))
 
 
+def _sliced(buffer: Buffer, view: tuple[Subscript, ...], axes: Axes, cut: _Cut | None, helpers: set[str]) -> str:
+    """An operand, or a slice of it, in which each number has a byte of its own at least."""
+    if not buffer.element.shared:
+        text = _viewed(buffer.name, view)
+        return text if cut is None else cut.of(text, axes)
+    helpers.add("_from_bytes")
+    *before, last = view
+    sets = last.sets if isinstance(last, Flatten) else (buffer.sets[-1],)
+    extents, own = [sized(one.extent) for one in sets], axes[len(axes) - len(sets):]
+    text, first, count = _viewed(buffer.name, (*before,)), "0", sized(buffer.sets[-1].extent)
+    if cut is not None and cut.letter == own[0]:
+        extents[0] = cut.count
+        first, count = (" * ".join([x, *(sized(one.extent, tight=True) for one in sets[1:])])
+                        for x in (cut.low, cut.count))
+        cut = None
+    elif cut is not None and cut.letter not in own:
+        text, cut = cut.of(text, axes), None
+    text = f"_from_bytes({text}, {first}, {count})"
+    text += f".unflatten(-1, ({', '.join(extents)}))" if len(extents) > 1 else ""
+    return text if cut is None else cut.of(text, axes)
+
+
+def _operands(module: Module, step: Contract, known: Collection[str], cut: _Cut | None, scales: bool,
+              helpers: set[str]) -> Iterator[tuple[str, Axes, bool]]:
+    """Each operand with its axes, and whether it is in the wide type, in which all are that scale slices of what is
+    added up."""
+    mixed = module.buffers[step.out].element != WIDE
+    for (name, axes), view in zip(step.operands, step.views, strict=True):
+        buffer = module.buffers[name]
+        wide = mixed and (scales or buffer.element == WIDE)
+        behind = (".to(wide)" * (buffer.element != WIDE)) if wide else _converted(module, name, step.out)
+        if cut is None and not buffer.element.shared:
+            yield _viewed(name + behind, view), axes, wide
+        else:
+            yield _sliced(buffer, view, axes, None if name in known else cut, helpers) + behind, axes, wide
+
+
 def _joined(step: Contract) -> str:
     """What makes of the axes of a result its slots."""
     return "".join(f".flatten({n}, {n + count - 1})" for n, count in enumerate(step.slots) if count > 1)
 
 
-def _whole(module: Module, step: Contract, out: Axes, cut: _Cut | None) -> str:
+def _whole(module: Module, step: Contract, out: Axes, cut: _Cut | None,
+           helpers: set[str]) -> str:
     """The product of two matrices of whole numbers of few bits; empty where a step is something else."""
     found = [module.buffers[name].element.narrow for name, _ in step.operands]
     if len(found) != 2 or not all(few is not None and few.whole for few in found):
         return ""
     pairs = zip(step.operands, step.views, strict=True)
     product = f"_whole_product({{}}, {{}}, {element(module.buffers[step.out])})"
-    given = [(_viewed(name, view), axes) for (name, axes), view in pairs]
-    return _matrices([(text if cut is None else cut.of(text, axes), axes) for text, axes in given], out, "", product)
+    given = [(_sliced(module.buffers[name], view, axes, cut, helpers), axes) for (name, axes), view in pairs]
+    return _matrices(given, out, "", product)
 
 
 def _steps(step: Contract) -> Iterator[tuple[tuple[int, ...], Axes]]:

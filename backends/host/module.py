@@ -10,7 +10,7 @@ from typing import assert_never
 
 from einc.backends.host import serving
 from einc.backends.host.cache_views import laid, view
-from einc.backends.host.contractions import contract, in_slices, stored
+from einc.backends.host.contractions import contract, stored
 from einc.backends.host.described import describe, parameters, told
 from einc.backends.host.hops import hops
 from einc.backends.host.inputs import read_sizes
@@ -42,6 +42,7 @@ from einc.ir.plan import (
     Move,
     PerRequest,
     Recurrence,
+    Repack,
     RowBlocks,
     SegmentSum,
     StateScan,
@@ -53,10 +54,7 @@ from einc.ir.plan import (
 # The modules of helpers for files of every back end: those before the dialect's own, and those after them.
 _RUNTIME = "einc.backends.host.runtime"
 _FIRST = (
-    Source(f"{_RUNTIME}.checks"),
-    Source(f"{_RUNTIME}.values"),
-    Source(f"{_RUNTIME}.whole"),
-    Source(f"{_RUNTIME}.slices"),
+    *(Source(f"{_RUNTIME}.{name}") for name in ("checks", "values", "whole", "slices", "bytes")),
     *(Source(f"{_RUNTIME}.{name}", annotated=True) for name in ("cache", "cache_view", "exhausted", "pool", "pages")),
     Source(f"{_RUNTIME}.saved"),
     Source(f"{_RUNTIME}.requests"),
@@ -271,10 +269,8 @@ def _step(step: Leaf, page: Page, dialect: Dialect) -> None:
     step = _whole(step, page)
     module, body = page.module, page.body
     match step:
-        case Contract():
+        case Contract() | InSlices() | Repack():
             contract(module, step, body, page.names, page.helpers)
-        case InSlices():
-            in_slices(module, step, body, page.names, page.helpers)
         case Concat():
             body(f"# {step.text}")
             body(f"{step.out} = torch.cat(({', '.join(stored(module, p, step.out) for p in step.reads)}), {step.axis})")

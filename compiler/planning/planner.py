@@ -33,6 +33,7 @@ from einc.planning.analysis import storage
 from einc.planning.analysis.cost import lets_cost, nominal, points, size_of
 from einc.planning.analysis.ends import Tile
 from einc.planning.analysis.held import held, live
+from einc.planning.analysis.packing import with_bytes
 from einc.planning.analysis.prefix import alone
 from einc.planning.analysis.scatters import scattered
 from einc.planning.analysis.signs import known_of
@@ -116,9 +117,11 @@ def _straight(program: NormalProgram, asked: tuple[Tensor, ...], choices: Choice
     ways = [replace(c, program=with_letters(c.program, program.tensors)) for c in candidates(program)]
     found = [cut for way in ways for cut in _cuts(way, choices, taken)]
     steps, cuts = chosen(found, samples(program, narrow=any(cut.spare for cut in found)))
+    steps, apart = with_bytes(steps, {k: v for cut in cuts for k, v in cut.buffers.items()})
     sizes = frozenset(n for t in asked for s in t.slots for n in s.set.extent.sizes)
     sizes |= frozenset(n for e in program.equations for n in storage.sizes_of(e)) - program.sizes.keys()
-    buffers, sets = {k: v for cut in cuts for k, v in cut.buffers.items()}, storage.sets_of(program)
+    buffers = {k: v for cut in cuts for k, v in cut.buffers.items()} | apart
+    sets = storage.sets_of(program)
     return Module(
         program.name, program.source or program.name,
         asked,

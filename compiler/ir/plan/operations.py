@@ -87,6 +87,16 @@ class InSlices(Operation):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Repack(Operation):
+    """The numbers of a buffer in which several lie in a byte, each in a byte of its own, or the other way round: the
+    elements of both buffers say which. `count` is the number of them along the last axis.
+    """
+
+    does: ClassVar[str] = "repack"
+    count: Extent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Concat(Operation):
     """A direct sum: the parts, each a stored tensor, side by side along one axis of the result."""
 
@@ -361,8 +371,8 @@ class Move(Operation):
         return self.reads[0]
 
 
-Leaf = (Kernel | Contract | InSlices | Concat | Append | BroadcastView | Call | TopK | GroupedMatmul | SegmentSum | Recurrence
-        | StateScan | Move)
+Leaf = (Kernel | Contract | InSlices | Repack | Concat | Append | BroadcastView | Call | TopK | GroupedMatmul
+        | SegmentSum | Recurrence | StateScan | Move)
 
 
 def last_kernel(steps: tuple[Leaf, ...]) -> Kernel:
