@@ -128,9 +128,8 @@ def _contract(module: Module, step: Contract, made: str, known: Collection[str],
             given = [(f"{text}.to(wide)" if wide and not w else text, axes) for text, axes, w in chosen]
             plain = f'torch.einsum("{spec}", {", ".join(text for text, _ in given)})'
             text = _matrices(given, out, plain) or plain
-            if (whole := _whole(module, step, out, cut, helpers)) and len(step.path) == 1:
-                text = whole
-                helpers.add("_whole_product")
+            if len(step.path) == 1:
+                text = _of_codes(module, step, out, cut, helpers) or text
         stays = cut is not None and (cut.adds or not last)  # what is added up stays wide until the end
         text += ".to(dtype)" if wide and not stays else ""
         body(f"{target} = {text}{_joined(step) if last else ''}")
@@ -179,16 +178,18 @@ def _joined(step: Contract) -> str:
     return "".join(f".flatten({n}, {n + count - 1})" for n, count in enumerate(step.slots) if count > 1)
 
 
-def _whole(module: Module, step: Contract, out: Axes, cut: _Cut | None,
-           helpers: set[str]) -> str:
-    """The product of two matrices of whole numbers of few bits; empty where a step is something else."""
-    found = [module.buffers[name].element.narrow for name, _ in step.operands]
-    if len(found) != 2 or not all(few is not None and few.whole for few in found):
+def _of_codes(module: Module, step: Contract, out: Axes, cut: _Cut | None, helpers: set[str]) -> str:
+    """The product of two matrices of numbers of few bits, which a processor may have an instruction for; empty where a
+    step is something else. Changes `helpers`."""
+    found = [few for name, _ in step.operands if (few := module.buffers[name].element.narrow) is not None]
+    if not len(found) == len(step.operands) == 2 or len({few.whole for few in found}) == 2:
         return ""
+    helper = "_whole_product" if found[0].whole else "_product_of_codes"
     pairs = zip(step.operands, step.views, strict=True)
-    product = f"_whole_product({{}}, {{}}, {element(module.buffers[step.out])})"
     given = [(_sliced(module.buffers[name], view, axes, cut, helpers), axes) for (name, axes), view in pairs]
-    return _matrices(given, out, "", product)
+    made = _matrices(given, out, "", f"{helper}({{}}, {{}}, {element(module.buffers[step.out])})")
+    helpers |= {helper} if made else set()
+    return made
 
 
 def _steps(step: Contract) -> Iterator[tuple[tuple[int, ...], Axes]]:

@@ -138,8 +138,14 @@ def _needed(step: Step) -> frozenset[str]:
     return takes(step)
 
 
-def _slices(step: InSlices) -> None:
-    """Checks that contractions, and nothing else, are done for slices of an axis that each of them has."""
+def _bytes_and_slices(step: Repack | InSlices, buffers: Mapping[str, Buffer]) -> None:
+    """Checks that the same numbers lie in bytes in two ways; that contractions, and nothing else, are done for slices
+    of an axis that each of them has."""
+    if isinstance(step, Repack):
+        before, after = (buffers[name] for name in (*step.reads, *step.writes))
+        _require(before.element.shared != after.element.shared and before.sets == after.sets,
+                 f"`{step.out}` does not hold what `{before.name}` holds in another way")
+        return
     inner = step.contractions
     _require(len(inner) == len(step.bodies[0]) == len(step.along), "slices of what is no contraction")
     _require(all(any(axis in letters for letters in one.letters)
@@ -160,12 +166,8 @@ def _operation(step: Operation, module: Module) -> None:
             _require(set(step.axes) <= {a for letters in step.letters for a in letters}, "an axis that no operand has")
             _require(len(step.axes) == sum(step.slots) and len(step.slots) == len(buffers[step.out].sets),
                      f"`{step.out}` has other axes than its buffer")
-        case Repack():
-            before, after = (buffers[name] for name in (*step.reads, *step.writes))
-            _require(before.element.shared != after.element.shared and before.sets == after.sets,
-                     f"`{step.out}` does not hold what `{before.name}` holds in another way")
-        case InSlices():
-            _slices(step)
+        case Repack() | InSlices():
+            _bytes_and_slices(step, buffers)
         case Concat() | Append():
             _require(0 <= step.axis < len(buffers[step.out].sets), "parts side by side along an axis that is none")
             _require(len(step.reads) > 1 or isinstance(step, Concat), "nothing is appended")

@@ -24,6 +24,7 @@ from einc.ir.plan import (
     Leaf,
     Load,
     Repack,
+    Step,
     Subscript,
     makes,
     renamed,
@@ -31,11 +32,8 @@ from einc.ir.plan import (
 )
 from einc.planning.analysis.cost import size_of
 
-Planned = Leaf | Choose
 
-
-def with_bytes(steps: Sequence[Planned],
-               buffers: Mapping[str, Buffer]) -> tuple[tuple[Planned, ...], dict[str, Buffer]]:
+def with_bytes(steps: Sequence[Step], buffers: Mapping[str, Buffer]) -> tuple[tuple[Step, ...], dict[str, Buffer]]:
     """The steps with those that make the one of the other, and the buffers that these need."""
     shared = [name for name, buffer in buffers.items() if buffer.element.shared]
     if not shared:
@@ -53,21 +51,16 @@ def with_bytes(steps: Sequence[Planned],
     return (*before, *out, *after), {codes: buffer for codes, buffer in apart.items() if codes in needed}
 
 
-def _with_codes(step: Planned, names: Mapping[str, str], made: frozenset[str]) -> Planned:
+def _with_codes(step: Step, names: Mapping[str, str], made: frozenset[str]) -> Step:
     """The step, in which contractions read what is given as it lies, and all else is read and written by codes."""
     if isinstance(step, Choose):
-        bodies = tuple(tuple(_leaf(inner, names, made) for inner in body) for body in step.bodies)
+        bodies = tuple(tuple(cast(Leaf, _with_codes(inner, names, made)) for inner in body) for body in step.bodies)
         return replace(step, writes=tuple(names.get(x, x) for x in step.writes), bodies=bodies)
-    return _leaf(step, names, made)
-
-
-def _leaf(step: Leaf, names: Mapping[str, str], made: frozenset[str]) -> Leaf:
-    """The same of a step that is no choice."""
     inner = step.contractions if isinstance(step, InSlices) else (step,)
     lying = frozenset(name for one in inner if isinstance(one, Contract)
                       for name, view in zip(one.reads, one.views, strict=True) if _as_it_lies(view))
     known = {name: codes for name, codes in names.items() if name not in lying or name in made}
-    return cast(Leaf, renamed(step, lambda name: known.get(name, name), lambda kernel: _kernel(kernel, known)))
+    return renamed(step, lambda name: known.get(name, name), lambda kernel: _kernel(kernel, known))
 
 
 def _as_it_lies(view: tuple[Subscript, ...]) -> bool:
