@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
+from einc.driver.commands.data import framework
 from einc.errors.report import EincError, Help, Problem
 from einc.ir.narrow import NARROW
 from einc.meaning import bytes as packing
@@ -33,4 +33,4 @@ def from_bytes(data: Any, count: int) -> Any:
 
 def _like(found: Any, data: Any) -> Any:
     """An array as a tensor of torch beside another one."""
-    return import_module("torch").from_numpy(found).to(data.device)
+    return framework().from_numpy(found).to(data.device)
