@@ -14,6 +14,8 @@ _DOORS = {
     "generate": "einc.driver.decoding.generate",
     "stream": "einc.driver.decoding.generate",
     "interpret": "einc.driver.interpreting",
+    "in_bytes": "einc.driver.bytes",
+    "from_bytes": "einc.driver.bytes",
     "load_weights": "einc.driver.decoding.maps",
     "install_hook": "einc.driver.hook",
     "load_ipython_extension": "einc.driver.notebook",
@@ -21,9 +23,8 @@ _DOORS = {
     "EincError": "einc.errors.report",
 }
 
-__all__ = ["EincError", "Engine", "__version__", "check", "compile", "generate", "install_hook", "interpret",
-           "load_weights",
-           "stream"]
+__all__ = ["EincError", "Engine", "__version__", "check", "compile", "from_bytes", "generate", "in_bytes",
+           "install_hook", "interpret", "load_weights", "stream"]
 
 
 def __getattr__(name: str) -> Any:

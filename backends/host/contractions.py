@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 
 from einc.backends.host.pointwise import Axes, aligned, summed, within
 from einc.backends.writer import Names, Writer, lettered, sized
 from einc.ir.elements import WIDE
-from einc.ir.plan import Buffer, Contract, Flatten, Module, Move, SegmentSum, Slice, Subscript, leaves
+from einc.ir.plan import Buffer, Contract, Flatten, InSlices, Module, Move, Repack, SegmentSum, Slice, Subscript, leaves
 from einc.ir.programs import Tensor
 
 PROMOTED = "torch.promote_types(dtype, torch.float32)"  # the wide type, where nothing has it under the name `wide`
@@ -21,7 +22,7 @@ def element(buffer: Buffer | Tensor, wide: str = "wide") -> str:
 def speaks_wide(module: Module) -> bool:
     """Whether something beside the kernels has the wide type."""
     steps = list(leaves(module.steps))
-    if any(isinstance(step, SegmentSum) or (isinstance(step, Move) and step.wide) for step in steps):
+    if any(isinstance(step, SegmentSum | InSlices) or (isinstance(step, Move) and step.wide) for step in steps):
         return True
     if any(len(p) > 1 for s in steps if isinstance(s, Contract) for p, _ in _steps(s)):
         return True
@@ -30,29 +31,96 @@ def speaks_wide(module: Module) -> bool:
 
 def stored(module: Module, name: str, out: str) -> str:
     """A buffer in the type of what is made of it; whole numbers as they are."""
+    return name + _converted(module, name, out)
+
+
+def _converted(module: Module, name: str, out: str) -> str:
+    """What is written behind a buffer to have it in the type of what is made of it; empty where it has that."""
     mine, made = element(module.buffers[name]), module.buffers[out].element
     wanted = element(module.buffers[out]) if made == WIDE or made.narrow is not None else "dtype"
-    return name if mine in (wanted, "torch.int64") else f"{name}.to({wanted})"
+    return "" if mine in (wanted, "torch.int64") else f".to({wanted})"
 
 
-def contract(module: Module, step: Contract, body: Writer, names: Names, helpers: set[str]) -> None:
-    """Writes products of pairs in the planned order; einsum hands those of two matrices to a matrix product. What is
-    wide makes its pair wide.
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """A slice of the axis `letter`: `count` places from `low` on; the sum of all slices is kept in the wide type where
+    it `adds`."""
+
+    letter: str
+    low: str
+    count: str
+    adds: bool
+
+    def of(self, text: str, axes: Axes) -> str:
+        """The slice of a value with some axes."""
+        return f"{text}.narrow({axes.index(self.letter)}, {self.low}, {self.count})" if self.letter in axes else text
+
+
+def _in_slices(module: Module, step: InSlices, body: Writer, names: Names, helpers: set[str]) -> None:
+    """Writes a loop over slices of an axis. What they make is added up in the wide type, or stands side by side."""
+    helpers.add("_slices")
+    buffer, made = module.buffers[step.out], names.fresh(f"{step.out}_part")
+    *before, last = step.contractions
+    low, count = names.fresh("low"), names.fresh("count")
+    shape = ", ".join(sized(over.extent) for over in buffer.sets) + "," * (len(buffer.sets) == 1)
+    start, kind = ("zeros", "wide") if step.adds else ("empty", element(buffer))
+    body(f"{step.out} = torch.{start}(({shape}), dtype={kind}, device=device)")
+    each = ", ".join(sized(x) for x in step.each) + "," * (len(step.each) == 1)
+    body.open(f"for {low}, {count} in _slices({sized(step.extent)}, ({each}), device):")
+    known = [one.out for one in before]
+    for one, letter in zip(step.contractions, step.along, strict=True):
+        _contract(module, one, made if one is last else one.out, known,
+                  _Cut(letter, low, count, step.adds and one is last), body, names, helpers)
+    if step.adds:
+        body(f"{step.out} += {made}")
+    else:
+        at = _firsts(last).index(step.along[-1])
+        body(f"{step.out}.narrow({at}, {low}, {count}).copy_({made})")
+    body.close()
+    if step.adds and buffer.element != WIDE:
+        body(f"{step.out} = {step.out}.to(dtype)")
+
+
+def _firsts(step: Contract) -> list[str]:
+    """The first axis of each slot of a result."""
+    starts = [sum(step.slots[:n]) for n in range(len(step.slots))]
+    return [step.axes[n] for n in starts]
+
+
+def contract(module: Module, step: Contract | InSlices | Repack, body: Writer, names: Names,
+             helpers: set[str]) -> None:
+    """Writes products of pairs in the planned order, slice by slice where the plan says so; einsum hands those of two
+    matrices to a matrix product. What is wide makes its pair wide. Or writes numbers in other bytes.
     """
+    match step:
+        case Contract():
+            _contract(module, step, step.out, (), None, body, names, helpers)
+        case InSlices():
+            _in_slices(module, step, body, names, helpers)
+        case Repack():
+            apart = module.buffers[step.reads[0]].element.shared
+            helpers.add("_from_bytes" if apart else "_in_bytes")
+            made = f"_from_bytes({step.reads[0]}, 0, {sized(step.count)})" if apart else f"_in_bytes({step.reads[0]})"
+            body(f"{step.out} = {made}")
+
+
+def _contract(module: Module, step: Contract, made: str, known: Collection[str], cut: _Cut | None, body: Writer,
+              names: Names, helpers: set[str]) -> None:
+    """Writes a contraction under the name `made`, of slices of its operands where it is `cut`, of which those that are
+    `known` are slices already."""
     body(f"# {step.text}")
     letters = lettered(a for _, o in step.operands for a in o)
     mixed = module.buffers[step.out].element != WIDE
-    operands: list[tuple[str, tuple[str, ...], bool]] = []
-    for (name, axes), view in zip(step.operands, step.views, strict=True):
-        wide = mixed and module.buffers[name].element == WIDE
-        operands.append((_viewed(name if wide else stored(module, name, step.out), view), axes, wide))
+    scales = mixed and cut is not None and cut.adds and not {*known}.isdisjoint(step.reads)
+    operands = list(_operands(module, step, known, cut, scales, helpers))
     for n, (pair, out) in enumerate(_steps(step)):
         chosen = [operands[p] for p in pair]
         operands = [o for m, o in enumerate(operands) if m not in pair]
-        target = step.out if n == len(step.path) - 1 else names.fresh(f"{step.out}_{n}")
+        last = n == len(step.path) - 1
+        target = made if last else names.fresh(f"{step.out}_{n}")
         wide = any(w for _, _, w in chosen)
         if _by_points([axes for _, axes, _ in chosen], out):
-            text, wide = (_points([(text, axes) for text, axes, _ in chosen], out, mixed), wide
+            text, wide = (_points([(text, axes) for text, axes, _ in chosen], out, mixed and not scales), wide
                           or (mixed and len(chosen) > 1))
         else:
             spec = ",".join("".join(letters[a] for a in o)
@@ -60,21 +128,68 @@ def contract(module: Module, step: Contract, body: Writer, names: Names, helpers
             given = [(f"{text}.to(wide)" if wide and not w else text, axes) for text, axes, w in chosen]
             plain = f'torch.einsum("{spec}", {", ".join(text for text, _ in given)})'
             text = _matrices(given, out, plain) or plain
-            if (whole := _whole(module, step, out)) and len(step.path) == 1:
-                text = whole
-                helpers.add("_whole_product")
-        body(f"{target} = {text}{'.to(dtype)' if wide else ''}")
-        operands.append((target, out, False))
+            if len(step.path) == 1:
+                text = _of_codes(module, step, out, cut, helpers) or text
+        stays = cut is not None and (cut.adds or not last)  # what is added up stays wide until the end
+        text += ".to(dtype)" if wide and not stays else ""
+        body(f"{target} = {text}{_joined(step) if last else ''}")
+        operands.append((target, out, wide and stays))
 
 
-def _whole(module: Module, step: Contract, out: Axes) -> str:
-    """The product of two matrices of whole numbers of few bits; empty where a step is something else."""
-    found = [module.buffers[name].element.narrow for name, _ in step.operands]
-    if len(found) != 2 or not all(few is not None and few.whole for few in found):
+def _sliced(buffer: Buffer, view: tuple[Subscript, ...], axes: Axes, cut: _Cut | None, helpers: set[str]) -> str:
+    """An operand, or a slice of it, in which each number has a byte of its own at least."""
+    if not buffer.element.shared:
+        text = _viewed(buffer.name, view)
+        return text if cut is None else cut.of(text, axes)
+    helpers.add("_from_bytes")
+    *before, last = view
+    sets = last.sets if isinstance(last, Flatten) else (buffer.sets[-1],)
+    extents, own = [sized(one.extent) for one in sets], axes[len(axes) - len(sets):]
+    text, first, count = _viewed(buffer.name, (*before,)), "0", sized(buffer.sets[-1].extent)
+    if cut is not None and cut.letter == own[0]:
+        extents[0] = cut.count
+        first, count = (" * ".join([x, *(sized(one.extent, tight=True) for one in sets[1:])])
+                        for x in (cut.low, cut.count))
+        cut = None
+    elif cut is not None and cut.letter not in own:
+        text, cut = cut.of(text, axes), None
+    text = f"_from_bytes({text}, {first}, {count})"
+    text += f".unflatten(-1, ({', '.join(extents)}))" if len(extents) > 1 else ""
+    return text if cut is None else cut.of(text, axes)
+
+
+def _operands(module: Module, step: Contract, known: Collection[str], cut: _Cut | None, scales: bool,
+              helpers: set[str]) -> Iterator[tuple[str, Axes, bool]]:
+    """Each operand with its axes, and whether it is in the wide type, in which all are that scale slices of what is
+    added up."""
+    mixed = module.buffers[step.out].element != WIDE
+    for (name, axes), view in zip(step.operands, step.views, strict=True):
+        buffer = module.buffers[name]
+        wide = mixed and (scales or buffer.element == WIDE)
+        behind = (".to(wide)" * (buffer.element != WIDE)) if wide else _converted(module, name, step.out)
+        if cut is None and not buffer.element.shared:
+            yield _viewed(name + behind, view), axes, wide
+        else:
+            yield _sliced(buffer, view, axes, None if name in known else cut, helpers) + behind, axes, wide
+
+
+def _joined(step: Contract) -> str:
+    """What makes of the axes of a result its slots."""
+    return "".join(f".flatten({n}, {n + count - 1})" for n, count in enumerate(step.slots) if count > 1)
+
+
+def _of_codes(module: Module, step: Contract, out: Axes, cut: _Cut | None, helpers: set[str]) -> str:
+    """The product of two matrices of numbers of few bits, which a processor may have an instruction for; empty where a
+    step is something else. Changes `helpers`."""
+    found = [few for name, _ in step.operands if (few := module.buffers[name].element.narrow) is not None]
+    if not len(found) == len(step.operands) == 2 or len({few.whole for few in found}) == 2:
         return ""
+    helper = "_whole_product" if found[0].whole else "_product_of_codes"
     pairs = zip(step.operands, step.views, strict=True)
-    product = f"_whole_product({{}}, {{}}, {element(module.buffers[step.out])})"
-    return _matrices([(_viewed(name, view), axes) for (name, axes), view in pairs], out, "", product)
+    given = [(_sliced(module.buffers[name], view, axes, cut, helpers), axes) for (name, axes), view in pairs]
+    made = _matrices(given, out, "", f"{helper}({{}}, {{}}, {element(module.buffers[step.out])})")
+    helpers |= {helper} if made else set()
+    return made
 
 
 def _steps(step: Contract) -> Iterator[tuple[tuple[int, ...], Axes]]:

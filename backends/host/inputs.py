@@ -53,7 +53,7 @@ def check_shapes(names: Named, body: Writer, helpers: set[str], types: list[str]
         if not left and tensor is not lead:
             return ""
         helpers.add("_shape")
-        said = _shape([names.said(s.set.extent) for s in tensor.slots])
+        said = _shape([names.said(extent) for extent in tensor.extents])
         return f'{left}_shape("{names.public[tensor.key]}", {tensor.key}, "{said}", {len(tensor.slots)})'
 
     _shapes(module, known, body, told)
@@ -92,14 +92,14 @@ def _shapes(module: Module, known: dict[str, str], body: Writer, told: Callable[
     pending: list[tuple[Tensor, int, Extent]] = []
     for tensor in module.given:
         targets: list[str] = []
-        for n, slot in enumerate(tensor.slots):
-            name = next(iter(slot.set.extent.sizes), "")
-            if slot.set.extent == size(name) and name not in known:
+        for n, extent in enumerate(tensor.extents):
+            name = next(iter(extent.sizes), "")
+            if extent == size(name) and name not in known:
                 known[name] = name
                 targets.append(name)
             else:
                 targets.append("_")
-                pending.append((tensor, n, slot.set.extent))
+                pending.append((tensor, n, extent))
         some = any(t != "_" for t in targets)
         line = told(tensor, f"{', '.join(targets)}{',' * (len(targets) == 1)} = " if some else "")
         if line:
@@ -136,8 +136,8 @@ def _checks(names: Named, body: Writer, helpers: set[str]) -> None:
                 body(f'    raise ValueError(f"{said} = {{{above}}} is not a multiple of {coefficient.denominator}")')
     rows: dict[str, list[str]] = {"_expect": [], "_stored": []}
     for tensor in module.given:
-        shape = _shape([s.set.extent for s in tensor.slots])
-        said = _shape([names.said(s.set.extent) for s in tensor.slots])
+        shape = _shape([*tensor.extents])
+        said = _shape([names.said(extent) for extent in tensor.extents])
         kind = "None" if tensor.integer else element(tensor)
         row = f'    ("{names.public[tensor.key]}", {tensor.key}, "{said}", {shape}, {kind}),'
         rows["_expect" if tensor.element.narrow is None else "_stored"].append(row)

@@ -33,6 +33,7 @@ from einc.ir.plan import (
     Contract,
     GroupedMatmul,
     Hops,
+    InSlices,
     Kernel,
     Leaf,
     Loop,
@@ -41,6 +42,7 @@ from einc.ir.plan import (
     Move,
     PerRequest,
     Recurrence,
+    Repack,
     RowBlocks,
     SegmentSum,
     StateScan,
@@ -52,9 +54,7 @@ from einc.ir.plan import (
 # The modules of helpers for files of every back end: those before the dialect's own, and those after them.
 _RUNTIME = "einc.backends.host.runtime"
 _FIRST = (
-    Source(f"{_RUNTIME}.checks"),
-    Source(f"{_RUNTIME}.values"),
-    Source(f"{_RUNTIME}.whole"),
+    *(Source(f"{_RUNTIME}.{name}") for name in ("checks", "values", "whole", "slices", "bytes")),
     *(Source(f"{_RUNTIME}.{name}", annotated=True) for name in ("cache", "cache_view", "exhausted", "pool", "pages")),
     Source(f"{_RUNTIME}.saved"),
     Source(f"{_RUNTIME}.requests"),
@@ -269,7 +269,7 @@ def _step(step: Leaf, page: Page, dialect: Dialect) -> None:
     step = _whole(step, page)
     module, body = page.module, page.body
     match step:
-        case Contract():
+        case Contract() | InSlices() | Repack():
             contract(module, step, body, page.names, page.helpers)
         case Concat():
             body(f"# {step.text}")

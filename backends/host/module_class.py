@@ -186,7 +186,7 @@ class _Class:
 
     def _shape(self, tensor: Tensor, apart: bool = False) -> str:
         """The shape of a weight; of one with an axis `apart` that of the parameter."""
-        extents = [s.set.extent for s in tensor.slots]
+        extents = [*tensor.extents]
         if apart and self.spread is not None and tensor.key in self.spread.apart:
             at, first = self.spread.apart[tensor.key]
             extents[at : at + 1] = [first, extents[at].over(first) or extents[at]]

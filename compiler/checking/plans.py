@@ -38,6 +38,7 @@ KINDS = ("call", "serve")  # of files: a function of whole inputs; a step that a
 LARGEST_PAGE = 1 << 24  # positions
 LARGEST_BLOCK = 1 << 24  # numbers with one scale
 STORED = tuple(name for name, element in DECLARED.items() if element.narrow is not None)
+KEPT = tuple(name for name in STORED if not DECLARED[name].shared)  # positions are added to a cache one by one
 
 Of = Program | None  # what the plans are of; None where there is no program, since it has errors
 Read = Callable[[s.PlanLine, list[s.PlanWord], Of, Report], Record]
@@ -69,7 +70,7 @@ def _cache(line: s.PlanLine, words: list[s.PlanWord], program: Of, report: Repor
     page = _number(paged, LARGEST_PAGE, "a page has from 1 to {} positions", "paged 16", report)
     if word is None:
         return Cache(tuple(name.text for name in names), page)
-    _one_of(word, STORED, "type that numbers are stored in", report)
+    _one_of(word, KEPT, "type that numbers are stored in", report)
     count = _number(per, LARGEST_BLOCK, "a block has from 1 to {} numbers", "per 64", report)
     return Cache(tuple(name.text for name in names), page, tuple((name.text, (word.text, count)) for name in names))
 

@@ -19,7 +19,7 @@ def stored(program: TypedProgram, wanted: PlanBlock) -> TypedProgram:
     problems = list[Problem]()
     for line, key, word in _asked(wanted):
         now = replace(program, tensors=tensors)
-        problem = _refused(now, line, key, word)
+        problem = _refused(now, line, key, word) or _shared(wanted, line, key, word)
         if problem is None:
             tensors[key] = replace(tensors[key], element=DECLARED[word])
         else:
@@ -60,6 +60,15 @@ def _refused(program: TypedProgram, line: Asked, key: str, word: str) -> Problem
     return PlanLine(f"`{key}` may hold numbers that `{word}` does not, and to store is not to round", line.span,
                     notes=("a rounding in its equation, or a range of whole numbers, has to tell that none changes",),
                     helps=(Help(f"round it in its equation, which changes values: `{_rounded(program, key, word)}`"),))
+
+
+def _shared(wanted: PlanBlock, line: Asked, key: str, word: str) -> Problem | None:
+    """Why a tensor cannot be stored with several numbers in a byte; None where it can."""
+    if not DECLARED[word].shared or key not in wanted.cache().tensors:
+        return None
+    return PlanLine(f"`{key}` is kept of each position, and `{word}` puts two numbers in a byte, which inputs and "
+                    f"weights have", line.span, helps=(
+        Help(f"store the same numbers with a byte each: `store {key} as {DECLARED[word].apart.word}`"),))
 
 
 def _rounded(program: TypedProgram, key: str, word: str) -> str:

@@ -3,11 +3,13 @@ stored. A row for each kind of element."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from types import MappingProxyType
 from typing import Literal
 
+from einc.ir.indices import Extent, IndexSet, number, rounded
 from einc.ir.narrow import NARROW, Narrow
 
 Kind = Literal["real", "exact", "integer", "truth", "scalar"]
@@ -35,8 +37,25 @@ class Element:
         """
         return NARROW.get(self.word)
 
+    @property
+    def shared(self) -> bool:
+        """Whether several numbers lie in one byte."""
+        return self.narrow is not None and self.narrow.together > 1
+
+    @property
+    def apart(self) -> Element:
+        """The element that holds the same numbers, each in a byte of its own; of most elements they themselves."""
+        return DECLARED["int8"] if self.shared else self
+
+    def extents(self, sets: Iterable[IndexSet]) -> tuple[Extent, ...]:
+        """The extents of the array in memory of a tensor over these sets."""
+        found = [over.extent for over in sets]
+        if self.narrow is not None and self.shared and found:
+            found[-1] = rounded(found[-1] * number(Fraction(1, self.narrow.together)), up=True)
+        return tuple(found)
+
     def size(self, data: int) -> int:
-        """The bytes of one element, where an element of the data has so many."""
+        """The bytes of one element in memory, where an element of the data has so many."""
         match self.storage:
             case "data":
                 return data

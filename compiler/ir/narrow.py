@@ -18,7 +18,8 @@ class Narrow:
     even. What lies beyond the ends, infinite numbers too, becomes the nearer end; what is no number stays none.
     `bits`: the binary digits after the leading one. `least`: the exponent of the smallest number with all of them.
     `low` and `high`: the ends. `storage`: torch's name of the type in memory; "" where torch computes nothing with it.
-    `infinite`: whether the type in memory has codes for infinite numbers.
+    `infinite`: whether the type in memory has codes for infinite numbers. `together`: how many numbers along the last
+    axis of a tensor lie in one of its bytes, the first of them in the lowest bits.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Narrow:
     high: int
     storage: str
     infinite: bool = False
+    together: int = 1
 
     @property
     def whole(self) -> bool:
@@ -52,7 +54,7 @@ _ROWS = (
     Narrow("e5m2", 2, -14, -57344, 57344, "float8_e5m2", True),
     Narrow("e2m1", 1, 0, -6, 6, ""),
     Narrow("int8", 7, 7, -128, 127, "int8"),
-    Narrow("int4", 3, 3, -8, 7, ""),
+    Narrow("int4", 3, 3, -8, 7, "uint8", together=2),
 )
 
 NARROW: dict[str, Narrow] = {row.name: row for row in _ROWS}

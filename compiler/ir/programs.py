@@ -14,7 +14,7 @@ from typing import Literal, Self
 
 from einc.errors.report import Span
 from einc.ir.elements import REAL, Element
-from einc.ir.indices import Index, IndexSet
+from einc.ir.indices import Extent, Index, IndexSet
 from einc.ir.requested import PlanBlock
 from einc.ir.terms import Apply, Join, Pack, Part, Position, Read, Term, bound_indices, reads, substitute, walk
 
@@ -78,6 +78,11 @@ class Tensor:
     def constant(self) -> bool:
         """Whether no gradient reaches it: whole numbers, and numbers that are stored in few bits."""
         return self.integer or self.element.narrow is not None
+
+    @property
+    def extents(self) -> tuple[Extent, ...]:
+        """The extents of its array in memory."""
+        return self.element.extents(slot.set for slot in self.slots)
 
     def count(self, along: IndexSet) -> int:
         """How many slots run over a set."""

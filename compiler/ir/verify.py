@@ -24,6 +24,7 @@ from einc.ir.plan import (
     Gradient,
     GradientLoop,
     GroupedMatmul,
+    InSlices,
     Kernel,
     Let,
     Load,
@@ -36,6 +37,7 @@ from einc.ir.plan import (
     PreviousCarry,
     Recurrence,
     Reduce,
+    Repack,
     RowBlocks,
     Scan,
     ScatterAdd,
@@ -50,7 +52,7 @@ from einc.ir.plan import (
 )
 
 # What sums or folds: what it makes keeps all bits of the data.
-_SUMS = (Contract, GroupedMatmul, SegmentSum, Recurrence, StateScan)
+_SUMS = (Contract, InSlices, GroupedMatmul, SegmentSum, Recurrence, StateScan)
 _FOLDS = (Dot, Reduce, Scan, ScatterAdd, PreviousCarry)
 
 
@@ -136,6 +138,22 @@ def _needed(step: Step) -> frozenset[str]:
     return takes(step)
 
 
+def _bytes_and_slices(step: Repack | InSlices, buffers: Mapping[str, Buffer]) -> None:
+    """Checks that the same numbers lie in bytes in two ways; that contractions, and nothing else, are done for slices
+    of an axis that each of them has."""
+    if isinstance(step, Repack):
+        before, after = (buffers[name] for name in (*step.reads, *step.writes))
+        _require(before.element.shared != after.element.shared and before.sets == after.sets,
+                 f"`{step.out}` does not hold what `{before.name}` holds in another way")
+        return
+    inner = step.contractions
+    _require(len(inner) == len(step.bodies[0]) == len(step.along), "slices of what is no contraction")
+    _require(all(any(axis in letters for letters in one.letters)
+                 for one, axis in zip(inner, step.along, strict=True)), "a slice of an axis that is none")
+    _require(all(axis in one.axes for one, axis in zip(inner[:-1], step.along, strict=False)),
+             "a slice of what is made on the way lacks the axis")
+
+
 def _operation(step: Operation, module: Module) -> None:
     """Checks that places in the fields of an operation are places of its operands and results; axes have a slot each.
     """
@@ -146,7 +164,10 @@ def _operation(step: Operation, module: Module) -> None:
             for buffer, view in zip(step.reads, step.views, strict=True):
                 _require(len(view) == len(buffers[buffer].sets), f"`{buffer}` is viewed with {len(view)} slots")
             _require(set(step.axes) <= {a for letters in step.letters for a in letters}, "an axis that no operand has")
-            _require(len(step.axes) == len(buffers[step.out].sets), f"`{step.out}` has other axes than its buffer")
+            _require(len(step.axes) == sum(step.slots) and len(step.slots) == len(buffers[step.out].sets),
+                     f"`{step.out}` has other axes than its buffer")
+        case Repack() | InSlices():
+            _bytes_and_slices(step, buffers)
         case Concat() | Append():
             _require(0 <= step.axis < len(buffers[step.out].sets), "parts side by side along an axis that is none")
             _require(len(step.reads) > 1 or isinstance(step, Concat), "nothing is appended")
@@ -225,6 +246,7 @@ def _kernel(kernel: Kernel, buffers: Mapping[str, Buffer]) -> None:
              f"`{kernel.name}` asks for what nothing carries")
     for store in kernel.stores:
         _require(store.value in lets, f"`{kernel.name}` stores `{store.value}`, which it does not make")
+        _require(not buffers[store.buffer].element.shared, f"`{store.buffer}` is stored two numbers a byte")
         _require(len(store.axes) == len(buffers[store.buffer].sets),
                  f"`{store.buffer}` is stored with {len(store.axes)} slots")
         stored = {a for slot in store.axes for a in slot}

@@ -64,7 +64,7 @@ def interpret(program: Program, arrays: Mapping[str, Array], sizes: Mapping[str,
     given = {key: np.asarray(array) for key, array in arrays.items()}
     sums, derived = packed(program, given)
     solved = solve_sizes(program, {key: array.shape for key, array in given.items()}, {**(sizes or {}), **sums})
-    machine = _Machine(program, solved, {t.key: typed(t, given[t.key]) for t in program.inputs()}, rounded)
+    machine = _Machine(program, solved, {t.key: typed(t, given[t.key], solved) for t in program.inputs()}, rounded)
     machine.values.update({key: np.array(found, dtype=np.int64) for key, found in derived.items()})
     by_target = steps(program)
     read = {key: needs(step) for key, step in by_target.items()}

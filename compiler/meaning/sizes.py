@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from functools import reduce
 from typing import Any, SupportsIndex
@@ -16,6 +17,7 @@ from einc.ir.indices import Extent, IndexSet, number, size
 from einc.ir.programs import Program, Slot, Tensor, sets_of
 from einc.ir.terms import Join, Pack, Part, Size
 from einc.meaning.blocks import Array
+from einc.meaning.bytes import from_bytes
 from einc.meaning.functions import function
 
 
@@ -59,7 +61,8 @@ def _axes(program: Program, shapes: Mapping[str, tuple[int, ...]]) -> list[tuple
             axes = ", ".join(slot.name for slot in tensor.slots)
             raise WrongData(f"`{tensor.key}` has the axes ({axes}), but the array given for it has rank {rank}",
                             tensor.span)
-    return [(t, slot, n) for t in inputs for slot, n in zip(t.slots, shapes[t.key], strict=True)]
+    return [(t, slot if extent == slot.set.extent else replace(slot, set=replace(slot.set, extent=extent)), n)
+            for t in inputs for slot, extent, n in zip(t.slots, t.extents, shapes[t.key], strict=True)]
 
 
 def packed(program: Program, arrays: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, list[int]]]:
@@ -163,8 +166,13 @@ def at(extent: Extent, sizes: Mapping[str, int]) -> Fraction | float:
         return math.inf
 
 
-def typed(tensor: Tensor, array: Array) -> Array:
+def typed(tensor: Tensor, array: Array, sizes: Mapping[str, int]) -> Array:
     """The array of a tensor in the interpreter's own element type. WrongType where its own type is another one."""
+    if tensor.element.shared:
+        if array.dtype != np.uint8:
+            raise WrongType(f"`{tensor.key}` is stored with two numbers a byte, but the array given for it is "
+                            f"{array.dtype}: pack it with einc.in_bytes", tensor.span)
+        array = from_bytes(array, int(tensor.slots[-1].set.extent.at(sizes)))
     if array.dtype.kind not in ("iu" if tensor.integer else "iuf"):
         kind = "integers" if tensor.integer else "real numbers"
         raise WrongType(f"`{tensor.key}` holds {kind}, but the array given for it is {array.dtype}", tensor.span)

@@ -33,6 +33,7 @@ from einc.planning.analysis import storage
 from einc.planning.analysis.cost import lets_cost, nominal, points, size_of
 from einc.planning.analysis.ends import Tile
 from einc.planning.analysis.held import held, live
+from einc.planning.analysis.packing import with_bytes
 from einc.planning.analysis.prefix import alone
 from einc.planning.analysis.scatters import scattered
 from einc.planning.analysis.signs import known_of
@@ -43,6 +44,7 @@ from einc.planning.contractions.grouped import grouped, pick, with_matrices
 from einc.planning.contractions.materialise import peeled
 from einc.planning.contractions.nested import with_rows
 from einc.planning.contractions.segments import segment, with_segments
+from einc.planning.contractions.slices import in_slices
 from einc.planning.fusing.fuse import FusedGroup, groups
 from einc.planning.fusing.given import LoweringInput, Passing
 from einc.planning.fusing.grouped_axes import GroupedAxis, paired, shared
@@ -115,9 +117,11 @@ def _straight(program: NormalProgram, asked: tuple[Tensor, ...], choices: Choice
     ways = [replace(c, program=with_letters(c.program, program.tensors)) for c in candidates(program)]
     found = [cut for way in ways for cut in _cuts(way, choices, taken)]
     steps, cuts = chosen(found, samples(program, narrow=any(cut.spare for cut in found)))
+    steps, apart = with_bytes(steps, {k: v for cut in cuts for k, v in cut.buffers.items()})
     sizes = frozenset(n for t in asked for s in t.slots for n in s.set.extent.sizes)
     sizes |= frozenset(n for e in program.equations for n in storage.sizes_of(e)) - program.sizes.keys()
-    buffers, sets = {k: v for cut in cuts for k, v in cut.buffers.items()}, storage.sets_of(program)
+    buffers = {k: v for cut in cuts for k, v in cut.buffers.items()} | apart
+    sets = storage.sets_of(program)
     return Module(
         program.name, program.source or program.name,
         asked,
@@ -163,6 +167,7 @@ def _cut_up(candidate: Candidate, choices: Choices, taken: dict[str, Tensor]) ->
     stored -= {e.target for e in program.equations} - {e.target for g in made for e in g.equations}
     left = gathered(storage.without_copies(program, steps, buffers), frozenset(key for _, key in program.outputs))
     stored -= {s.name for s in steps if isinstance(s, Kernel)} - frozenset[str]().union(*map(makes, left))
+    left = in_slices(left, buffers, frozenset(key for _, key in program.outputs))
     return Cut(tuple(left), {k: v for k, v in buffers.items() if k in stored}, tuple(keys), bool(whole.spare))
 
 

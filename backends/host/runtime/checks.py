@@ -88,9 +88,10 @@ def _stored(
         if not isinstance(x, torch.Tensor):
             raise TypeError(f"{name} is a {type(x).__name__}, a tensor is expected")
         if x.dtype != dtype:
-            raise TypeError(f"{name} holds {x.dtype}, {dtype} is expected: round to it before")
+            told = "two numbers a byte, as einc.in_bytes makes them" if dtype == torch.uint8 else "round to it before"
+            raise TypeError(f"{name} holds {x.dtype}, {dtype} is expected: {told}")
         if x.shape != shape or x.device != device:
-            _one(name, x, shape, axes, None if dtype == torch.int8 else dtype, device)
+            _one(name, x, shape, axes, dtype if dtype.is_floating_point else None, device)
 
 
 def _whole(name: str, value: object, least: int) -> None:

@@ -1,4 +1,4 @@
-"""Products of matrices of whole numbers of 8 bits."""
+"""Products of matrices of numbers of 8 bits."""
 
 from __future__ import annotations
 
@@ -42,3 +42,20 @@ def _unshared(x: torch.Tensor) -> torch.Tensor:
 def _has_dots() -> bool:
     """Whether the processor adds products of numbers of 8 bits in 32 bits, without a sum of 16 bits on the way."""
     return getattr(torch.cpu, "_is_vnni_supported", bool)()
+
+
+def _product_of_codes(a: torch.Tensor, b: torch.Tensor, kind: torch.dtype) -> torch.Tensor:
+    """a @ b of numbers of 8 bits with exponents, in another type: where the device multiplies them, in float32."""
+    if kind != torch.float32 or b.ndim != 2 or a.ndim < 2 or not a.numel() or not _has_products_of_codes(a, b):
+        return torch.matmul(a.to(kind), b.to(kind))
+    one = torch.ones((), device=a.device)
+    rows, turned = a.flatten(0, -2).contiguous(), b.mT.contiguous().mT  # the layouts that every device takes
+    made = torch._scaled_mm(rows, turned, one, one, out_dtype=torch.float32, use_fast_accum=False)
+    return made.reshape(*a.shape[:-1], b.shape[-1])
+
+
+def _has_products_of_codes(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether the device has products of such types and extents: GPUs have since their capability 8.9, of tiles of 16;
+    torch's own way on a CPU is not as fast as products of float32."""
+    return (a.device.type == "cuda" and torch.cuda.get_device_capability(a.device) >= (8, 9)
+            and torch.float8_e4m3fn in (a.dtype, b.dtype) and a.shape[-1] % 16 == 0 and b.shape[-1] % 16 == 0)

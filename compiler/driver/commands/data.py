@@ -23,6 +23,7 @@ from einc.errors.report import EincError, Problem, failure
 from einc.ir.indices import WIDTH, Extent
 from einc.ir.programs import Program, Tensor
 from einc.ir.terms import Apply, Position, Read, Term, walk
+from einc.meaning.bytes import in_bytes
 from einc.meaning.functions import function
 
 SUFFIXES = (".npz", ".safetensors")
@@ -69,6 +70,7 @@ def randoms(program: Program, sizes: Mapping[str, int], dtype: str, seed: int) -
             values = generator.uniform(0.5, 1, shape) if fading else _normal(generator, tensor, shape, rate)
             if (row := tensor.element.narrow) is not None:  # a quarter of its range, rounded
                 values = function(row.name)(np.asarray(generator.standard_normal(shape) * row.high / 4))
+            values = in_bytes(values) if tensor.element.shared else values
             out[tensor.key] = torch.from_numpy(np.asarray(values)).to(_kind(tensor, getattr(torch, dtype)))
     return out
 

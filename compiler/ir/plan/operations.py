@@ -44,7 +44,7 @@ class Contract(Operation):
     """A plain contraction of stored tensors, in pairs: each pair makes a temporary or the result.
 
     `letters` are the axes of each operand. `views` say for each operand where its axes lie in the slots of its buffer:
-    a slot may be split, or be read in part.
+    a slot may be split, or be read in part. `slots` says of how many of the `axes` each slot of the result is made.
     """
 
     does: ClassVar[str] = "contract"
@@ -52,11 +52,48 @@ class Contract(Operation):
     letters: tuple[tuple[str, ...], ...]
     path: tuple[tuple[int, ...], ...]
     views: tuple[tuple[Subscript, ...], ...]
+    slots: tuple[int, ...]
 
     @property
     def operands(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """Each operand with its axes."""
         return tuple(zip(self.reads, self.letters, strict=True))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InSlices(Operation):
+    """Contractions one after the other, done for one slice of an axis at a time, so that what they make on the way, and
+    what they widen, is never there as a whole.
+
+    They stand in its one body; `along` is the letter of the axis in each of them, `extent` its length. Where the last
+    result has no such axis, what the slices make is added up in the wide type; else it stands side by side. `each` are
+    the numbers of the largest values that one place of the axis brings.
+    """
+
+    does: ClassVar[str] = "contract"
+    along: tuple[str, ...]
+    extent: Extent
+    each: tuple[Extent, ...]
+
+    @property
+    def contractions(self) -> tuple[Contract, ...]:
+        """The contractions in their order."""
+        return tuple(step for step in self.bodies[0] if isinstance(step, Contract))
+
+    @property
+    def adds(self) -> bool:
+        """Whether the slices of the result are added up."""
+        return self.along[-1] not in self.contractions[-1].axes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repack(Operation):
+    """The numbers of a buffer in which several lie in a byte, each in a byte of its own, or the other way round: the
+    elements of both buffers say which. `count` is the number of them along the last axis.
+    """
+
+    does: ClassVar[str] = "repack"
+    count: Extent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -334,8 +371,8 @@ class Move(Operation):
         return self.reads[0]
 
 
-Leaf = (Kernel | Contract | Concat | Append | BroadcastView | Call | TopK | GroupedMatmul | SegmentSum | Recurrence
-        | StateScan | Move)
+Leaf = (Kernel | Contract | InSlices | Repack | Concat | Append | BroadcastView | Call | TopK | GroupedMatmul
+        | SegmentSum | Recurrence | StateScan | Move)
 
 
 def last_kernel(steps: tuple[Leaf, ...]) -> Kernel:

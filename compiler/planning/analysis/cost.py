@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from itertools import product
+from math import prod
 from typing import assert_never
 
 from einc.ir.domains import Linear, difference, linear
@@ -50,7 +51,7 @@ def volume(sets: Iterable[IndexSet]) -> Extent:
 
 def size_of(buffer: Buffer, real: int = REAL.bytes) -> Extent:
     """The bytes of a buffer, where an element of the data has `real` bytes; what is wide has four at least."""
-    return volume(buffer.sets) * number(buffer.element.size(real))
+    return prod(buffer.element.extents(buffer.sets), start=number(buffer.element.size(real)))
 
 
 def path_cost(

@@ -18,6 +18,7 @@ from einc.ir.plan import (
     Call,
     Choose,
     Cost,
+    InSlices,
     Kernel,
     Leaf,
     Loop,
@@ -101,8 +102,9 @@ def work(step: Leaf, module: Module, real: int) -> Cost:
     if isinstance(step, BroadcastView):
         return FREE
     cost = step.cost
-    read = _scaled(cost.read, takes(step), module.buffers, real)
-    written = _scaled(cost.written, makes(step), module.buffers, real)
+    sliced = isinstance(step, InSlices)  # what is made on the way is read and written near the processor
+    read = _scaled(cost.read, step.reads if sliced else takes(step), module.buffers, real)
+    written = _scaled(cost.written, step.writes if sliced else makes(step), module.buffers, real)
     tiled = isinstance(step, Kernel) and bool(cost.held.terms)
     tile = held(step.lets, step.axes, max(real, REAL.bytes)) if tiled and isinstance(step, Kernel) else _NOTHING
     return Cost(cost.flops, read, written, _counted(module, tile))

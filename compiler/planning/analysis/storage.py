@@ -110,14 +110,14 @@ def buffers_of(program: Program) -> dict[str, Buffer]:
     for equation in program.equations:
         inner = {EXACT if r.tensor in counted else found[r.tensor] for r in reads(equation.body)}
         tensor = program.tensors[equation.target]
-        found[equation.target] = tensor.element
+        found[equation.target] = tensor.element if equation.target in outputs else tensor.element.apart
         if not tensor.constant and equation.target not in outputs:
             exact = inner <= {EXACT} or running_sum(equation)
             source = found[equation.body.tensor] if isinstance(equation.body, Read) else None
             copied = source is not None and inner == {REAL}
             wide = tensor.element == WIDE or (is_statistic(tensor) and not copied) or sums_few_bits(program, equation)
             codes = source if source is not None and source.narrow is not None else None
-            found[equation.target] = EXACT if exact else codes or (WIDE if wide else REAL)
+            found[equation.target] = (EXACT if exact else codes or (WIDE if wide else REAL)).apart
     return {
         t.key: Buffer(
             t.key,

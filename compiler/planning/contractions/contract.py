@@ -27,7 +27,8 @@ def contraction(
     views = [_view(p, buffers[p.tensor]) for p in parts]
     if len(parts) < len(factors(body.body)) or not all(views):
         return None
-    if (not all(isinstance(a, Position) for a in equation.axes)
+    slots = [_slot(axis, into) for axis, into in zip(equation.axes, buffers[equation.target].sets, strict=True)]
+    if (not all(isinstance(slot, AxisRef) or (isinstance(slot, Flatten) and _plain(slot)) for slot in slots)
         or any(buffers[p.tensor].element.kind == "integer" for p in parts)):
         return None
     covered = {i for p in parts for i in free_indices(p)}
@@ -48,7 +49,13 @@ def contraction(
             buffers[equation.target],
         ),
         views=tuple(v for v in views if v is not None),
+        slots=tuple(len(_letters(axis)) for axis in equation.axes),
     )
+
+
+def _plain(slot: Flatten) -> bool:
+    """Whether a slot is made of letters alone."""
+    return all(isinstance(part, AxisRef) for part in slot.parts)
 
 
 def _view(read: Read, buffer: Buffer) -> tuple[Subscript, ...] | None:

@@ -65,7 +65,7 @@ def derive(program: Program) -> Derived:
     output depends on.
     """
     plain = shared_factors(_without_aliases(_opened(flat(program))))
-    found = scaled(plain)
+    found = _to_whole_rows(scaled(plain))
     reverse = ReversePass(found.program, found.references, frozenset(found.roots), lettered(found.program))
     reverse.run()
     reverse.compared |= _compared(reverse.made) & {e.target for e in plain.equations}
@@ -73,6 +73,17 @@ def derive(program: Program) -> Derived:
     inputs = [t.key for t in plain.inputs() if t.key in reverse.of]
     work.complete([reverse.of[key] for key in inputs])
     return work.derived(inputs)
+
+
+def _to_whole_rows(found: Scaled) -> Scaled:
+    """The program of which the gradient is taken, with every rounding relative to the largest number of its own row. A
+    gradient knows that number before it begins, and its sums run over other letters, whose largest would be another.
+    """
+    def change(term: Term) -> Term:
+        return term.args[0] if isinstance(term, Apply) and term.op == "relative" else term
+
+    equations = [e.map(lambda term: transform(term, change)) for e in found.program.equations]
+    return replace(found, program=found.program.but(equations=equations))
 
 
 @dataclass

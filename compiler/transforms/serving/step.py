@@ -207,7 +207,7 @@ class _Work:
             return Read(source, (*layer, *(Position(index if n == at else i) for n, i in enumerate(letters))))
 
         slots, (layer, counted) = _over(tensor.slots, at, was), self._layer(key)
-        self.tensors[past] = Tensor(past, past, (*counted, *slots), "cache", tensor.element)
+        self.tensors[past] = Tensor(past, past, (*counted, *slots), "cache", tensor.element.apart)
         self.tensors[name] = Tensor(name, name, _over(tensor.slots, at, whole), "local", tensor.element)
         parts = ((was, read(past, was, *layer)), (letters[at], read(new, letters[at])))
         self.equations[name] = Equation(name, read(name, whole).subs, TRUE, Join(whole, parts))
