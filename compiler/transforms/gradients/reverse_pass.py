@@ -340,13 +340,22 @@ def _may_lack_points(key: str, by: Mapping[str, Equation], seen: dict[str, bool]
 
 
 def _lacks(equation: Equation, by: Mapping[str, Equation], seen: dict[str, bool]) -> bool:
-    """Whether an equation is a sum over a domain that may have no point, or of exponentials that may all be 0, or is
-    made of one."""
+    """Whether an equation is a sum over a domain that may have no point, a fold of exponentials that may all be 0, or
+    is made of one."""
     body = equation.body
     if isinstance(body, Fold):
-        made = (by.get(r.tensor) for r in reads(body.body))
-        terms = (body.body, *(e.body for e in made if e is not None))
-        powers = [x for term in terms for x in walk(term) if isinstance(x, Apply) and x.op == "exp"]
-        return body.op == "sum" and (any(map(asks_reached, powers)) if powers else
-                                     not witnessed(body.domain, body.bound, equation.indices))
+        powers = [x for term in _spelled(body.body, by) for x in walk(term) if isinstance(x, Apply) and x.op == "exp"]
+        return any(map(asks_reached, powers)) if powers else (
+            body.op == "sum" and not witnessed(body.domain, body.bound, equation.indices))
     return any(_may_lack_points(r.tensor, by, seen) for r in reads(body))
+
+
+def _spelled(term: Term, by: Mapping[str, Equation]) -> list[Term]:
+    """A term, and the definitions that it is made of point by point."""
+    found, keys = [term], dict[str, None]()
+    for part in found:
+        for key in {r.tensor: None for r in reads(part)}.keys() - keys.keys():
+            keys[key] = None
+            if key in by and not isinstance(by[key].body, Fold | Join):
+                found.append(by[key].body)
+    return found
