@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import costs
 import pytest
 from conftest import CHECKED, chosen, drawn, share
 
@@ -31,6 +32,25 @@ def test_a_draw_has_one_of_so_many_and_always_one() -> None:
 
     assert (runs(9, 4), runs(9, 4, 3), runs(1, 4), runs(1, 4, 3)) == ([0, 4, 8], [3, 7], [0], [0])
     assert all(runs(count, every, first) for count in range(1, 9) for every in range(1, 9) for first in range(9))
+
+
+def test_tests_cost_the_same_on_average_whatever_one_takes() -> None:
+    for seconds in (0.3, 1.0, 3.0):
+        ran = [name for name in NAMES if costs.always(name, {costs.function(NAMES[0]): seconds})]
+        assert 0.4 * costs.SECONDS < len(ran) * seconds / len(NAMES) < 2 * costs.SECONDS
+        assert ran == [name for name in ran if costs.always(name, {costs.function(NAMES[0]): seconds})]
+    assert all(costs.always(name, table) for name in NAMES for table in ({}, {costs.function(NAMES[0]): 0.2}))
+
+
+def test_the_table_of_costs_has_what_was_measured_last_and_is_there() -> None:
+    old = {"a": 9.0, "b": 9.0, "gone": 9.0, "cheaper": 9.0}
+    assert costs.updated(old, {"a[1]": 1, "a[2]": 3, "cheaper": 0.1, "new": 5}, {"a", "b", "cheaper", "new"}) == {
+        "a": 2.0, "b": 9.0, "new": 5.0}
+
+
+def test_the_table_of_costs_is_what_is_written(tmp_path: Path) -> None:
+    costs.write(table := costs.read(), tmp_path / "costs.txt")
+    assert (tmp_path / "costs.txt").read_text() == costs.TABLE.read_text() and len(table) > 100
 
 
 def test_nothing_is_checked_before_the_first_test(pytestconfig: pytest.Config) -> None:
