@@ -78,12 +78,13 @@ class Seconds:
         files: defaultdict[str, float] = defaultdict(float)
         for test, seconds in self.tests.items():
             files[test.partition("::")[0]] += seconds
-        inside, total = sum(files.values()), self.workers + time.process_time()
+        inside, started = sum(files.values()), sum(self.started.values())
+        total = self.workers + time.process_time()
         terminalreporter.section("CPU seconds")
         for name, seconds in sorted(files.items(), key=lambda pair: -pair[1])[:SHOWN]:
             terminalreporter.write_line(f"{seconds:8.1f}  {name}")
-        terminalreporter.write_line(f"{inside:8.1f}  in {len(files)} files, {sum(self.started.values()):.1f} of them in "
-                                    f"processes of tests; {total:.1f} with imports and collection")
+        terminalreporter.write_line(f"{inside:8.1f}  in {len(files)} files, {started:.1f} of them in processes that "
+                                    f"tests start; {total:.1f} with imports and collection")
         if self.config.getoption("--update-costs"):
             costs.write(costs.updated(costs.read(), self.tests, costs.defined()))
         if self.out:
