@@ -93,7 +93,7 @@ class _Together:
         return self.names[key, states]
 
     def shown(self, key: str) -> bool:
-        """Whether a tensor is returned."""
+        """Whether a tensor is an output of the program."""
         return any(key == tensor for _, tensor in self.of.program.outputs)
 
     def components(self, key: str, states: States) -> None:
