@@ -103,8 +103,9 @@ def left_out(items: Sequence[pytest.Item], named: Sequence[str] = ()) -> set[pyt
     """The tests that the marks `whole` and `drawn`, and what they cost, leave to `--whole`; no cost does where the
     command line has NAMED the function."""
     late = {item for item in items if item.get_closest_marker("whole")}
-    table, asked = costs.read(), {costs.function(name).rpartition("::")[2] for name in named if "::" in name}
-    late |= {item for item in items if not costs.always(item.nodeid, table) and not item.get_closest_marker("always")
+    asked = {costs.function(name).rpartition("::")[2] for name in named if "::" in name}
+    dear = costs.left_out((item.nodeid for item in items if item not in late), costs.read())
+    late |= {item for item in items if item.nodeid in dear and not item.get_closest_marker("always")
              and costs.function(item.name) not in asked}
     functions = defaultdict[str, list[pytest.Item]](list)
     for item in items:

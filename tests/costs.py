@@ -1,9 +1,10 @@
 """What the tests of a function cost, and which of the dear ones always run.
 
 `costs.txt` has, for each function whose tests are dear, the CPU seconds of one of its tests. A test of such a function
-runs without `--whole` where its name's hash falls on one in so many that each test costs SECONDS on average. So a cheap
-test always runs, a dear one rarely, and which do changes with their names and the table alone. `pytest --update-costs`
-writes the functions that it ran into the table; what the table does not name runs.
+runs without `--whole` where its name's hash falls on one in so many that each test costs SECONDS on average; of a
+function whose tests take less than KEPT each, one runs at least. So a cheap test always runs, a dear one rarely, and
+which do changes with their names and the table alone. `pytest --update-costs` writes the functions that it ran into the
+table; what the table does not name runs.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from pathlib import Path
 from zlib import crc32
 
 TABLE = Path(__file__).with_suffix(".txt")
-SECONDS = 0.15
+SECONDS = 0.1
+KEPT = 1.0
 
 
 def function(name: str) -> str:
@@ -28,9 +30,20 @@ def one_of(seconds: float) -> int:
     return max(round(seconds / SECONDS), 1)
 
 
-def always(name: str, costs: Mapping[str, float]) -> bool:
-    """Whether a test runs without `--whole`, by its name and the costs of functions."""
-    return crc32(name.encode()) % one_of(costs.get(function(name), 0)) == 0
+def left_out(names: Iterable[str], costs: Mapping[str, float]) -> set[str]:
+    """Of the tests of these names those that their cost leaves to `--whole`; COSTS are those of functions."""
+    functions = defaultdict[str, list[str]](list)
+    for name in names:
+        functions[function(name)].append(name)
+    out: set[str] = set()
+    for key, tests in functions.items():
+        hashes = {name: crc32(name.encode()) for name in tests}
+        every = one_of(costs.get(key, 0))
+        late = {name for name in tests if hashes[name] % every}
+        if len(late) == len(tests) and costs[key] < KEPT:
+            late.remove(min(tests, key=lambda name: hashes[name]))
+        out |= late
+    return out
 
 
 def read(table: Path = TABLE) -> dict[str, float]:

@@ -35,11 +35,20 @@ def test_a_draw_has_one_of_so_many_and_always_one() -> None:
 
 
 def test_tests_cost_the_same_on_average_whatever_one_takes() -> None:
-    for seconds in (0.3, 1.0, 3.0):
-        ran = [name for name in NAMES if costs.always(name, {costs.function(NAMES[0]): seconds})]
-        assert 0.4 * costs.SECONDS < len(ran) * seconds / len(NAMES) < 2 * costs.SECONDS
-        assert ran == [name for name in ran if costs.always(name, {costs.function(NAMES[0]): seconds})]
-    assert all(costs.always(name, table) for name in NAMES for table in ({}, {costs.function(NAMES[0]): 0.2}))
+    names, key = [f"{NAMES[0]}-{n}]" for n in range(1000)], costs.function(NAMES[0])
+    for seconds in (0.3, 0.9, 3.0):
+        out = costs.left_out(names, {key: seconds})
+        assert 0.5 * costs.SECONDS < (len(names) - len(out)) * seconds / len(names) < 2 * costs.SECONDS
+        assert out == costs.left_out(reversed(names), {key: seconds})
+    assert not any(costs.left_out(names, table) for table in ({}, {key: costs.SECONDS}, {"tests/test_x.py::z": 9.0}))
+
+
+def test_a_function_that_is_not_too_dear_keeps_one_test() -> None:
+    for name in NAMES:
+        few = {name, name.replace("test_y", "test_z")}
+        assert not costs.left_out(few, {costs.function(one): 0.9 for one in few})
+    assert len(costs.left_out(NAMES[:3], {costs.function(NAMES[0]): 0.99})) == 2
+    assert len([name for name in NAMES if costs.left_out([name], {costs.function(name): 5.0})]) > 250
 
 
 def test_the_table_of_costs_has_what_was_measured_last_and_is_there() -> None:
