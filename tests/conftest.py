@@ -103,10 +103,6 @@ def left_out(items: Sequence[pytest.Item], named: Sequence[str] = ()) -> set[pyt
     """The tests that the marks `whole` and `drawn`, and what they cost, leave to `--whole`; no cost does where the
     command line has NAMED the function."""
     late = {item for item in items if item.get_closest_marker("whole")}
-    asked = {costs.function(name).rpartition("::")[2] for name in named if "::" in name}
-    dear = costs.left_out((item.nodeid for item in items if item not in late), costs.read())
-    late |= {item for item in items if item.nodeid in dear and not item.get_closest_marker("always")
-             and costs.function(item.name) not in asked}
     functions = defaultdict[str, list[pytest.Item]](list)
     for item in items:
         if item not in late and item.get_closest_marker("drawn"):
@@ -115,6 +111,10 @@ def left_out(items: Sequence[pytest.Item], named: Sequence[str] = ()) -> set[pyt
         for n, item in enumerate(some):
             mark = item.get_closest_marker("drawn")
             late |= {item} if mark and not drawn(n, len(some), *mark.args) else set()
+    asked = {costs.function(name).rpartition("::")[2] for name in named if "::" in name}
+    dear = costs.left_out((item.nodeid for item in items if item not in late), costs.read())
+    late |= {item for item in items if item.nodeid in dear and not item.get_closest_marker("always")
+             and costs.function(item.name) not in asked}
     return late
 
 
