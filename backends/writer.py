@@ -118,7 +118,7 @@ def _atom(atom: Atom) -> str:
 
 
 def _factor(text: str) -> str:
-    """What stands beside `*` or `//`."""
+    """An expression as a factor beside `*` or `//`: in brackets where it divides itself."""
     return f"({text})" if "//" in text else text
 
 

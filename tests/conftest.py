@@ -1,10 +1,14 @@
 """For every test: one thread per worker, the same examples in every run, which tests run, and in which order.
 
 `pytest` runs a fixed draw, which is to take five minutes on two quiet cores; `pytest --whole` runs all, and with K/N
-one share of what is left out. Three things leave a test out, and each keeps some of its kind: `@pytest.mark.whole`;
+one share of what is left out. Four things leave a test out, and each keeps some of its kind: what it costs, by
+`costs.py`, for every test that is dear and has not the mark `always`; `@pytest.mark.whole`;
 `@pytest.mark.drawn(every, first=0)`, for a function with many parameters; and in tests over all programs the arguments
 `few` and `every` of `helpers.each`, where `programs.DRAWN` are the programs that all of these share, so that each is
-compiled once. `--cpu` prints where the time goes.
+compiled once. `--cpu` prints where the time goes. A function that the command line names runs whatever it costs.
+
+Without `--whole` kernels of C++ are compiled without optimisation: they mean the same, and an eighth of the time is
+needed for each. The shares of the slow tests compile as users do.
 """
 
 from __future__ import annotations
@@ -17,8 +21,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from zlib import crc32
 
+import costs
 import pytest
 import torch
+from compilers import unoptimised
 from helpers import typed
 from hypothesis import settings
 from programs import Case
@@ -57,16 +63,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
                           "no others")
     parser.addoption("--cpu", nargs="?", const="", metavar="FILE",
                      help="print CPU seconds by file; write each test's to FILE")
+    parser.addoption("--update-costs", action="store_true",
+                     help="write what the tests that run cost into tests/costs.txt, which says how many always run")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "whole: runs with `--whole` alone, beside others of its kind that always run")
     config.addinivalue_line("markers", "drawn(every, first=0): of its parameters one of `every` so many always runs, "
                                        "counted from `first`, and the others with `--whole`")
+    config.addinivalue_line("markers", "always: runs without `--whole` whatever it costs")
     if config.getoption("--whole") not in (None, "all"):
         share(config.getoption("--whole"))
-    if config.getoption("--cpu") is not None:
-        config.pluginmanager.register(Seconds(config, config.getoption("--cpu")))
+    if config.getoption("--cpu") is not None or config.getoption("--update-costs"):
+        config.pluginmanager.register(Seconds(config, config.getoption("--cpu") or ""))
+    if config.getoption("--whole") is None and not hasattr(config, "workerinput"):  # workers inherit what is set here
+        unoptimised(config)
 
 
 def chosen(name: str, marked: bool, asked: str | None) -> bool:
@@ -88,8 +99,9 @@ def drawn(n: int, count: int, every: int, first: int = 0) -> bool:
     return n % every == min(first, count - 1) % every
 
 
-def left_out(items: Sequence[pytest.Item]) -> set[pytest.Item]:
-    """The tests that the marks `whole` and `drawn` leave to `--whole`."""
+def left_out(items: Sequence[pytest.Item], named: Sequence[str] = ()) -> set[pytest.Item]:
+    """The tests that the marks `whole` and `drawn`, and what they cost, leave to `--whole`; no cost does where the
+    command line has NAMED the function."""
     late = {item for item in items if item.get_closest_marker("whole")}
     functions = defaultdict[str, list[pytest.Item]](list)
     for item in items:
@@ -99,13 +111,17 @@ def left_out(items: Sequence[pytest.Item]) -> set[pytest.Item]:
         for n, item in enumerate(some):
             mark = item.get_closest_marker("drawn")
             late |= {item} if mark and not drawn(n, len(some), *mark.args) else set()
+    asked = {costs.function(name).rpartition("::")[2] for name in named if "::" in name}
+    dear = costs.left_out((item.nodeid for item in items if item not in late), costs.read())
+    late |= {item for item in items if item.nodeid in dear and not item.get_closest_marker("always")
+             and costs.function(item.name) not in asked}
     return late
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out what does not run. The tests of one program stand side by side, so that
     one worker compiles it, once."""
-    asked, late = config.getoption("--whole"), left_out(items)
+    asked, late = config.getoption("--whole"), left_out(items, config.args)
     runs = {item: chosen(item.nodeid, item in late, asked) for item in items}
     config.hook.pytest_deselected(items=[item for item in items if not runs[item]])
     places = {item: (_program(item), n) for n, item in enumerate(items)}

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import os
-import platform
 import re
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -14,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from compilers import found
 from helpers import Function, Outputs, turn, typed_of
 from programs import CASES, Case
 
@@ -21,18 +19,7 @@ from einc.driver import front
 from einc.ir.plan import Module
 from einc.ir.programs import TypedProgram
 
-COMPILER = (
-    next(
-        (
-            found
-            for name in (os.environ.get("EINC_CXX"), os.environ.get("CXX"), "c++", "g++", "clang++")
-            if name and (found := shutil.which(name))
-        ),
-        "",
-    )
-    if platform.system() == "Linux"
-    else ""
-)
+COMPILER = found()
 NEEDED = pytest.mark.skipif(not COMPILER, reason="no C++ compiler is found: install g++ or clang++, or set EINC_CXX")
 TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 NAMES = {case.name: case for case in CASES}

@@ -40,7 +40,8 @@ output w_{{t h}} = a_{{t h}} + b_{{t h}} c_{{t h}}
 """
 
 
-@pytest.mark.drawn(6)
+@pytest.mark.always
+@pytest.mark.drawn(6, 3)
 @pytest.mark.parametrize("seed", range(30))
 def test_passes_of_any_width(seed: int) -> None:
     random = Random(seed)

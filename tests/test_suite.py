@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import costs
 import pytest
 from conftest import CHECKED, chosen, drawn, share
 
@@ -31,6 +32,34 @@ def test_a_draw_has_one_of_so_many_and_always_one() -> None:
 
     assert (runs(9, 4), runs(9, 4, 3), runs(1, 4), runs(1, 4, 3)) == ([0, 4, 8], [3, 7], [0], [0])
     assert all(runs(count, every, first) for count in range(1, 9) for every in range(1, 9) for first in range(9))
+
+
+def test_tests_cost_the_same_on_average_whatever_one_takes() -> None:
+    names, key = [f"{NAMES[0]}-{n}]" for n in range(1000)], costs.function(NAMES[0])
+    for seconds in (0.3, 0.9, 3.0):
+        out = costs.left_out(names, {key: seconds})
+        assert 0.5 * costs.SECONDS < (len(names) - len(out)) * seconds / len(names) < 2 * costs.SECONDS
+        assert out == costs.left_out(reversed(names), {key: seconds})
+    assert not any(costs.left_out(names, table) for table in ({}, {key: costs.SECONDS}, {"tests/test_x.py::z": 9.0}))
+
+
+def test_a_function_that_is_not_too_dear_keeps_one_test() -> None:
+    for name in NAMES:
+        few = {name, name.replace("test_y", "test_z")}
+        assert not costs.left_out(few, {costs.function(one): 0.9 for one in few})
+    assert len(costs.left_out(NAMES[:3], {costs.function(NAMES[0]): 0.99})) == 2
+    assert len([name for name in NAMES if costs.left_out([name], {costs.function(name): 5.0})]) > 250
+
+
+def test_the_table_of_costs_has_what_was_measured_last_and_is_there() -> None:
+    old = {"a": 9.0, "b": 9.0, "gone": 9.0, "cheaper": 9.0}
+    assert costs.updated(old, {"a[1]": 1, "a[2]": 3, "cheaper": 0.1, "new": 5}, {"a", "b", "cheaper", "new"}) == {
+        "a": 2.0, "b": 9.0, "new": 5.0}
+
+
+def test_the_table_of_costs_is_what_is_written(tmp_path: Path) -> None:
+    costs.write(table := costs.read(), tmp_path / "costs.txt")
+    assert (tmp_path / "costs.txt").read_text() == costs.TABLE.read_text() and len(table) > 100
 
 
 def test_nothing_is_checked_before_the_first_test(pytestconfig: pytest.Config) -> None:

@@ -27,7 +27,7 @@ def load(source: str, entry: str) -> Callable[..., Any]:
 
 
 def lacking() -> EincError:
-    """What is said where there is no compiler."""
+    """The error where the back end `cpp` finds no C++ compiler."""
     return EincError([Problem("no C++ compiler is found, which the back end `cpp` needs", helps=(
         Help("install g++ or clang++, or name one in the environment variable EINC_CXX"),
         Help("compile for the torch back end, which needs none")))])

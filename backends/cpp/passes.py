@@ -121,7 +121,7 @@ class Pass:
         return self.schedule.rows.name
 
     def text(self, name: str) -> str:
-        """All definitions of the kernel."""
+        """The C++ text of a kernel of this name: its functions for one piece of work, for a call and for a queue."""
         places, schedule = self.places, self.schedule
         places.body = self.body
         arguments = places.arguments

@@ -49,7 +49,7 @@ class Places:
 
     @property
     def arguments(self) -> Arguments:
-        """What the function is given."""
+        """The arguments of the C++ function, which grow as addresses ask for more."""
         return self.addresses.arguments
 
     @property

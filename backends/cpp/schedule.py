@@ -69,11 +69,11 @@ class Schedule:
         return tuple(a for a in let.axes if a not in others)
 
     def has_rows(self, let: Let) -> bool:
-        """Whether a value has lanes."""
+        """Whether a value has the axis of rows, and so one number in each lane."""
         return self.rows.name in let.axes
 
     def streams(self, let: Let) -> bool:
-        """Whether a value has the streamed axis."""
+        """Whether a value has the axis that the kernel streams over."""
         return self.stream.name in let.axes
 
     def turns(self, let: Let) -> bool:
@@ -87,7 +87,7 @@ class Schedule:
 
     @property
     def count(self) -> int:
-        """How many stages there are."""
+        """The number of passes over the streamed axis, at least one."""
         return 1 + max(self.stages.values(), default=0)
 
 

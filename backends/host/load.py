@@ -48,5 +48,5 @@ def load(source: str, entry: str) -> Callable[..., Any]:
 
 
 def has_gpu() -> bool:
-    """Whether torch finds a GPU."""
+    """Whether torch can use a GPU on this machine."""
     return torch.cuda.is_available()

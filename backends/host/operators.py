@@ -45,7 +45,7 @@ class Operator:
 
     @property
     def results(self) -> list[str]:
-        """What it returns: whole numbers last."""
+        """The names of what the operator returns, whole numbers last."""
         return results(self.naming.module)
 
     @property
@@ -55,7 +55,7 @@ class Operator:
 
     @property
     def listed(self) -> bool:
-        """Whether its tensors are one parameter."""
+        """Whether the operator takes its tensors as one list, for it may not have so many parameters."""
         return self.tensors != self.parameters[: len(self.tensors)]
 
     def called(self, tensors: Sequence[str], sizes: Sequence[str]) -> str:
@@ -70,7 +70,7 @@ class Operator:
 
     @property
     def handle(self) -> str:
-        """What the operator is called by."""
+        """The name of the variable that holds the registered operator in an emitted file."""
         return f"{self.name}_op"
 
     @property

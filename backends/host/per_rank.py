@@ -190,7 +190,7 @@ class File:
 
     @property
     def mesh(self) -> str:
-        """What a caller calls the mesh."""
+        """The parameter for the device mesh: `mesh`, or `device_mesh` where a tensor has that name."""
         return "device_mesh" if "mesh" in {*self.shown.public.values(), *self.shown.declared.values()} else "mesh"
 
     def entry(self, body: Writer, call: list[str]) -> list[str]:
@@ -239,7 +239,7 @@ class File:
         return out
 
     def inside(self, name: str) -> str:
-        """What a size is called in the file."""
+        """The name that a declared size has in the emitted file."""
         return next(inner for inner, declared in self.shown.declared.items() if declared == name)
 
     def placed(self, key: str) -> str:
@@ -305,7 +305,7 @@ class File:
         return {self.names[key]: self.placed(key) if self.known(key) else None for key in (*self.inputs, *self.outputs)}
 
     def notes(self) -> list[str]:
-        """What the first lines say of the mesh."""
+        """The lines of the file's docstring that say how many ranks there are and how to start them."""
         mesh = ", ".join(f"{name} = {ranks}" for name, ranks in self.plan.axes)
         count = prod(ranks for _, ranks in self.plan.axes)
         lines = ["", f"Each of {count} ranks, {mesh}, runs it: torchrun --nproc-per-node {count} PROGRAM.py. A DTensor "
@@ -319,7 +319,7 @@ class File:
             f"{said}: {', '.join(names)}", 116, initial_indent="  ", subsequent_indent="    "))]
 
     def said(self, key: str) -> str:
-        """How a tensor lies, in words."""
+        """Words for how a tensor lies on the ranks: by which letter over which axis, or whole."""
         letters = self.shown.module.buffers[key].axes
         said = [f"by {letters[cut[0]]} over {axis}" for cut, (axis, _) in zip(self.cuts[key], self.plan.axes,
                                                                               strict=True) if cut is not None]

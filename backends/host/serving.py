@@ -33,7 +33,7 @@ def label(naming: Named, key: str) -> str:
 
 
 def append(module: Module, out: str, parts: tuple[str, ...], axis: int) -> str:
-    """What is new laid after what is kept."""
+    """The expression that lays the new rows after those in a cache."""
     kept, new = parts
     return f"{kept}.append({stored(module, new, out)}, {axis}, {rows(module.buffers[out], axis)})"
 

@@ -62,7 +62,7 @@ class Import:
 
     @property
     def text(self) -> str:
-        """What stands after `import`."""
+        """The import as a statement has it behind `import`, with its alias."""
         return (self.name or self.module) + (f" as {self.alias}" if self.alias else "")
 
 

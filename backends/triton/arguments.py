@@ -113,7 +113,7 @@ class Arguments:
         return self.blocks.setdefault(name, self.names.fresh(f"BLOCK_{name}"))
 
     def is_number(self, name: str) -> bool:
-        """Whether the host knows a let."""
+        """Whether a let is a number without axes that the host computes before the launch."""
         op, args = self.lets[name].op, self.lets[name].args
         if self.lets[name].axes or (isinstance(op, Map) and (op.op in {"spread", *HASHES} or not args)):
             return False

@@ -67,6 +67,6 @@ def apart(kernel: Kernel, lets: Lets, name: str, passed: tuple[str, ...]) -> boo
 
 
 def _moves(lets: Lets, let: Let, name: str, passed: tuple[str, ...]) -> bool:
-    """Whether a let is moved by another one."""
+    """Whether a let is a sum or a difference whose operand of this name is what moves it."""
     which = moved_by(lets, let, passed)
     return which is not None and let.args[which] == name

@@ -340,7 +340,7 @@ def _registers(asm: Mapping[str, str | bytes]) -> int:
 
 
 def _fields(text: str) -> dict[str, int]:
-    """What AMD's assembly says of a kernel."""
+    """The counts that AMD's assembly lists for a kernel, such as `vgpr_count`, by their names."""
     return {name: int(n) for name, n in re.findall(r"\.(\w+_count): *(\d+)", text)}
 
 

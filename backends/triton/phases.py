@@ -76,7 +76,7 @@ class _Cut:
         self.count = 1 + max([*ends, *stored], default=0)
 
     def runs(self, name: str) -> bool:
-        """Whether a let has the passed axis."""
+        """Whether a let has one of the axes that the pass goes over."""
         return any(a in self.lets[name].axes for a in self.passed)
 
     def ends(self, let: Let) -> bool:

@@ -45,7 +45,7 @@ class Frame:
 
     @cached_property
     def room(self) -> Room:
-        """What a program holds."""
+        """What one program of the kernel holds in registers and shared memory, estimated from its tiles."""
         return measured(self.kernel, self.layout, self.stages)
 
     def fresh(self, wanted: str) -> str:

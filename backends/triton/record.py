@@ -47,7 +47,7 @@ class Start:
     constants: Mapping[str, Any]
 
     def __call__(self) -> Any:
-        """What Triton made of the kernel, or None."""
+        """Starts the kernel, and returns what Triton compiled for it, or None."""
         return self.kernel[self.grid](*self.values, **self.constants)
 
 

@@ -55,7 +55,7 @@ class Tuning:
 
     @property
     def tiles(self) -> dict[Key, Tile]:
-        """What TILES of the file is to hold."""
+        """The best tile of each kernel and call that was timed, as the table TILES of the file is to hold it."""
         return {one.key: one.tile for one in self.found}
 
 
@@ -130,7 +130,7 @@ def tune(function: Callable[..., Any], tensors: Tensors, *, measure: Measure | N
 
 
 def _known(trials: Mapping[Key, Trial], held: Mapping[Key, Found | None]) -> Tuning:
-    """What is known before anything is timed."""
+    """The tuning before anything is timed: the tiles that were kept, and the kernels that have none yet."""
     found = tuple(replace(one, cached=True) for one in held.values() if one is not None)
     return Tuning(found, tuple(key[0] for key in trials if held[key] is None))
 

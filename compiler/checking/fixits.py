@@ -193,7 +193,7 @@ def _shown(problem: Problem, place: Span) -> None:
 
 
 def _alike(programs: list[TypedProgram | None]) -> bool:
-    """Whether they all mean one thing."""
+    """Whether all programs are there and mean the same; one program alone does, even where it is None."""
     return len(programs) == 1 or (None not in programs and all(meaning(a) == meaning(b) for a, b in pairwise(programs)
                                                                if a is not None and b is not None))
 

@@ -25,7 +25,7 @@ class Changes:
 
 
 def names(node: ast.AST) -> frozenset[str]:
-    """Every name in a part of the text."""
+    """The names of Python that occur anywhere in a syntax tree."""
     return frozenset(x.id for x in ast.walk(node) if isinstance(x, ast.Name))
 
 

@@ -187,7 +187,7 @@ class _Reader:
     line: Source
 
     def span(self, node: ast.expr) -> Span:
-        """Where a part of the line stands."""
+        """The place of a node of Python in the document that the line stands in."""
         start = offset(self.line, node.lineno, node.col_offset)
         end = offset(self.line, node.end_lineno or node.lineno, node.end_col_offset or 0)
         return Span(self.whole.source, self.whole.start + start, self.whole.start + end)

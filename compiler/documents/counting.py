@@ -168,7 +168,7 @@ def _below(node: s.Scripted) -> list[s.Expression]:
 
 
 def _numbered(script: s.Script) -> bool:
-    """Whether a script below is a number."""
+    """Whether a script is a subscript that holds a number."""
     content = script.content
     items = content.items if isinstance(content, s.Group) else (content,)
     return script.kind == "lower" and any(isinstance(x, s.Number) for x in items)

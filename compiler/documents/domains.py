@@ -47,7 +47,7 @@ def within(document: Document, found: list[Said], known: Known, read: Read) -> I
 
 
 def _equation(said: Said) -> bool:
-    """Whether it is an equation in a display."""
+    """Whether something that was read is an equation in a display, and no fact or list of indices."""
     return said.formula.display and said.statement is not None and not (said.fact or said.indices)
 
 

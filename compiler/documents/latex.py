@@ -167,6 +167,6 @@ class _Reader:
         return start
 
     def _limit(self, at: int) -> int:
-        """Where the paragraph ends."""
+        """The offset of the first blank line from AT on, where the paragraph ends, or the end of the text."""
         after = bisect_left(self.blanks, at)
         return self.blanks[after] if after < len(self.blanks) else len(self.text)

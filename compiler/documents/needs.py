@@ -173,7 +173,7 @@ def _equation(line: s.Statement) -> bool:
 
 
 def _words(line: s.Statement) -> Iterator[str]:
-    """Every word of a line."""
+    """The words in a statement, its tail and its block, in no order that is promised."""
     stack: list[object] = [line.clauses, line.tail, line.block]
     while stack:
         node = stack.pop()

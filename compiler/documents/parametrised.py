@@ -96,7 +96,7 @@ def _number(node: s.Expression, letter: s.Word) -> bool:
 
 
 def _below(name: s.Expression) -> s.Expression | None:
-    """What stands alone below a name."""
+    """The one item in the only script of a name where that is a subscript, or None."""
     if not isinstance(name, s.Scripted) or not isinstance(name.base, s.Word) or len(name.scripts) != 1:
         return None
     script = name.scripts[0]

@@ -63,7 +63,7 @@ def left_symbol(found: Said) -> Symbol | None:
 
 
 def scripts(node: s.Expression) -> tuple[s.Script, ...]:
-    """What hangs on a name."""
+    """The subscripts and superscripts of a name; an expression without any has the empty tuple."""
     return node.scripts if isinstance(node, s.Scripted) else ()
 
 

@@ -128,7 +128,7 @@ def _opposite(one: s.Expression, other: s.Expression | None) -> bool:
 
 
 def _nothing(node: s.Expression) -> bool:
-    """Whether a value is 0."""
+    """Whether a value of a case is written as the number 0."""
     return isinstance(node, s.Number) and node.text == "0"
 
 

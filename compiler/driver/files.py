@@ -44,7 +44,7 @@ def same(one: str | Path, other: str | Path) -> bool:
 
 
 def stamp(path: str | Path) -> Stamp:
-    """What tells whether a file has changed."""
+    """The time of the last change of a file and its size, or None where there is no such file."""
     try:
         found = os.stat(path)
     except (OSError, ValueError):

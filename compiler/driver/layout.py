@@ -99,7 +99,7 @@ def _quoted(line: str, width: int) -> list[str]:
 
 
 def _places(words: list[tokenize.TokenInfo], depth: int) -> Iterator[_Place]:
-    """Where a line may be broken."""
+    """The places at which a line of Python may be broken, each with its rank and the number of brackets around it."""
     within = 0  # of a formatted text
     for n, token in enumerate(words):
         within += _WHOLE.get(token.type, 0)

@@ -56,7 +56,7 @@ def _formatters(shell: Any) -> list[Any]:
 
 
 def compiled_text(made: Compiled) -> str:
-    """What is given, what it computes and how."""
+    """The signature of a compiled function, and below it the program in the language."""
     return f"{made!r}\n\n{show(made.program)}"
 
 

@@ -89,7 +89,7 @@ class Sources:
         return nearest(name, sorted({p.stem for p in paths} - {Path(by.name).stem})) or similar(name)
 
     def has(self, path: str | Path) -> bool:
-        """Whether there is a file of this path."""
+        """Whether a file of this path is open or, unless the open ones are all there are, on the disk."""
         files_of.note(path)
         return self._opened(path) is not None or (not self.alone and os.path.isfile(path))
 

@@ -112,7 +112,7 @@ class Timed(Protocol):
 
     @property
     def timed(self) -> int:
-        """How many tiles were timed."""
+        """The number of different tiles that were timed."""
         ...
 
     @property
@@ -223,7 +223,7 @@ class Beside(Protocol):
 
     @property
     def code(self) -> bytes:
-        """What is in it."""
+        """The bytes of the file."""
         ...
 
 

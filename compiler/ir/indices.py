@@ -96,7 +96,7 @@ class Rounded(Node):
 
     @property
     def signed(self) -> bool:
-        """Whether it may be below 0 at some sizes."""
+        """Whether the value may be below 0 at some sizes."""
         return any(c < 0 for _, c in self.of.terms) or any(x.signed for x in self.of.roundings)
 
     @property

@@ -71,12 +71,12 @@ class Primitive:
 
     @property
     def callable(self) -> bool:
-        """Whether a spec may apply it by name."""
+        """Whether a spec may call the primitive by its name."""
         return "callable" in self.traits
 
     @property
     def whole(self) -> bool:
-        """Whether it takes whole numbers alone."""
+        """Whether the primitive takes whole numbers and no others."""
         return "whole" in self.traits
 
     @property

@@ -71,7 +71,7 @@ class Tensor:
 
     @property
     def integer(self) -> bool:
-        """Whether it holds whole numbers."""
+        """Whether the elements of the tensor are whole numbers."""
         return self.element.kind == "integer"
 
     @property
@@ -85,7 +85,7 @@ class Tensor:
         return self.element.extents(slot.set for slot in self.slots)
 
     def count(self, along: IndexSet) -> int:
-        """How many slots run over a set."""
+        """The number of axes of the tensor that run over a set."""
         return sum(slot.set == along for slot in self.slots)
 
 
@@ -149,7 +149,7 @@ class Definitions(dict[str, Equation]):
         self._own, self._below = own.keys(), over if isinstance(over, Definitions) else None
 
     def about(self, tensor: str) -> Definitions:
-        """Where what is found of a tensor is kept."""
+        """The definitions, these or those that they stand on, that keep what is found of a tensor."""
         return self if self._below is None or tensor in self._own else self._below.about(tensor)
 
 
@@ -180,12 +180,12 @@ class BlockLoop:
 
     @property
     def equations(self) -> tuple[Equation, ...]:
-        """Every equation of the rounds."""
+        """The equations before the first round, within a round, and of the states after it, in this order."""
         return (*self.starts, *self.inside, *self.updates)
 
     @property
     def targets(self) -> frozenset[str]:
-        """What the rounds give values to."""
+        """The names that a round gives values to: what it computes, and the states that it hands on."""
         return frozenset(e.target for e in (*self.inside, *self.updates))
 
     def map(self, change: Callable[[Equation], Equation]) -> BlockLoop:

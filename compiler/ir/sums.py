@@ -68,7 +68,7 @@ def inverse(term: Term) -> Term:
 
 
 def inverse_of(factor: Term) -> Term | None:
-    """What a factor is the reciprocal of."""
+    """The x of a factor that is written as 1/x; None for any other factor."""
     match factor:
         case Apply("div", (above, below)) if above == ONE:
             return below

@@ -24,7 +24,7 @@ class Meaning(Protocol):
 
     @property
     def arguments(self) -> int:
-        """How many arguments it takes."""
+        """The number of arguments that the macro takes."""
 
     @property
     def body(self) -> str:

@@ -239,7 +239,7 @@ class _Lexer:
         return end
 
     def _hangs(self) -> bool:
-        """Whether what comes next begins a script."""
+        """Whether the next token begins a script: after `_` or `^`, or after one of these and a brace."""
         before = [w.type for w in self.out[-2:]]
         return before[-1:] in (["LOW"], ["UP"]) or before in (["LOW", "LBRACE"], ["UP", "LBRACE"])
 

@@ -49,7 +49,7 @@ _NATIVE_PROCESS = os.getpid()  # the threads of OpenMP do not live on in a child
 
 
 def _native_wanted() -> bool:
-    """Whether compiled kernels may run at all."""
+    """Whether compiled kernels may run: not where $EINC_NATIVE is 0, false, no or off."""
     return os.environ.get("EINC_NATIVE", "").strip().lower() not in ("0", "false", "no", "off")
 
 

@@ -54,7 +54,7 @@ def _own(given: Sequence[torch.Tensor], made: Sequence[torch.Tensor]) -> tuple[t
 
 
 def _wanted(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-    """Those that are asked for."""
+    """The gradients that autograd asks for; None in place of each other one."""
     return tuple(x if needed else None for x, needed in zip(gradients, ctx.needs_input_grad))
 
 

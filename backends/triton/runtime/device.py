@@ -86,7 +86,7 @@ def _tally(total: tl.tensor, at: tl.tensor, count: tl.tensor, index: tl.tensor, 
 
 @triton.jit
 def _tally_rows(total: tl.tensor, at: tl.tensor, count: tl.tensor, index: tl.tensor, x: tl.tensor) -> tl.tensor:
-    """The same for each row of a tile."""
+    """Sums the numbers of each row by the places that `index` gives, adds the sums to `total`, and returns it."""
     low = tl.maximum(tl.min(index), 0).to(tl.int32)
     high = tl.minimum(tl.max(index), count - 1).to(tl.int32)
     for n in range(low, high + 1):

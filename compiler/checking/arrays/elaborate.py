@@ -251,7 +251,7 @@ class _Work:
     # the lines
 
     def lines(self, line: s.Statement) -> Iterator[s.Statement]:
-        """What stands in place of a line."""
+        """The statements that take the place of one line: those of the arrays that it defines, or the line as it is."""
         value = self.values.get(id(line))
         if isinstance(value, Value):
             name = self._defined(line)
@@ -330,7 +330,7 @@ class _Work:
 
     @property
     def _made(self) -> set[Name]:
-        """What equations by position define."""
+        """The names that lines of arrays define, each of which becomes an equation over letters."""
         return {name for line in self.tree.statements if isinstance(self.values.get(id(line)), Value)
                 and (name := self._defined(line)) is not None}
 

@@ -35,7 +35,7 @@ class Value:
 
 
 def number(node: s.Expression) -> Value:
-    """What has no axes, as it stands."""
+    """The value of an expression that has no axes, which is written wherever it is used as it stands."""
     return Value((), (), lambda entries, used: node)
 
 

@@ -62,7 +62,7 @@ class Signature:
 
     @property
     def integer(self) -> bool:
-        """Whether it holds whole numbers."""
+        """Whether the elements of the tensor are whole numbers."""
         return self.element.kind == "integer"
 
     def named(self, key: str) -> None:

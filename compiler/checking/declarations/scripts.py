@@ -68,7 +68,7 @@ def carrying(items: Reading, fixed: Iterable[Index], span: Span) -> Reading:
 
 
 def readings(scripts: tuple[s.Script, ...], words: Vocabulary) -> list[Reading]:
-    """Every reading of a name's scripts."""
+    """Every way in which the scripts of a name can be read, as lists of indices, labels and places."""
     per_script: list[list[Reading]] = []
     for script in scripts:
         level: Level = "lower" if script.kind == "lower" else "upper"
@@ -230,7 +230,7 @@ def _split(text: str, marks: str, level: Level, span: Span, words: Vocabulary) -
 
 
 def _items(name: str, level: Level, span: Span, words: Vocabulary) -> list[Item]:
-    """What one name in a run can be."""
+    """What one name in a run of letters can be: an index, a scalar at that place, or a label."""
     out: list[Item] = []
     index = words.index(name)
     if index is not None:

@@ -27,7 +27,7 @@ def match_slots(scope: Scope, slots: tuple[Slot, ...], items: tuple[Item, ...]) 
 
 
 def fits(scope: Scope, slot: Slot, item: Item) -> bool:
-    """Whether the item may stand in the slot."""
+    """Whether the item may stand in the slot: an index or a pack of its set, or an expression for a position."""
     match item.kind:
         case "index" if item.index is not None:
             parts = scope.sets.sums.get(slot.set, ())

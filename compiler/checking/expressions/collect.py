@@ -61,7 +61,7 @@ class Collected:
     failed: dict[Span, Problem] = field(default_factory=dict)
 
     def asked(self, ranks: tuple[int, ...]) -> list[Signature]:
-        """What equations of these ranks define."""
+        """The signatures that equations of these ranks define, in the order of the text."""
         return [x for x in self.order if self.entries[id(x)].rank in ranks]
 
 

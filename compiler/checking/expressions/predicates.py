@@ -46,7 +46,7 @@ _RELATIONS = {"<=": ("le", False), "<": ("lt", False), ">=": ("le", True), ">": 
 
 
 def is_condition(node: s.Expression) -> bool:
-    """Whether the node compares something."""
+    """Whether the node is a comparison, joins several by `and` or `or`, or is a group of such."""
     match node:
         case s.Relation() | s.Logic():
             return True

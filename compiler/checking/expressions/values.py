@@ -195,7 +195,7 @@ class Context:
     loop: Loop = OPEN
 
     def value(self, node: s.Expression) -> Value:
-        """What the expression means here."""
+        """The value of an expression in this context, by the function `evaluate` that the context was made with."""
         return self.evaluate(self, node)
 
     def demand(self, signature: Signature, span: Span) -> None:

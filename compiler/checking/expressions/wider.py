@@ -48,7 +48,7 @@ def _nodes(node: Any) -> Iterator[Any]:
 
 
 def _inner(node: s.Expression) -> s.Expression:
-    """What stands in braces alone."""
+    """The expression within a pair of braces that hold nothing else, or the expression itself."""
     match node:
         case s.Group("{", "}", (one,)):
             return one

@@ -109,12 +109,12 @@ def _moved(first: Any, last: Any, here: Any) -> Any:
 
 
 def plain_zero(node: s.Expression | None) -> bool:
-    """Whether an entry is 0."""
+    """Whether an entry of a matrix is written as the number 0."""
     return isinstance(node, s.Number) and node.text == "0"
 
 
 def absent(node: s.Expression | None) -> bool:
-    """Whether an entry is −∞."""
+    """Whether an entry of a matrix is written as −∞."""
     return node is not None and infinite(node)
 
 

@@ -163,7 +163,7 @@ class Work:
         return bool(more)
 
     def _reader(self, unknown: frozenset[Key]) -> Reader:
-        """What reads one equation."""
+        """A reader of one equation with all that is known so far; the UNKNOWN names have no shape yet."""
         return Reader(self.known, self.table.symbols, self.supply, unknown, self.multiplied, self.table.masks,
                       self.table.lies, self.prefer)
 

@@ -323,7 +323,7 @@ def _on_diagonal(matrix: y.Diagonal) -> y.Typed:
 
 
 def _symbol(left: Use, shape: Shape, body: s.Relation) -> Symbol:
-    """What an equation of this shape defines."""
+    """The symbol that an equation defines whose right side has this shape."""
     sides = tuple(x for x in (shape.rows, shape.columns) if x != ONE)
     whole = (shape.rows, shape.columns) if len(sides) == 2 else sides
     return Symbol(left.key, whole, left.letters or (), left_of(body).span)

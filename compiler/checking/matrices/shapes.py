@@ -34,7 +34,7 @@ class Shape:
 
     @property
     def number(self) -> bool:
-        """Whether it is 1 × 1."""
+        """Whether the shape is 1 × 1, that of a number."""
         return self.rows == self.columns == ONE
 
     def __str__(self) -> str:

@@ -55,7 +55,7 @@ class _Sides:
         return self.many
 
     def of(self, side: Side) -> Side:
-        """What is known of a side."""
+        """The size that a side was found to have, or the last side that it was found equal to."""
         while isinstance(side, int) and side in self.found:
             side = self.found[side]
         return side

@@ -99,7 +99,7 @@ def _bare(node: s.Expression) -> s.Expression:
 
 
 def _inside(node: Any) -> tuple[Any, ...]:
-    """What an expression or a tuple holds."""
+    """The nodes directly within an expression or a script, or the items of a tuple; of anything else none."""
     if isinstance(node, tuple):
         return node
     return tuple(getattr(node, f.name) for f in fields(node)) if is_dataclass(node) and isinstance(

@@ -148,7 +148,7 @@ class Writing:
         return body
 
     def _entries(self, node: y.Entries, row: Letters, column: Letters, used: frozenset[str]) -> s.Expression:
-        """What is computed entry by entry."""
+        """A sum, product or quotient that is computed entry by entry, at one row and one column."""
         parts = tuple(self.write(x, row if x.shape.rows else (), column if x.shape.columns else (), used)
                       for x in node.parts)
         if node.kind == "sum":

@@ -277,7 +277,7 @@ def _renamed(equation: Equation, names: dict[str, str]) -> Equation:
 
 
 def account(work: Work, names: Mapping[str, str]) -> Outcomes:
-    """What became of the equations of a paper."""
+    """What each equation of a paper became, by its place in the text."""
     found = work.collected
     kept = {x.span: names[x.left.signature.key] for x in (*found.entries.values(), *found.updates)
             if x.left.signature.key in names}

@@ -81,7 +81,7 @@ def _packed_set(program: TypedProgram, over: IndexSet, lengths: str) -> IndexSet
 
 
 def _known(over: IndexSet) -> Iterable[Tensor]:
-    """What follows from the lengths."""
+    """The tensors that the lengths of requests fix: for a position its request and offset, for a request its start."""
     assert over.packed is not None
     for key, along in ((over.packed.request, over), (over.packed.offset, over),
                        (over.packed.start, over.packed.requests)):

@@ -72,7 +72,7 @@ def loaded(target: ast.expr) -> ast.expr:
 
 
 def base(value: Tensor) -> object:
-    """What an array is a view of."""
+    """The name of the array that a value is a view of, or the term of a value that is computed."""
     return value.term.name if isinstance(value.term, Read) else value.term
 
 

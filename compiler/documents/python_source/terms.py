@@ -115,7 +115,7 @@ OPPOSITE = {"≤": ">", ">": "≤", "<": "≥", "≥": "<", "=": "≠", "≠": "
 
 
 def negated(condition: Condition) -> Condition:
-    """What holds where the condition does not."""
+    """The condition that holds exactly where this one does not."""
     match condition:
         case Compare(sign, left, right):
             return Compare(OPPOSITE[sign], left, right)
@@ -125,7 +125,7 @@ def negated(condition: Condition) -> Condition:
 
 
 def both(*conditions: Condition | None) -> Condition | None:
-    """What holds where all of them do."""
+    """The conjunction of the conditions that are not None, each once; None where there are none."""
     found = tuple(dict.fromkeys(c for c in conditions if c is not None))
     return Joined("and", found) if len(found) > 1 else found[0] if found else None
 

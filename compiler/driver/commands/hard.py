@@ -228,7 +228,7 @@ class _Held:
         return np.isfinite(self.there) & ~self.near
 
     def _same(self, result: Numbers) -> Numbers:
-        """Where NaN and ∞ stand as they should."""
+        """The elements that are near, equal, or NaN, ∞ or finite just where those of float64 are."""
         there = self.there
         both = (np.isnan(result) & np.isnan(there)) | (np.isfinite(result) & np.isfinite(there))
         return np.asarray(self.near | (result == there) | both)
@@ -260,7 +260,7 @@ class _Held:
 
 
 def count(program: Program, seed: int) -> int:
-    """How many draws there are."""
+    """The number of draws of inputs that `run --hard` makes for a program."""
     return len(_draws(program, seed))
 
 

@@ -97,7 +97,7 @@ class Reader:
         return self._new(waits=True)
 
     def rest(self) -> str:
-        """What still waited at the end."""
+        """The text that the reader held back and gives out now, since no more tokens come."""
         return self._new(waits=False)
 
     def _new(self, waits: bool) -> str:

@@ -54,7 +54,7 @@ def command(ctx: click.Context, *, file: Chosen, strict: bool, seed: int, style:
 
 
 def holds(claim: Claim, verdict: Verdict) -> bool:
-    """Whether what is claimed is so."""
+    """Whether the verdict confirms the claim: refuted where it is a denial, proved where it is not."""
     return isinstance(verdict, Refuted if claim.negated else Proved)
 
 

@@ -107,7 +107,7 @@ class Engine:
 
     @property
     def busy(self) -> bool:
-        """Whether a text is still to be made."""
+        """Whether a text is being made or waits for its turn."""
         return bool(self.running or self.waiting)
 
     def add(self, ids: Array | Sequence[int], count: int, *, temperature: float = 0.0, top_k: int | None = None,

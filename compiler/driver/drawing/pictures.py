@@ -111,7 +111,7 @@ class Pictures(tuple[Any, ...]):
 
     @property
     def text(self) -> str:
-        """All of them for a terminal."""
+        """The pictures as text for a terminal, one below the other."""
         return "\n".join(one.text for one in self)
 
     def _repr_html_(self) -> str:

@@ -94,7 +94,7 @@ def _written(span: Span, name: str) -> str:
 
 
 def _same(one: str, other: str) -> bool:
-    """Whether two spellings are of one name."""
+    """Whether two spellings, such as `α` and `\\alpha`, are of one name."""
     def plain(text: str) -> str:
         return GREEK.get(text.removeprefix("\\"), text)
 

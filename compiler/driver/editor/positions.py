@@ -62,5 +62,5 @@ def range_of(span: Span) -> Range:
 
 
 def whole(source: Source) -> Range:
-    """All of a text."""
+    """The range from the first to the last character of a source."""
     return Range(START.start, position(source, len(source.text)))

@@ -46,7 +46,7 @@ class Text:
 
     @cached_property
     def is_document(self) -> bool:
-        """Whether it is a paper, and not a spec."""
+        """Whether the file is a paper by the ending of its name, and not a spec."""
         return pipeline.is_document(self.source.name)
 
     @cached_property

@@ -80,13 +80,13 @@ def changes(uri: str, found: Edits) -> lsp.WorkspaceEdit:
 
 
 def item(found: Item) -> lsp.CompletionItem:
-    """What may be written."""
+    """A completion as the editor protocol has it."""
     return lsp.CompletionItem(found.label, kind=_KINDS[found.kind], detail=found.detail or None,
                               filter_text=found.label, text_edit=lsp.TextEdit(spoken_range(found.range), found.new))
 
 
 def action(uri: str, found: Action) -> lsp.CodeAction:
-    """What may be done."""
+    """A code action as the editor protocol has it, with its edit or its command."""
     command = None if not found.command else lsp.Command(found.title, found.command, arguments=list(found.arguments))
     mends = None if found.mends is None else [diagnostic(found.mends)]
     return lsp.CodeAction(found.title, kind=found.kind, diagnostics=mends, command=command,

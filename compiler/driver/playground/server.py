@@ -53,7 +53,7 @@ class Door:
 
     @property
     def address(self) -> str:
-        """Where the page is."""
+        """The URL of the page on this machine, with the token that lets a browser in."""
         return f"http://127.0.0.1:{self.port}/{self.token}/"
 
     def respond(self, method: str, path: str, headers: Mapping[str, str], body: bytes = b"") -> Response:

@@ -94,5 +94,5 @@ def _contradiction(paper: Paper, section: int, needs: Needs, one: Said,
 
 
 def inside(inner: Span, outer: Span) -> bool:
-    """Whether a place begins in another."""
+    """Whether the inner place begins within the outer one, in the same source."""
     return inner.source == outer.source and outer.start <= inner.start <= outer.end

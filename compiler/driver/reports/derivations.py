@@ -37,5 +37,5 @@ class Derivation:
 
 
 def derivation(program: Program) -> Derivation:
-    """What is derived of a program."""
+    """The recurrences that are derived of a program, as `einc derive` prints them."""
     return Derivation(tuple(recurrences(pipeline.normal(program))))

@@ -85,7 +85,7 @@ def python(extent: Extent) -> str:
 
 
 def _fixed(program: Program, key: str) -> bool:
-    """Whether no input has a part in a tensor."""
+    """Whether a tensor is made of sizes and numbers alone, so that no input changes it."""
     equation = program.equation(key)
     return equation is not None and all(_fixed(program, other) for other in equation.reads)
 

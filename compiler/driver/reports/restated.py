@@ -50,7 +50,7 @@ def named(statement: s.Statement, label: str) -> s.Statement:
 
 
 def example(verdict: Refuted) -> tuple[str, ...]:
-    """Where two sides differ, in a line."""
+    """A line that says at which letters two sides differ, and their values there."""
     found = verdict.example
     point, left, right = found.points[0]
     at = ", ".join(f"{name} = {value}" for name, value in zip(found.letters, point, strict=True))

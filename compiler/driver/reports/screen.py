@@ -172,7 +172,7 @@ def _bodies(name: str, step: Hops | PerRequest | RowBlocks, known: Mapping[str, 
 
 
 def _one(step: Hops | PerRequest | RowBlocks) -> str:
-    """What the figures of a step are of."""
+    """Words for what the figures of inner steps are of: so many hops, one request, or all rows, some at a time."""
     match step:
         case Hops():
             return f"{step.around.group.ranks} hops"

@@ -204,7 +204,7 @@ def taken_way(step: Choose, known: Mapping[str, int]) -> int | None:
 
 
 def is_known(extent: Extent, sizes: Mapping[str, int]) -> bool:
-    """Whether the sizes say its value."""
+    """Whether an extent is a number once these sizes are given."""
     return extent.sizes <= sizes.keys()
 
 

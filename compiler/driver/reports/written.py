@@ -37,12 +37,12 @@ class Written:
 
     @property
     def proved(self) -> bool:
-        """Whether every state is proved."""
+        """Whether each state of the recurrence was proved equal to what is derived."""
         return all(state.proved for state in self.states)
 
 
 def written(program: TypedProgram) -> list[Written]:
-    """Every recurrence of the text."""
+    """Every recurrence that the text writes out, with the proof that each state is what is derived."""
     states = tuple((e.target, e.target) for recur in program.recurs for e in recur.updates)
     normal = normalise(replace(program, outputs=states, loops=program.repeats))
     found = recurrences(normal) if states else []

@@ -60,7 +60,7 @@ class Setting:
 
 def contest(program: TypedProgram, ways: list[Rival], setting: Setting, rounds: int,
             step: Callable[[str], None] = lambda _: None) -> list[Result]:
-    """What became of each way, in their order."""
+    """Checks each way against the interpreter, times the right ones in turns, and gives their results in order."""
     small = checked_at(program, setting.sizes)
     errors = {way.name: _error(program, way, small, setting) for way in ways}
     right = {name for name, (status, _, _) in errors.items() if status == "ok"}

@@ -58,7 +58,7 @@ class Gradient:
 
     @property
     def asked(self) -> tuple[Tensor, ...]:
-        """What goes in."""
+        """The tensors that a caller hands over: the inputs of the forward program."""
         return self.forward.inputs
 
     @property
@@ -111,7 +111,7 @@ class SegmentedModule:
 
     @property
     def asked(self) -> tuple[Tensor, ...]:
-        """What goes in."""
+        """The tensors that a caller hands over: the inputs of the whole program."""
         return self.whole.inputs
 
     @property

@@ -216,7 +216,7 @@ class Vectors:
 
     @property
     def operands(self) -> int:
-        """How many buffers they are in all."""
+        """The number of buffers that the vectors of a recurrence are given by."""
         return 2 * self.known + 3 * self.unknown + len(self.after)
 
 

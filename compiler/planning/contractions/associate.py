@@ -156,7 +156,7 @@ class Search:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing can be exchanged."""
+        """Whether no order is left to choose: no open exchange, and no product of three factors or more."""
         return not self.open and all(len(n.factors) < 3 for n in self.networks.values())
 
     def _wide(self, key: str) -> bool:

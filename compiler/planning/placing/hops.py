@@ -37,7 +37,7 @@ class Hopping:
 
     @property
     def blocks(self) -> int:
-        """How many blocks a rank has."""
+        """The number of blocks of positions that each rank holds: as asked, or two where the mesh balances them."""
         return self.count or (1 if self.of.mesh[self.axis].balanced is None else 2)
 
     @cached_property

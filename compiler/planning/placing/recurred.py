@@ -66,7 +66,7 @@ def _made(program: Program, loop: IndexLoop, found: Affine | Scanned) -> Iterato
 
 
 def _operands(found: Affine | Scanned) -> Iterator[Operand]:
-    """What a loop reads."""
+    """The gate of a recurrence, and all else that its rounds read from outside."""
     yield found.gate
     match found:
         case Affine():

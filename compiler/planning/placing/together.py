@@ -107,7 +107,7 @@ class _Together:
         return frozenset(name for pair in found if pair[1] for name in pair)
 
     def shown(self, key: str) -> bool:
-        """Whether a tensor is returned."""
+        """Whether a tensor is an output of the program."""
         return any(key == tensor for _, tensor in self.of.program.outputs)
 
     def components(self, key: str, states: States) -> None:

@@ -45,7 +45,7 @@ class Unpacking:
 
     @cached_property
     def any(self) -> bool:
-        """Whether the program has a packed axis."""
+        """Whether the program has an axis of packed requests."""
         return bool(self._packed)
 
     @cached_property
@@ -148,7 +148,7 @@ class Unpacking:
 
     @cached_property
     def _zeros(self) -> frozenset[str]:
-        """What positions are counted from."""
+        """The names of tensors that positions of packed requests are counted from."""
         return self._starts | frozenset(x.offset for x in self._packed)
 
     @cached_property

@@ -45,7 +45,7 @@ class Writer:
 
     @property
     def latex(self) -> bool:
-        """Whether the spelling is LaTeX."""
+        """Whether the writer prints LaTeX and not text of the language."""
         return self.spelling == "latex"
 
     def sign(self, word: str) -> str:

@@ -187,7 +187,7 @@ class _Staging:
         return found
 
     def _counts(self) -> bool:
-        """Whether a round knows its number."""
+        """Whether an equation of a round reads the number of the round, as a value or in its domain."""
         return any(_numbered(root, self.loop, self.layers) for e in self._round for root in (e.domain, e.body))
 
     def _made(self, program: TypedProgram, name: str, equations: Iterable[Equation], outputs: Iterable[tuple[str, str]],
