@@ -107,17 +107,28 @@ def test_help_and_signature_say_names_shapes_and_types() -> None:
 def test_every_function_has_names_shapes_and_types(options: dict[str, Any]) -> None:
     """Whatever writes it; so have the first call of one that serves, and the class that holds the weights."""
     made = einc.compile("llama_attention", **options)
-    functions = [made, *([made.prefill] if made.prefill is not None else [])]
+    functions = [made, *([made.prefill] if "plan" in options else [])]
     for one in functions:
         names = inspect.signature(one).parameters
         assert {"X", "W_Q", "W_K", "W_V", "W_O"} <= names.keys()
         assert names["X"].annotation is torch.Tensor
     assert "weight W_K  (G, d_model, d_k)" in (inspect.getdoc(made) or "")
     assert inspect.getdoc(made) in inspect.cleandoc(pydoc.render_doc(made, renderer=pydoc.plaintext).split("\n", 3)[3])
-    if made.module is not None:
+    if "module" in options:
         assert [*inspect.signature(made.module).parameters] == ["G", "H", "d_k", "d_model", "device", "dtype"]
         assert [*inspect.signature(made.module.forward).parameters] == ["self", "X"]
         assert "weights of llama_attention" in (made.module.__doc__ or "")
+
+
+def test_what_was_not_asked_for_is_said_with_how_to_ask_for_it() -> None:
+    made = einc.compile("gqa", backend="torch")
+    assert not hasattr(made, "module") and not hasattr(made, "prefill")
+    with pytest.raises(AttributeError, match=r"gqa: .* without a class of its weights: compile it with module=True"):
+        made.module(H=2)
+    with pytest.raises(AttributeError, match=r'keeps nothing .* compile it with plan="serve"'):
+        made.prefill(torch.ones(2))
+    with pytest.raises(TypeError, match="keeps nothing"):
+        made.cache()
 
 
 @pytest.mark.whole
