@@ -211,8 +211,6 @@ def test_hints_are_the_sums_and_shapes_that_nobody_writes() -> None:
 @pytest.mark.parametrize("file", SPECS[::3], ids=lambda x: x.stem)
 def test_hints_of_sums_are_those_of_the_program(file: Path) -> None:
     """Every index that an equation sums and whose letter stands at no operator of its line has a hint there."""
-    if file.stem == "requests_packed":
-        pytest.xfail("a packed axis is told as a request and a position, and is one axis of the program")
     of = Text(DISK.read(file), DISK)  # type: ignore[arg-type]
     for hint in hints.hints(of):
         line = of.source.line(hint.position.line + 1)
@@ -221,6 +219,15 @@ def test_hints_of_sums_are_those_of_the_program(file: Path) -> None:
         elif of.program is not None and of.program.outputs:
             assert hint.label[4:-1] in {", ".join(str(slot.set.extent).replace(" * ", "·").replace(" / ", "/")
                                                   for slot in x.slots) for x in of.program.tensors.values()}
+
+
+def test_a_request_and_its_position_are_told_as_the_one_axis_that_they_are() -> None:
+    """As every caller has them: in hints, beside a name and where names are offered."""
+    of = text((ROOT / "specs/requests_packed.ein").read_text(encoding="utf-8"))
+    assert {x.label for x in hints.hints(of) if x.after} == {" : (T_sum, T_sum, H)", " : (T_sum, H, d_k)"}
+    assert "(T_sum, H, d_k)" in told(of, "Q_{r t h}") and "(T_sum, T_sum, H)" in told(of, "A_{r t, r'")
+    (item,) = [x for x in completion.completions(of, at(of, "A_{r t, r s}")) if x.label.startswith("L_")]
+    assert item.detail == "(T_sum, T_sum, H)"
 
 
 # where a name is

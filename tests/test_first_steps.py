@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 from einc.driver import catalogue, flow, starting
 from einc.driver.cli import main
-from einc.driver.commands import watching
+from einc.driver.commands import draw, listing, watching
 from einc.driver.sources import DISK, names, shipped
 from einc.errors.report import Report, Source
 
@@ -67,6 +67,17 @@ def test_the_list_says_what_each_is_given() -> None:
     assert (side["inputs"], side["outputs"]) == (None, None)
 
 
+def test_a_narrow_terminal_has_whole_lines(room: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line of the list and of a picture ends where the terminal does; what goes elsewhere has its usual width."""
+    wide = einc_("list", "rotary").stdout
+    for command in (listing, draw):
+        monkeypatch.setattr(command, "columns", lambda: 56)
+    lines = einc_("list", "rotary").stdout.splitlines()
+    assert max(map(len, lines)) <= 56 < max(map(len, wide.splitlines())) and len(wide.splitlines()) == len(lines)
+    shown = einc_("draw", "sliding_window", "mask", "--sizes", "T=100,W=10").stdout.splitlines()
+    assert {len(line) for line in shown[1:-1]} == {56} and "a sign for 3.12 × 1.79" in shown[0]
+
+
 @pytest.mark.parametrize(("about", "line"), [
     ("A (b. C) d. E", "A (b. C) d"),
     ("A (Li et al. 2023): b.", "A (Li et al. 2023): b"),
@@ -100,7 +111,8 @@ def test_a_variant_is_changed_by_taking_a_line_in(room: Path) -> None:
 
 def offered() -> list[str]:
     """The specs of which a variant can be begun: all but side files, and claims that nothing but the whole states."""
-    return [name for name in names() if name not in ("paper", "transformer_with_pytorch", "lemma_collapse")]
+    return [name for name in names() if name not in ("paper", "transformer_with_pytorch", "lemma_collapse",
+                                                    "claims/smoothing")]
 
 
 @pytest.mark.drawn(25)
@@ -125,7 +137,8 @@ def test_a_copy_is_the_text_itself(room: Path) -> None:
 @pytest.mark.parametrize(("words", "said"), [
     (["2x"], "no name of a spec"), (["a b"], "no name of a spec"), (["mine", "--copy"], "--copy is of a spec"),
     (["mine", "--like", "gqaa"], "`gqa`"), (["mine", "--like", "lemma_collapse"], "--copy"),
-    (["nowhere/mine"], "no such file or directory"), (["mine", "--like", "sub/other.ein"], "another folder"),
+    (["mine", "--like", "claims/smoothing"], "--copy"), (["nowhere/mine"], "no such file or directory"),
+    (["mine", "--like", "sub/other.ein"], "another folder"),
 ])
 def test_what_cannot_be_begun_is_a_line(room: Path, words: list[str], said: str) -> None:
     Path("sub").mkdir()

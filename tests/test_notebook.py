@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import json
+import os
 import pickle
 import pydoc
+import subprocess
+import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -107,29 +112,81 @@ def test_help_and_signature_say_names_shapes_and_types() -> None:
 def test_every_function_has_names_shapes_and_types(options: dict[str, Any]) -> None:
     """Whatever writes it; so have the first call of one that serves, and the class that holds the weights."""
     made = einc.compile("llama_attention", **options)
-    functions = [made, *([made.prefill] if made.prefill is not None else [])]
+    functions = [made, *([made.prefill] if "plan" in options else [])]
     for one in functions:
         names = inspect.signature(one).parameters
         assert {"X", "W_Q", "W_K", "W_V", "W_O"} <= names.keys()
         assert names["X"].annotation is torch.Tensor
     assert "weight W_K  (G, d_model, d_k)" in (inspect.getdoc(made) or "")
     assert inspect.getdoc(made) in inspect.cleandoc(pydoc.render_doc(made, renderer=pydoc.plaintext).split("\n", 3)[3])
-    if made.module is not None:
+    if "module" in options:
         assert [*inspect.signature(made.module).parameters] == ["G", "H", "d_k", "d_model", "device", "dtype"]
         assert [*inspect.signature(made.module.forward).parameters] == ["self", "X"]
         assert "weights of llama_attention" in (made.module.__doc__ or "")
 
 
+def test_what_was_not_asked_for_is_said_with_how_to_ask_for_it() -> None:
+    made = einc.compile("gqa", backend="torch")
+    assert not hasattr(made, "module") and not hasattr(made, "prefill")
+    with pytest.raises(AttributeError, match=r"gqa: .* without a class of its weights: compile it with module=True"):
+        made.module(H=2)
+    with pytest.raises(AttributeError, match=r'keeps nothing .* compile it with plan="serve"'):
+        made.prefill(torch.ones(2))
+    with pytest.raises(TypeError, match="keeps nothing"):
+        made.cache()
+
+
+NOTEBOOK = {
+    "%load_ext einc": "", f"%%ein f --backend torch\n{CELL}": "y_{t} = Σ", "import torch\nf(torch.ones(4))": "4.",
+    "f.plan": "flops", "f.draw('mask', T=4)": "<svg", "f.derive()": "no pass",
+    f"%%ein g\n{CELL.replace('{s ≤ t} x_s', 's ≤ t} x_s')}": "error["}
+# The shell that a kernel runs cells with, and what a notebook would show of each.
+RUN = """
+import json, sys
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+shell = InteractiveShell.instance()
+shell.display_formatter.active_types = shell.display_formatter.format_types
+for cell in json.load(open(sys.argv[1], encoding="utf-8"))["cells"]:
+    with capture_output() as shown:
+        done = shell.run_cell("".join(cell["source"]))
+    made = () if done.result is None else (shell.display_formatter.format(done.result)[0],)
+    cell["outputs"] = [shown.stdout, *(one.data for one in shown.outputs), *made]
+    print(json.dumps(dict(cell, done=done.success)))
+"""
+
+
 @pytest.mark.whole
-def test_a_whole_notebook_runs_in_a_kernel(tmp_path: Path) -> None:
-    """As a reader runs it: the extension, a cell of `ein`, its function, its plan, its mask, and a slip."""
-    nbformat, nbclient = (pytest.importorskip(name, reason=f"{name} is not installed")
-                          for name in ("nbformat", "nbclient"))
-    pytest.importorskip("ipykernel", reason="ipykernel is not installed")
-    texts = ["%load_ext einc", f"%%ein f --backend torch\n{CELL}", "import torch\nf(torch.ones(4))", "f.plan",
-             "f.draw('mask', T=4)", "f.derive()", f"%%ein g\n{CELL.replace('{s ≤ t} x_s', 's ≤ t} x_s')}"]
-    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in texts])
-    nbclient.NotebookClient(made, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
-    shown = [" ".join(str(one.get("data", one)) for one in cell["outputs"]) for cell in made.cells]
-    for text, words in zip(shown, ("", "y_{t} = Σ", "4.", "flops", "<svg", "no pass", "error["), strict=True):
-        assert words in text, text
+@pytest.mark.parametrize("where", ["a shell", "a kernel"])
+def test_a_whole_notebook_runs(where: str, tmp_path: Path) -> None:
+    """As a reader runs it: the extension, a cell of `ein`, its function, its plan, its mask, and a slip. In a process
+    of its own, where a file of cells is JSON, and in a kernel, where the libraries for that are installed.
+    """
+    cells = [{"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": text}
+             for text in NOTEBOOK]
+    file = tmp_path / "reader.ipynb"
+    file.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}), encoding="utf-8")
+    for text, words, outputs in zip(NOTEBOOK, NOTEBOOK.values(), RUNNERS[where](file), strict=True):
+        assert words in outputs, text
+
+
+def in_a_shell(file: Path) -> list[str]:
+    """What each cell of a notebook shows."""
+    done = subprocess.run([sys.executable, "-c", RUN, str(file)], capture_output=True, text=True, check=True,
+                          cwd=file.parent, env={**os.environ, "IPYTHONDIR": str(file.parent)})
+    cells = [json.loads(line) for line in done.stdout.splitlines()]
+    assert all(cell["done"] for cell in cells), done.stdout
+    return [" ".join(map(str, cell["outputs"])) for cell in cells]
+
+
+def in_a_kernel(file: Path) -> list[str]:
+    """What each cell of a notebook shows; skips where there is no kernel."""
+    for name in ("nbformat", "nbclient", "ipykernel"):
+        pytest.importorskip(name, reason=f"{name} is not installed")
+    made = import_module("nbformat").read(file, as_version=4)
+    import_module("nbclient").NotebookClient(made, timeout=300, resources={
+        "metadata": {"path": str(file.parent)}}).execute()
+    return [" ".join(str(one.get("data", one)) for one in cell["outputs"]) for cell in made.cells]
+
+
+RUNNERS = {"a shell": in_a_shell, "a kernel": in_a_kernel}

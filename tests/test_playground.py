@@ -164,9 +164,9 @@ def test_what_may_stand_at_a_place_is_offered() -> None:
 def door() -> Door:
     asked: list[Mapping[str, Any]] = []
 
-    def ask(tab: str, request: Mapping[str, Any]) -> Mapping[str, Any]:
+    def ask(tab: str, request: Mapping[str, Any], turn: int) -> Mapping[str, Any]:
         asked.append(request)
-        return {"tab": tab, **request}
+        return {"tab": tab, "turn": turn, **request}
 
     return Door(ask, 8000)
 
@@ -184,10 +184,10 @@ def test_the_page_and_its_questions_are_answered() -> None:
     assert one.address == f"http://127.0.0.1:8000/{one.token}/" and len(one.token) >= 32
     assert respond(one, "GET", f"/{one.token}/").kind == "text/html"
     assert respond(one, "GET", f"/{one.token}/page.js").kind == "text/javascript"
-    found = respond(one, "POST", f"/{one.token}/look", {"text": "a", "pane": "plan", "tab": "1"})
-    assert json.loads(found.body) == {"tab": "1", "text": "a", "pane": "plan"}
-    found = respond(one, "POST", f"/{one.token}/offers", {"text": "a", "at": 1, "tab": "1"})
-    assert json.loads(found.body) == {"tab": "1 offers", "text": "a", "at": 1}
+    found = respond(one, "POST", f"/{one.token}/look", {"text": "a", "pane": "plan", "tab": "1", "turn": 7})
+    assert json.loads(found.body) == {"tab": "1", "turn": 7, "text": "a", "pane": "plan"}
+    found = respond(one, "POST", f"/{one.token}/offers", {"text": "a", "at": 1, "tab": "1", "turn": 8})
+    assert json.loads(found.body) == {"tab": "1 offers", "turn": 8, "text": "a", "at": 1}
     found = respond(one, "POST", f"/{one.token}/spec", {"name": "rope"})
     assert json.loads(found.body)["text"] == text_of("rope")
 
@@ -281,6 +281,12 @@ def test_a_newer_request_ends_the_older_one(workers: Workers) -> None:
     assert workers.run("a", {"text": SOUND, "pane": "plan"})["sound"]
     older.join()
     assert found[0].get("stopped") == "a newer text came" or found[0].get("sound")
+
+
+def test_a_request_that_was_overtaken_on_the_way_ends_nothing(workers: Workers) -> None:
+    assert workers.run("a", {"text": SOUND, "pane": "mask"}, 2)["sound"]
+    assert workers.run("a", {"text": WRONG, "pane": "mask"}, 1) == {"stopped": "a newer text came"}
+    assert workers.run("b", {"text": SOUND, "pane": "mask"}, 1)["sound"], "another page counts for itself"
 
 
 def test_memory_and_files_are_bounded(workers: Workers, tmp_path: Path) -> None:

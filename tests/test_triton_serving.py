@@ -47,7 +47,7 @@ def planned(case: Case) -> tuple[Any, str]:
 def served(case: Case, tiles: dict[str, tuple[int, int, int, int]] | None) -> Compiled:
     plan, source = planned(case)
     function = tiled(source, "step", None if tiles is None else lambda kind, rows, columns: tiles[kind])
-    return Compiled(typed_of(case), plan, source, function, prefill=space(unwrap(function))["prefill"])
+    return Compiled(typed_of(case), plan, source, function, first_call=space(unwrap(function))["prefill"])
 
 
 @pytest.mark.drawn(2)

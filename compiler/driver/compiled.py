@@ -30,8 +30,8 @@ class Compiled:
     plan: Module | Gradient | SegmentedModule | PerRank
     source: str
     function: Callable[..., Any]
-    module: type[Any] | None = None  # the class that holds the weights, where it was asked for
-    prefill: Callable[..., Any] | None = None
+    weights_class: type[Any] | None = None  # what `module` is
+    first_call: Callable[..., Any] | None = None  # what `prefill` is
     origin: Origin | None = None  # what a pickle of it has
 
     def __post_init__(self) -> None:
@@ -43,6 +43,24 @@ class Compiled:
     def __get__(self, instance: object, owner: object = None) -> Compiled:
         """Itself, also of a class: that there is such a method makes `help` tell of it as of a function."""
         return self
+
+    @property
+    def module(self) -> type[Any]:
+        """The class that holds the weights. Raises AttributeError where none was asked for."""
+        if self.weights_class is None:
+            raise AttributeError(f"{self!r} was compiled without a class of its weights: compile it with module=True")
+        return self.weights_class
+
+    @property
+    def prefill(self) -> Callable[..., Any]:
+        """The call of the first positions, which makes a cache. Raises AttributeError where nothing is kept."""
+        if self.first_call is None:
+            raise AttributeError(self._keeps_nothing)
+        return self.first_call
+
+    @property
+    def _keeps_nothing(self) -> str:
+        return f'{self!r} keeps nothing from one call to the next: compile it with plan="serve"'
 
     def __copy__(self) -> Compiled:
         return self
@@ -108,8 +126,8 @@ class Compiled:
 
     def named(self, name: str) -> Any:
         """What the emitted file calls so. TypeError where nothing is kept."""
-        if self.prefill is None:
-            raise TypeError(f'{self!r} keeps nothing from one call to the next: compile it with plan="serve"')
+        if self.first_call is None:
+            raise TypeError(self._keeps_nothing)
         return unwrap(self.function).__globals__[name]
 
 

@@ -19,11 +19,12 @@ def problems(error: Exception) -> list[Problem] | None:
             said = f"{error.filename or 'input or output'}: {(error.strerror or str(error)).lower()}"
             folder = os.path.dirname(str(error.filename or ""))
             lacks = error.errno == errno.ENOENT and folder and not os.path.isdir(folder)
-            way = Help(f"there is no folder {folder}: make it, or name another")
-            return [Problem(said, helps=(way,) if lacks else ())]
+            ways = (Help(f"there is no folder {folder}: make it, or name another"),) if lacks else ()
+            return [Problem(said, helps=ways or ((Help("name a file in it"),) if error.errno == errno.EISDIR else ()))]
         case RecursionError():
-            return [Problem("an expression is nested too deeply to compile")]
+            return [Problem("an expression is nested too deeply to compile", helps=(
+                Help("give its parts names, each by an equation of its own"),))]
         case MemoryError():
-            return [Problem("there is not enough memory")]
+            return [Problem("there is not enough memory", helps=(Help("give smaller sizes: --sizes T=256"),))]
         case _:
             return None

@@ -1,4 +1,5 @@
-"""The part of a spec that stands between another model's projections."""
+"""The lines of a spec from queries, keys and values to the output: what `register` puts into a model of transformers.
+"""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from einc.checking.declarations.names import Name
 from einc.checking.declarations.raised import computed, transposes
 from einc.checking.declarations.scope import Signature
 from einc.checking.declarations.scripts import Reading, labelled, readings
+from einc.checking.declarations.sets import undeclared
 from einc.checking.declarations.signatures import bare_label, reads_as_indices
 from einc.checking.declarations.slots import fits
 from einc.checking.expressions.values import Context
@@ -120,7 +121,8 @@ def _unreadable(context: Context, stem: Name, scripts: tuple[s.Script, ...], nod
         return UnreadableScript(f"`{script.span.text}` has no reading", script.span, "", *shown,
                                 once=next(iter(new)) if len(new) == 1 else None,
                                 notes=(*notes, f"the indices are "
-                                               f"{', '.join(f'`{i}`' for i in context.indices) or 'none'}"))
+                                               f"{', '.join(f'`{i}`' for i in context.indices) or 'none'}"),
+                                helps=tuple(map(undeclared, new)))
     return UnreadableScript(f"the scripts of `{node.span.text}` have no reading", node.span, notes=notes)
 
 

@@ -62,7 +62,8 @@ def command(ctx: click.Context, *, file: Chosen, sizes: dict[str, int], dtype: s
         curves_for(plot)
     program = typed(file)
     if not program.outputs:
-        raise failure(f"{file.path} has no output, so there is nothing to time")
+        raise failure(f"{file.path} has no output, so there is nothing to time",
+                      "write `output` in front of the equation that is to be timed")
     given = default(program, sizes)
     size, steps = growth.lengths(program, over, given) if over or plot else ("", [0])
     known_sizes({**sizes, **({size: steps[0]} if size else {})}, names(program), program.sizes, program.idle)
@@ -111,7 +112,7 @@ def _tell(program: TypedProgram, setting: Setting, found: list[Result], rounds: 
     click.echo("\n".join(map(_line, found)))
     rates = [one.time.rate for one in found if one.time is not None]
     if rates and (share := math.floor(100 * rates[0])):
-        click.echo(f"of 100 other runs of {rounds} rounds like these, {share} have a median in an interval, or more")
+        click.echo(f"an interval holds the median of {share} of 100 other runs of {rounds} such rounds, or of more")
     elif rates:
         click.echo(f"{rounds} round{'s' * (rounds > 1)} say{'s' * (rounds == 1)} nothing of other runs: "
                    "give --rounds 9, or more", err=True)

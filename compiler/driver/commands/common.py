@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
+import sys
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from functools import wraps
@@ -45,6 +47,11 @@ class Chosen:
     def side_file(self, report: Report) -> Source | None:
         """The file of `--with`, which holds the declarations that a document lacks."""
         return read_spec(self.side, report) if self.side else None
+
+
+def columns() -> int:
+    """How many columns the terminal has; no bound where the output goes elsewhere."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
 
 
 def read(path: str, report: Report) -> Source:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from einc.driver.commands.common import DATA, FILE, OWN, SEED, SIZES, Chosen, known_sizes, typed
+from einc.driver.commands.common import DATA, FILE, OWN, SEED, SIZES, Chosen, columns, known_sizes, typed
 from einc.driver.commands.sizes import names
 from einc.driver.drawing.drawn import WORDS, drawn
 from einc.driver.drawing.pictures import save
@@ -36,13 +36,13 @@ def command(*, file: Chosen, what: str, sizes: dict[str, int], data_file: str | 
     program = typed(file)
     known_sizes(sizes, names(program), program.sizes, program.idle)
     if of and what not in ("mask", "weights"):
-        raise failure(f"--of is for mask and weights, not for {what}")
+        raise failure(f"--of is for mask and weights, not for {what}", "leave it out")
     if tile and what != "tiles":
-        raise failure(f"--tile is for tiles, not for {what}")
+        raise failure(f"--tile is for tiles, not for {what}", "leave it out")
     found = drawn(program, what, sizes, options=Options(own=own), data_file=data_file, seed=seed, of=of,
                   tile=_lengths(tile))
     if output is None:
-        click.echo("\n".join(one.text for one in found), nl=False)
+        click.echo(found.within(columns()), nl=False)
     else:
         save(output, found)
         click.echo(f"wrote {output}", err=True)
@@ -54,5 +54,5 @@ def _lengths(text: str) -> tuple[int, int]:
         return 0, 0
     found = [int(part) for part in text.split(",") if part.strip().isdecimal()]
     if len(found) != 2 or text.count(",") != 1 or 0 in found:
-        raise failure(f"`{text}` is not of the form ROWS,COLUMNS, two whole numbers from 1")
+        raise failure(f"`{text}` is not of the form ROWS,COLUMNS, two whole numbers from 1", "write --tile 128,64")
     return found[0], found[1]

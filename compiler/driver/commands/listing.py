@@ -8,10 +8,12 @@ import textwrap
 import click
 
 from einc.driver.catalogue import specs
+from einc.driver.commands.common import columns
 from einc.driver.sources import similar
 from einc.errors.report import failure
 
-LINE = 100  # letters of what a spec is that are shown
+LINE, LEAST = 100, 24  # letters of what a spec is that are shown, and in a narrow terminal
+GAP = "  "
 
 
 @click.command("list")
@@ -36,8 +38,9 @@ def command(*, words: tuple[str, ...], inputs: bool, as_json: bool) -> None:
         return
     wide = max(len(spec.name) for spec in found)
     for spec in found:
-        line = textwrap.shorten(spec.line, LINE, placeholder=" …")
-        where = f"  [{spec.section}]" if spec.section and spec.section not in line else ""
-        click.echo(f"{spec.name:{wide}}  {line}{where}")
+        where = f"{GAP}[{spec.section}]" if spec.section else ""
+        room = max(LEAST, min(LINE, columns() - wide - len(GAP + where)))
+        line = textwrap.shorten(spec.line, room, placeholder=" …")
+        click.echo(f"{spec.name:{wide}}{GAP}{line}{'' if spec.section in line else where}")
         if inputs and spec.inputs:
             click.echo(f"{'':{wide}}    given {', '.join(spec.inputs)}")

@@ -35,7 +35,8 @@ def command(ctx: click.Context, *, what: str, file: Chosen, output: str | None) 
     """
     program = typed(file)
     if not program.outputs:
-        raise failure(f"{file.path} has no output, so there is no function to print")
+        raise failure(f"{file.path} has no output, so there is no function to print",
+                      "write `output` in front of the equation that it is to return")
     found = lines(program) if what == "einsum" else _called(file, program, what)
     text = "\n".join(found.texts) + "\n"
     if output is None:

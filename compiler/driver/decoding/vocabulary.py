@@ -80,8 +80,8 @@ class Spoken:
         self.made, self.given, self.roles = made, given, roles(made.program)
         self.beside = _single(made.program, self.roles.along)
         self.names = [name for name, _ in made.program.outputs]
-        self.prefill = None if made.prefill is None else self._first
-        self.latest = {} if made.prefill is None else {"latest": True}
+        self.prefill = self._first if hasattr(made, "prefill") else None
+        self.latest = {"latest": True} if hasattr(made, "prefill") else {}
 
     def __call__(self, *cache_and_ids: Array) -> Array:
         *cache, ids = cache_and_ids

@@ -59,7 +59,11 @@ class Picture:
     @property
     def text(self) -> str:
         """The picture for a terminal: a block of it is one sign."""
-        blocks = self.blocks()
+        return self.within(WIDE)
+
+    def within(self, columns: int) -> str:
+        """The same with no more signs in a line than there are columns."""
+        blocks = self.blocks(wide=min(WIDE, columns))
         most = self._most_of(blocks)
         lines = ["".join(self._sign(float(x) / most) for x in row) for row in blocks]
         (height, width), (high, wide) = self.cells.shape, blocks.shape
@@ -112,7 +116,11 @@ class Pictures(tuple[Any, ...]):
     @property
     def text(self) -> str:
         """The pictures as text for a terminal, one below the other."""
-        return "\n".join(one.text for one in self)
+        return self.within(WIDE)
+
+    def within(self, columns: int) -> str:
+        """The same for a terminal of so many columns; a plan has lines as long as its formulas."""
+        return "\n".join(one.within(columns) if isinstance(one, Picture) else one.text for one in self)
 
     def _repr_html_(self) -> str:
         return "\n".join(one._repr_html_() for one in self)

@@ -88,19 +88,19 @@ def specs(text: Text) -> tuple[str, ...]:
 def _names(text: Text) -> Iterator[tuple[str, Sort, str, str]]:
     """The names of a text, then those of the language."""
     for part in text.parts:
-        yield from _declared(part)
+        yield from _declared(text, part)
     yield from ((x, "function", x, "a function of the prelude") for x in sorted(flow.functions()))
     yield from ((x, "function", x, "a function") for x in BUILT_IN)
     yield from ((x, "character", x, "a Greek letter") for x in dict.fromkeys(GREEK.values()))
 
 
-def _declared(part: Part) -> Iterator[tuple[str, Sort, str, str]]:
+def _declared(text: Text, part: Part) -> Iterator[tuple[str, Sort, str, str]]:
     """Tensors with their slots, indices, sizes, functions and maps."""
     if part.work is None:
         return
     scope = part.work.scope
     for signature in scope.signatures:
-        yield signature.text, "name", signature.text, shape(tuple(x.set for x in signature.slots))
+        yield signature.text, "name", signature.text, shape(text, signature)
     for letter, index in scope.seen(part.tree.statements[0].span).items() if part.tree.statements else ():
         yield letter, "index", letter, str(index.set)
     yield from ((x, "size", x, "a size") for x in scope.numbers.sizes)

@@ -42,7 +42,7 @@ def _of(text: Text, part: Part) -> Iterator[Hint]:
     for entry in (*work.collected.entries.values(), *work.collected.updates):
         here = None if entry.name is None else text.range(entry.name)
         if here is not None and entry.left.signature.slots:
-            yield Hint(here.end, f" : {shape(tuple(x.set for x in entry.left.signature.slots))}", True)
+            yield Hint(here.end, f" : {shape(text, entry.left.signature)}", True)
 
 
 def _braced(letters: list[str]) -> str:

@@ -11,8 +11,9 @@ from einc.driver.editor.names import Occurrence, Symbol
 from einc.driver.editor.positions import Position, Range
 from einc.driver.editor.text import Part, Text, path_of
 from einc.ir.folds import FOLDS
-from einc.ir.indices import INDEX_CLASSES, Index, IndexSet
+from einc.ir.indices import INDEX_CLASSES, Index
 from einc.ir.primitives import PRIMITIVES
+from einc.ir.programs import Tensor
 from einc.ir.terms import TRUE, conjuncts
 from einc.syntax.printing.show import equation_text
 
@@ -67,14 +68,24 @@ def of_class(name: str) -> str:
     return f"class `{name}`: {summed}; {numbered}"
 
 
-def shape(sets: tuple[IndexSet, ...]) -> str:
-    """`(T, T, H)`"""
-    return f"({', '.join(formula(x.extent) for x in sets)})"
+def shape(text: Text, signature: Signature) -> str:
+    """The axes of a tensor, `(T, T, H)`: those that its program gives it, where a request and its position are one
+    axis, or of a text with errors those of its slots.
+    """
+    made = _of_program(text, signature)
+    slots = signature.slots if made is None else made.slots
+    return f"({', '.join(formula(x.set.extent) for x in slots)})"
+
+
+def _of_program(text: Text, signature: Signature) -> Tensor | None:
+    """The tensor of the program that a signature declares; None where the text has errors or is a paper."""
+    declared = () if text.program is None else text.program.tensors.values()
+    return next((x for x in declared if x.span == signature.span), None)
 
 
 def _tensor(text: Text, signature: Signature) -> Iterator[str]:
     """A tensor: its slots, where it exists, its equation with all that is implied, and what it costs."""
-    yield _code(f"{signature.text} : {shape(tuple(x.set for x in signature.slots))}")
+    yield _code(f"{signature.text} : {shape(text, signature)}")
     whole = " of whole numbers" if signature.integer else ""
     yield f"{_ROLES[signature.role]}{whole}"
     slots = dict.fromkeys((x.name, str(x.set)) for x in signature.slots)
@@ -86,7 +97,8 @@ def _tensor(text: Text, signature: Signature) -> Iterator[str]:
     program = text.program
     if program is None:
         return
-    key = next((t.key for t in program.tensors.values() if t.span == signature.span), signature.key)
+    made = _of_program(text, signature)
+    key = signature.key if made is None else made.key
     if (equation := program.equation(key)) is not None:
         yield _code(equation_text(program, equation))
         yield cost(text, key)

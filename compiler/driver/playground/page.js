@@ -4,11 +4,12 @@ const at = (id) => document.getElementById(id);
 const [box, example, status, problems, tabs, shown, offers] =
   ["text", "example", "status", "problems", "tabs", "shown", "offers"].map(at);
 const tab = crypto.randomUUID();
-let pane = "equations", waiting = 0, asking = null, told = [];
+let pane = "equations", waiting = 0, asking = null, told = [], turns = 0;
 
+// Requests may reach the server in another order than they are sent: each has its turn.
 const post = async (path, data, signal) => {
   const answer = await fetch(path, {
-    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(data), signal,
+    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ ...data, turn: ++turns }), signal,
   });
   if (!answer.ok) throw new Error(await answer.text());
   return answer.json();

@@ -47,7 +47,7 @@ class Response:
 class Door:
     """Who may ask, and who answers. `port` is known once the server listens."""
 
-    ask: Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
+    ask: Callable[[str, Mapping[str, Any], int], Mapping[str, Any]]  # by the page, with the turn of the request
     port: int = 0
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
 
@@ -86,15 +86,15 @@ class Door:
             if wanted == "spec":
                 found = shipped(str(asked["name"]))
                 return _refused(404, "there is no such spec") if found is None else _data({"text": found.text})
+            text, tab, turn = str(asked["text"]), str(asked["tab"])[:40], int(asked["turn"])
             if wanted == "offers":  # which ends no other question of the page
-                return _data(self.ask(f"{asked['tab']}"[:40] + " offers", {"text": str(asked["text"]),
-                                                                           "at": int(asked["at"])}))
-            text, pane, tab = (str(asked[name]) for name in ("text", "pane", "tab"))
+                return _data(self.ask(f"{tab} offers", {"text": text, "at": int(asked["at"])}, turn))
+            pane = str(asked["pane"])
         except (ValueError, KeyError, TypeError, RecursionError):
             return _refused(400, "the request is not understood")
         if pane not in PANES:
             return _refused(400, "there is no such pane")
-        return _data(self.ask(tab[:40], {"text": text, "pane": pane}))
+        return _data(self.ask(tab, {"text": text, "pane": pane}, turn))
 
 
 def _data(found: Mapping[str, Any]) -> Response:

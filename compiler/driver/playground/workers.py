@@ -13,6 +13,7 @@ from typing import Any
 
 WORKER = "einc.driver.playground.worker"
 SECONDS, MOST = 25.0, 4  # that an answer may take; processes at once
+OUTDATED = "a newer text came"
 
 
 def _started(folder: str) -> subprocess.Popen[str]:
@@ -26,16 +27,22 @@ class Workers:
 
     seconds: float = SECONDS
     running: dict[str, subprocess.Popen[str]] = field(default_factory=dict)
+    turns: dict[str, int] = field(default_factory=dict)  # of the newest request of each page
     lock: threading.Lock = field(default_factory=threading.Lock)
     folder: tempfile.TemporaryDirectory[str] = field(default_factory=tempfile.TemporaryDirectory)
     spare: subprocess.Popen[str] | None = None
     closed: bool = False
 
-    def run(self, page: str, request: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer to a request of a page; what that page asked before is ended. Changes `self.running`."""
+    def run(self, page: str, request: Mapping[str, Any], turn: int = 0) -> dict[str, Any]:
+        """The answer to a request of a page; what that page asked before is ended, also where it comes in later: the
+        page counts its requests in `turn`. Changes `self.running` and `self.turns`.
+        """
         with self.lock:
             if self.closed:
                 return {"stopped": "the server has ended"}
+            if turn < self.turns.get(page, 0):
+                return {"stopped": OUTDATED}
+            self.turns[page] = turn
             process, self.spare = self.spare or _started(self.folder.name), None
             before = self.running.pop(page, None)
             others = list(self.running)[:max(0, len(self.running) + 1 - MOST)]
@@ -58,7 +65,7 @@ class Workers:
         return found
 
     def _why(self, status: int) -> str:
-        return "a newer text came" if status == -9 else "it takes more time or memory than the page has"
+        return OUTDATED if status == -9 else "it takes more time or memory than the page has"
 
     def ready(self) -> None:
         """Starts the process that waits for the next request. Changes `self.spare`."""
