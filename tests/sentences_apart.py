@@ -22,7 +22,7 @@ Altered = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]  # of X, Y, W and u
 
 def masked(keep: Callable[[Tensor], Tensor]) -> Altered:
     """Attention over those keys that are kept for a query; rows of nothing are 0."""
-    def attention(X: Tensor, Y: Tensor, W: Tensor, u: Tensor) -> Tensor:  # noqa: N803
+    def attention(X: Tensor, Y: Tensor, W: Tensor, u: Tensor) -> Tensor:
         at = torch.arange(len(X))
         kept = keep(at[:, None] - at)
         return torch.nan_to_num(torch.softmax((X @ Y.T).masked_fill(~kept, -torch.inf), -1)) @ X
@@ -64,7 +64,7 @@ def summed(change: Callable[[Tensor], Tensor]) -> Altered:
     return lambda X, Y, W, u: change(u)
 
 
-def without(W: Tensor, row: int) -> Tensor:  # noqa: N803
+def without(W: Tensor, row: int) -> Tensor:
     """A matrix with a row of zeros."""
     return torch.cat([W[:row], torch.zeros_like(W[row : row + 1]), W[row + 1 :]])
 
@@ -142,7 +142,8 @@ HOSTILE: Final[list[tuple[str, str, Altered]]] = [
     # the operators
     (r"The symbol $\odot$ stands for addition here.", ENTRIES, lambda X, Y, W, u: X + Y),
     (r"With $\odot$ we denote the entrywise maximum.", ENTRIES, lambda X, Y, W, u: torch.maximum(X, Y)),
-    (r"The circle $\odot$ keeps the sign of its first operand.", ENTRIES, lambda X, Y, W, u: X.sign() * (X * Y).abs()),
+    (r"The circle $\odot$ keeps the sign of its first operand.", ENTRIES,
+     lambda X, Y, W, u: X.sign() * (X * Y).abs()),
     ("A plus sign means concatenation.", ADDED, lambda X, Y, W, u: torch.cat([X, Y], 1)),
     ("The plus sign is to be read as minus.", ADDED, lambda X, Y, W, u: X - Y),
     ("Products are taken modulo two.", PRODUCT, made(lambda z: z % 2)),
@@ -163,8 +164,8 @@ HOSTILE: Final[list[tuple[str, str, Altered]]] = [
     ("Only the positive part of $Z$ is kept.", PRODUCT, made(torch.relu)),
 ]
 
-ALL: Final = r"""Let $X, Y \in \mathbb{R}^{n \times d}$, $A, B \in \mathbb{R}^{n \times n}$, $W \in \mathbb{R}^{d \times d}$ and
-$u, v \in \mathbb{R}^{d}$, with a scalar $c$.
+ALL: Final = r"""Let $X, Y \in \mathbb{R}^{n \times d}$, $A, B \in \mathbb{R}^{n \times n}$,
+$W \in \mathbb{R}^{d \times d}$ and $u, v \in \mathbb{R}^{d}$, with a scalar $c$.
 
 SENTENCE
 
