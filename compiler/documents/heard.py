@@ -167,9 +167,8 @@ class _Text:
         text = document.source.text
         cuts = [(*outside(text, x.span.start, x.span.end, x.display),
                  f"{_SHOWN}\n\n" if x.display or x.code else f" {_MARK}{n} ") for n, x in enumerate(document.formulas)]
-        others = (*document.headings, *document.algorithms, *document.fences)
-        cuts += [(x.span.start, x.span.end, "\n\n") for x in others]
-        cuts += [(x.start, x.end, "\n\n") for x in document.definitions()]
+        others = [*(x.span for x in (*document.headings, *document.algorithms)), *(x.span for x in document.fences)]
+        cuts += [(x.start, x.end, "\n\n") for x in (*others, *document.definitions())]
         out, starts, places, at, length = list[str](), [0], [0], 0, 0
         for start, end, mark in sorted(cuts):
             if start >= at:
