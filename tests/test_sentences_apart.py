@@ -9,6 +9,7 @@ import torch
 from tests.sentences_apart import ALL, HARMLESS, HOSTILE, SHAPES, Altered
 from tests.test_sections import entries, returned
 
+
 def drawn() -> dict[str, torch.Tensor]:
     """X, Y, W and u."""
     torch.manual_seed(5)
