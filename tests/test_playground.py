@@ -26,7 +26,7 @@ from einc.driver.playground.server import MOST as MOST_BYTES
 from einc.driver.playground.server import Door, Response, examples, listening, page
 from einc.driver.playground.workers import Workers
 from einc.driver.sources import shipped
-from einc.errors.report import Problem, Source
+from einc.errors.report import EincError, Problem, Source
 
 ROOT = Path(__file__).parent.parent
 SOUND = "index t, s : time(T)\nindex d : feature(D)\ninput Q_t^d, K_s^d, V_s^d\nmask L_{t s} : s ≤ t\n" \
@@ -213,6 +213,13 @@ def test_a_request_that_is_none_is_refused(body: Any) -> None:
     assert respond(one, "POST", f"/{one.token}/look", body).status == 400
     assert respond(one, "POST", f"/{one.token}/offers", body).status == 400
     assert respond(one, "POST", f"/{one.token}/spec", {"name": "../../etc/passwd"}).status == 404
+
+
+def test_a_port_that_is_taken_is_told_with_a_way_out() -> None:
+    one = door()
+    with listening(one), pytest.raises(EincError, match="cannot be had") as told:
+        listening(door(), one.port)
+    assert "leave `--port` out" in str(told.value)
 
 
 def test_the_server_sends_the_policy_and_no_leave_to_others() -> None:

@@ -21,6 +21,7 @@ from einc.documents.page import POLICY
 from einc.driver.playground.answers import PANES
 from einc.driver.playground.workers import Workers
 from einc.driver.sources import ENDING, shipped
+from einc.errors.report import failure
 
 MOST = 400_000  # bytes of a request
 _POLICY = (f"{POLICY}; script-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; "
@@ -126,8 +127,13 @@ def examples() -> tuple[str, ...]:
 
 
 def listening(door: Door, port: int = 0) -> ThreadingHTTPServer:
-    """A server on this machine that answers through a door; with port 0 on one that is free. Changes `door.port`."""
-    server = ThreadingHTTPServer(("127.0.0.1", port), _handler(door))
+    """A server on this machine that answers through a door; with port 0 on one that is free. Changes `door.port`.
+    Raises EincError where the port cannot be had."""
+    try:
+        server = ThreadingHTTPServer(("127.0.0.1", port), _handler(door))
+    except OSError as error:
+        raise failure(f"port {port} cannot be had: {error.strerror}",
+                      "leave `--port` out, and a port that is free is taken") from None
     server.daemon_threads = True
     door.port = server.server_address[1]
     return server
