@@ -341,7 +341,7 @@ def test_figures_of_gradients_were_measured() -> None:
 
 
 def test_figures_of_generation_were_measured() -> None:
-    decoded = [row for row in stored("decode") if "Xeon" in row["machine"]["cpu"]]  # the page shows those of one machine
+    decoded = [row for row in stored("decode") if "Xeon" in row["machine"]["cpu"]]  # the page shows one machine
     found = {(row["sizes"]["S"], row["sizes"]["B"], row["dtype"]): row for row in decoded
              if (row["case"], row["rival"]) == ("grouped", "einc")}
     for length, *cells in rows(PAGES["bench/README.md"], DECODE):
