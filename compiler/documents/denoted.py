@@ -285,7 +285,7 @@ def _changed(text: str) -> tuple[tuple[str, str], ...]:
                  for form in (_ALGEBRA, _TREATED) for x in form.finditer(sentence) if not limited(sentence))
 
 
-def mentions(sentence: str) -> list[Mention]:
+def _mentions(sentence: str) -> list[Mention]:
     """The signs that a sentence names, in the order in which they stand."""
     formulas = list(_FORMULA.finditer(sentence))
     found = [Mention(x.start(), x.end(), sign, True) for x in formulas for sign in SIGNS
@@ -299,7 +299,7 @@ def mentions(sentence: str) -> list[Mention]:
 
 def tellings(sentence: str, start: int) -> Iterator[Telling]:
     """What a sentence says that the signs in it denote: behind each, or before it where it is named "by" it."""
-    found = mentions(sentence)
+    found = _mentions(sentence)
     for n, one in enumerate(found):
         before = sentence[max((x.end for x in found[:n]), default=0) : one.start]
         ahead = [x.start for x in found[n + 1 :] if x.formula or _AND.search(sentence[: x.start])]

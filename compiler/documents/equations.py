@@ -28,7 +28,6 @@ from einc.documents.doubtful import doubtful, exponential
 from einc.documents.each import each
 from einc.documents.facts import bare, fact, shaped, sizes
 from einc.documents.families import members, named
-from einc.documents.heard import heard
 from einc.documents.numeric import numeric, valued
 from einc.documents.other_sizes import other_sizes
 from einc.documents.parametrised import parametrised
@@ -82,7 +81,7 @@ def said(document: Document, functions: frozenset[str], indices: Iterable[str],
     states |= {(x.formula.section, left_text(x)) for x in found for y in found
                if x.fact == "a value" and x.formula.section == y.formula.section and not y.fact and _begins(x, y)}
     found = list(spelled_out(document, numbered(found), functions, known, apart))
-    found = heard(document, other_sizes(counting(document, found, beside, known.sizes)), known)
+    found = other_sizes(counting(document, found, beside, known.sizes))
     return tuple(single([replace(x, statement=None) if x.fact and (x.formula.section, left_text(x)) not in states
                           and _no_definition(x, known) else x for x in found], declared))
 

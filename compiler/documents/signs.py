@@ -84,7 +84,7 @@ SIGNS = (
          "-|−"),
     Sign(r"/|÷|\\div|[A-Za-z]\s*/\s*[A-Za-z]", r"(?i:\bdivisions?\b)",
          _ENTRIES + "division quotient real", r"/|÷|\\div(?![A-Za-z])|\\[dt]?frac(?![A-Za-z])"),
-    Sign(rf"{_BARS}{_DOT}{_BARS}(?:_\{{?2\}}?)?", r"\b[Nn]orms?\b", "euclidean norm l2 ell 2 length magnitude two",
+    Sign(rf"{_BARS}{_DOT}{_BARS}(?:_\{{?2\}}?)?", r"\b[Nn]orms\b", "euclidean norm l2 ell 2 length magnitude two",
          _BARS),
     Sign(rf"{_BAR}{_DOT}{_BAR}", r"\babsolute\s+values?\b",
          _ENTRIES + "absolute value modulus magnitude cardinality size number elements set", rf"{_BAR}(?!\|)"),

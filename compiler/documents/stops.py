@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-_ABBREVIATED = r"(?<!e\.g)(?<!i\.e)(?<!et\sal)(?<!\b[Ee]q)(?<!\b[Ff]ig)(?<!\bcf)"
+_ABBREVIATED = r"(?<!e\.g)(?<!i\.e)"
 _SHOWN = r"\n[ \t>]*\n|\$\$|\\\[|\\\]|\\(?:begin|end)\{[A-Za-z]+\*?\}"
 # What ends a sentence: a stop before a blank, an empty line, and a display.
 SENTENCE = re.compile(rf"{_ABBREVIATED}[.!?;](?=[\s)]|\Z)|{_SHOWN}")
