@@ -30,7 +30,7 @@ def compiled(name: str) -> front.Compiled:
     """The steps of a case, its kernels compiled fast, with tiles of 16 positions."""
     made = front.built(served(named(name)).program, backend="cpp", plan="serve", own=True)
     function = front.load(quick(made.source), "step", "cpp")
-    return replace(made, function=function, prefill=unwrap(function).__globals__["prefill"])
+    return replace(made, function=function, first_call=unwrap(function).__globals__["prefill"])
 
 
 def given(name: str, dtype: torch.dtype) -> tuple[Arrays, dict[str, int]]:

@@ -169,7 +169,7 @@ def scattered(made: Compiled, page: int, length: int, ordered: bool = False) -> 
     pool.store = store
     drawn = np.random.default_rng(page).permutation(2 * entries + 1)[:entries].tolist()
     cache = names["Cache"](4, pool, [*(range(entries) if ordered else drawn), 2147480000, -7])
-    return replace(made, prefill=lambda *, chunk, pool, **given: (made.function(cache, **given), cache))
+    return replace(made, first_call=lambda *, chunk, pool, **given: (made.function(cache, **given), cache))
 
 
 @pytest.mark.drawn(2)

@@ -23,7 +23,8 @@ def in_slices(steps: Sequence[Leaf], buffers: Mapping[str, Buffer], kept: Set[st
     found: dict[str, InSlices] = {}
     gone: set[str] = set()
     for step in made.values():
-        inner = [made[name] for name in step.reads if name in made and used[name] == 1 and name not in {*kept, *gone}]
+        inner = [one for name in step.reads if (one := made.get(name)) and used[name] == 1]
+        inner = [one for one in inner if one.out not in {*kept, *gone, *found}]
         pairs = (pair for one in inner if (pair := _summed(one, step, buffers)) is not None)
         sliced = next(pairs, None) or _widened(step, buffers)
         if sliced is not None:
