@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Sequence
 from random import Random
 
@@ -227,83 +226,3 @@ def test_states_that_are_divided_by_a_sum_that_may_be_0(features: str, D: int) -
     weights = torch.rand(T, 2, dtype=torch.float64, generator=draw)
     for x, y in zip(torch.autograd.grad(got, made, weights), torch.autograd.grad(want, plain, weights), strict=True):
         assert_close(x, y)
-
-
-Functions = dict[str, Callable[[torch.Tensor], torch.Tensor]]
-FUNCTIONS: Functions = {
-    "abs({})": torch.abs, "max({}, 0)": lambda y: y.clamp(min=0), "min({}, 0)": lambda y: y.clamp(max=0),
-    "floor(3 {})": lambda y: (3 * y).floor(), "ceil({})": torch.ceil, "tanh({})": torch.tanh, "sin({})": torch.sin,
-    "sqrt(abs({}))": lambda y: torch.where(y == 0, 0, torch.where(y == 0, 1, y).abs().sqrt()),
-    "({} + abs({}))": lambda y: y + y.abs(),
-}
-WHOLE: Functions = {
-    "Σ_{s ≤ t} exp(b_s) x_s": lambda e: e.cumsum(0), "(max_{s ≤ t} exp(b_s) x_s)": lambda e: e.cummax(0).values,
-    "(min_{s ≤ t} exp(b_s) x_s)": lambda e: e.cummin(0).values, "(exp(b_t) x_t)": lambda e: e,
-}
-
-
-@pytest.mark.drawn(12)
-@pytest.mark.parametrize("seed", range(150))
-@pytest.mark.usefixtures("kernel_cache")
-def test_functions_of_nothing_by_nothing(seed: int) -> None:
-    """A quotient of functions of exponentials that data make 0: it is 0, and flat. Of functions that scale with their
-    arguments exponentials far out of the range of a float are tried, too."""
-    random, draw = Random(seed), torch.Generator().manual_seed(seed)
-    above, whole, other = random.choice(sorted(FUNCTIONS)), random.choice(sorted(WHOLE)), random.choice(sorted(WHOLE))
-    below = random.choice(("{}", "abs({})", "({} + abs({}))"))
-    if whole == other == "(exp(b_t) x_t)":
-        return  # what both have is struck out
-    b, x = (torch.randn(6, generator=draw, dtype=torch.float64) for _ in range(2))
-    b[: random.choice((1, 3, 6))] = -math.inf
-    far = random.choice((0, 0, 900, -900)) if above.startswith(("abs", "max", "min", "({}")) else 0
-    positive = re.sub(r" (x_.)", r" (1 + \1^2)", other)
-    text = f"""index t, s : time(T)\ninput b_t, x_t
-output y_t = {above.replace('{}', f'({whole})')} / {below.replace('{}', f'({positive})')}\n"""
-    asked = {"b": b.clone().requires_grad_(), "x": x.clone().requires_grad_()}
-    over = FUNCTIONS[above](WHOLE[whole](asked["b"].exp() * asked["x"]))
-    under = WHOLE[other](asked["b"].exp() * (1 + asked["x"] ** 2)) * (2 if below.startswith("({} +") else 1)
-    nothing = (over == 0) & (under == 0)
-    value = torch.where(nothing, 0, over / torch.where(nothing, 1, under))
-    kept = value.isfinite()
-    want = value.detach()[kept].numpy()
-    slopes = torch.autograd.grad(value[kept].sum(), list(asked.values()), allow_unused=True)
-    for backend in ("torch", "cpp") if COMPILER and seed % 10 == 0 else ("torch",):
-        given = {"b": b + far, "x": x}
-        np.testing.assert_allclose(einc.compile(text, backend)(**given)[kept].numpy(), want, rtol=1e-9, err_msg=text)
-        mine = {key: v.clone().requires_grad_() for key, v in given.items()}
-        found = einc.compile(text, backend, grad=True)(**mine)[kept]
-        np.testing.assert_allclose(found.detach().numpy(), want, rtol=1e-9, err_msg=text)
-        made = (torch.autograd.grad(found.sum(), list(mine.values()), allow_unused=True)
-                if found.requires_grad else (None, None))
-        for key, one, slope in zip(asked, made, slopes, strict=True):
-            if slope is not None and slope.isfinite().all():
-                np.testing.assert_allclose(0 if one is None else one.numpy(), slope.numpy(), rtol=1e-8, atol=1e-9,
-                                           err_msg=f"{text}{key}")
-
-
-SUMS: Functions = {
-    "1 + exp(-b_{})": lambda b: 1 + (-b).exp(), "exp(b_{}) + exp(-b_{})": lambda b: b.exp() + (-b).exp(),
-    "1 + exp(-2 b_{}) + exp(-b_{})": lambda b: 1 + (-2 * b).exp() + (-b).exp(),
-}
-
-
-@pytest.mark.parametrize("backend", BACKS)
-@pytest.mark.parametrize("below", SUMS)
-@pytest.mark.usefixtures("kernel_cache")
-def test_the_scale_of_a_sum_that_is_infinite(below: str, backend: str) -> None:
-    """1 / (1 + exp(−b)) is 0 at b = −∞, and flat: with a gradient as without. b = 0 is where both scales are one."""
-    b = torch.tensor([-math.inf, -math.inf, 0.5, -math.inf, 0.0, -2.0], dtype=torch.float64)
-    one = f"(1 / ({below}))"
-    text = (f"index t, s : time(T)\ninput b_t\noutput y_t = {one.replace('{}', 't')} / "
-            f"Σ_{{s ≤ t}} {one.replace('{}', 's')}\n")
-    asked = b.clone().requires_grad_()
-    inverse = 1 / SUMS[below](asked)
-    shares = torch.where(inverse == 0, 0, inverse) / torch.where(inverse.cumsum(0) == 0, 1, inverse.cumsum(0))
-    shares.sum().backward()
-    want = torch.where(b == -math.inf, 0, asked.grad)
-    given = b.clone().requires_grad_()
-    found = einc.compile(text, backend, grad=True)(b=given)
-    found.sum().backward()
-    for values in (found.detach(), einc.compile(text, backend)(b=b)):
-        np.testing.assert_allclose(values.numpy(), shares.detach().numpy(), rtol=1e-9)
-    np.testing.assert_allclose(given.grad.numpy(), want.numpy(), rtol=1e-8, atol=1e-12)

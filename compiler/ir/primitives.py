@@ -21,7 +21,7 @@ X, Y, VALUE, REST = (Read(name, ()) for name in ("x", "y", "value", "rest"))
 
 SAID = frozenset({"nonpositive", "relative"})  # each is its argument, of which it says something
 Kind = Literal["value", "relation", "logic"]
-Trait = Literal["exact", "callable", "whole", "declared", "homogeneous"]
+Trait = Literal["exact", "callable", "whole", "declared"]
 Slope = tuple[Term, ...] | Literal["taken"] | None
 Sign = Literal["", "positive", "nonnegative", "argument", "rounded", "largest", "smallest"]
 Interval = tuple[float, float]
@@ -48,7 +48,7 @@ class Primitive:
     avoided; None where every back end has to spell the primitive. For n-ary primitives it combines two arguments.
     `traits`: "exact" gives integers for integers and may stand in an index expression; "callable" may be applied by
     name in a spec; "whole" takes whole numbers alone, and any index for its number; "declared" has a slope that is not
-    that of its meaning; "homogeneous" gives λ times its value for λ times its arguments, where λ is not negative.
+    that of its meaning.
     """
 
     name: str
@@ -83,11 +83,6 @@ class Primitive:
     def declared(self) -> bool:
         """Whether its slope is declared: not what differences of its values tell."""
         return "declared" in self.traits
-
-    @property
-    def homogeneous(self) -> bool:
-        """Whether a scale that all arguments have is one of its value."""
-        return "homogeneous" in self.traits
 
     @property
     def tangent(self) -> Fraction | None:
@@ -166,7 +161,6 @@ def _traits(*traits: Trait) -> frozenset[Trait]:
 
 
 _EXACT, _CALLABLE, _BOTH = _traits("exact"), _traits("callable"), _traits("exact", "callable")
-_SCALES = _traits("exact", "callable", "homogeneous")
 _STEP = _("sub", Where(_("lt", ZERO, X), ONE), Where(_("lt", X, ZERO), ONE))
 _BELL = _("exp", _("neg", _("mul", X, X)))
 _NEAR, _HALF = _("add", ONE, X), const(Fraction(1, 2))
@@ -248,14 +242,14 @@ _ROWS = (
         "erfc", 1, "value", "erfc", (_("mul", _real(-2 / math.sqrt(math.pi)), _BELL),), _CALLABLE, sign="positive",
         range=(0.0, 2.0), at_zero=1.0, cost=LONG, expansion=_("sub", ONE, _("erf", X))),
     Primitive(
-        "abs", 1, "value", "abs", (_STEP,), _SCALES, sign="nonnegative", range=FROM_ZERO, at_zero=0.0,
+        "abs", 1, "value", "abs", (_STEP,), _BOTH, sign="nonnegative", range=FROM_ZERO, at_zero=0.0,
         expansion=_("max", X, _("neg", X))),
     Primitive("floor", 1, "value", "floor", None, _BOTH, at_zero=0.0),
     Primitive("ceil", 1, "value", "ceil", None, _BOTH, at_zero=0.0, expansion=_("neg", _("floor", _("neg", X)))),
     Primitive("mod", 2, "value", "mod", (ONE, _("neg", _("floor", _("div", X, Y)))), _BOTH),
     Primitive("pick", 2, "value", "", None, _EXACT),  # the n-th point of an ordered fold: see `meaning.blocks.picked`
-    Primitive("max", 0, "value", "maximum", "taken", _SCALES, sign="largest"),
-    Primitive("min", 0, "value", "minimum", "taken", _SCALES, sign="smallest"),
+    Primitive("max", 0, "value", "maximum", "taken", _BOTH, sign="largest"),
+    Primitive("min", 0, "value", "minimum", "taken", _BOTH, sign="smallest"),
     Primitive(
         "logaddexp", 0, "value", "logaddexp", (SHARE,), _CALLABLE, sign="largest", cost=LONG,
         expansion=_("add", _("max", X, Y), _("log1p", _("exp", _("neg", _DISTANCE))))),

@@ -340,28 +340,17 @@ def _may_lack_points(key: str, by: Mapping[str, Equation], seen: dict[str, bool]
 
 
 def _lacks(equation: Equation, by: Mapping[str, Equation], seen: dict[str, bool]) -> bool:
-    """Whether an equation is a sum over a domain that may have no point, a fold of exponentials that may all be 0, a
-    sum of values of no sign but + that may all be 0, or is made of one. All sets are taken to have a point."""
+    """Whether an equation is a sum over a domain that may have no point, or of exponentials or other values of no
+    sign but + that may all be 0, or is made of one. All sets are taken to have a point."""
     body = equation.body
     if isinstance(body, Fold):
-        powers = [x for term in _spelled(body.body, by) for x in walk(term) if isinstance(x, Apply) and x.op == "exp"]
-        if body.op != "sum" or any(map(asks_reached, powers)):
+        made = (by.get(r.tensor) for r in reads(body.body))
+        terms = (body.body, *(e.body for e in made if e is not None))
+        powers = [x for term in terms for x in walk(term) if isinstance(x, Apply) and x.op == "exp"]
+        if body.op != "sum" or not witnessed(body.domain, body.bound, equation.indices):
+            return body.op == "sum" and (not powers or any(map(asks_reached, powers)))
+        if any(map(asks_reached, powers)) or sign(body.body, by, body.domain) != NONNEGATIVE:
             return any(map(asks_reached, powers))
-        if not witnessed(body.domain, body.bound, equation.indices):
-            return not powers
-        if sign(body.body, by, body.domain) != NONNEGATIVE:
-            return False
         some = dict.fromkeys(i.set for e in by.values() for i in e.indices)
         return sign(body.body, by, body.domain, (Index(f"{s.cls}{n}", s) for n, s in enumerate(some))) == NONNEGATIVE
     return any(_may_lack_points(r.tensor, by, seen) for r in reads(body))
-
-
-def _spelled(term: Term, by: Mapping[str, Equation]) -> list[Term]:
-    """A term, and the definitions that it is made of point by point."""
-    found, keys = [term], dict[str, None]()
-    for part in found:
-        for key in {r.tensor: None for r in reads(part)}.keys() - keys.keys():
-            keys[key] = None
-            if key in by and not isinstance(by[key].body, Fold | Join):
-                found.append(by[key].body)
-    return found

@@ -16,10 +16,9 @@ from itertools import product
 from einc.ir.indices import Index
 from einc.ir.primitives import NONNEGATIVE, POSITIVE, PRIMITIVES, REALS, UNKNOWN, Interval, sign_of
 from einc.ir.programs import Equation
-from einc.ir.sums import addends, factors, signed
+from einc.ir.sums import factors
 from einc.ir.terms import (
     TRUE,
-    ZERO,
     Apply,
     Const,
     Fold,
@@ -38,7 +37,6 @@ from einc.ir.terms import (
     rebuild,
     walk,
 )
-from einc.ir.witnesses import witnessed
 
 LARGE, SMALL = "large", "small"
 Reach = frozenset[str]
@@ -83,28 +81,19 @@ class Reaches:
                 return NOWHERE.union(*map(self.reach, args))
             case Apply("div", (above, below)):
                 return self.reach(above) | _turned(self.reach(below), True)
-            case Apply("min", args):
-                return NOWHERE.union(*map(self.reach, args)) if self._scaled(args) else NOWHERE
-            case Apply(op, args) if op in ("add", "sub") or PRIMITIVES[op].homogeneous:
-                args = tuple(a for a in args if a != ZERO)
+            case Apply("add" | "sub", args):
                 found = [self.reach(a) for a in args]
-                if not self._scaled(args):
-                    return NOWHERE
+                if not all(f or self.sign(a) != UNKNOWN or self._closed(a) for f, a in zip(found, args, strict=True)):
+                    return NOWHERE  # the scale of such data is their own
                 small = all(SMALL in f for f in found) and not self._attained(args)
                 return frozenset({LARGE for f in found if LARGE in f} | ({SMALL} if small else set()))
             case Where(_, then):
                 return self.reach(then)
-            case Fold("max" | "min", bound, domain):
-                return self.reach(term.body) if witnessed(domain, bound, free_indices(term)) else NOWHERE
             case Fold("sum"):
                 if self.apart(term.body):
                     return NOWHERE
                 return self.reach(term.body) - ({SMALL} if any(True for _ in self._covered(term)) else set())
         return NOWHERE
-
-    def _scaled(self, args: tuple[Term, ...]) -> bool:
-        """Whether what is added up, or compared, has the scale of its exponentials: that of data is their own."""
-        return all(self.reach(a) or self.sign(a) != UNKNOWN or self._closed(a) for a in args)
 
     def apart(self, term: Term) -> bool:
         """Whether a product of exponentials has sides with indices of their own: those of
@@ -134,16 +123,8 @@ class Reaches:
         """For x − m, where m is a maximum, of several values or over a domain: m, and
         each value in it that x is one of."""
         match power:
-            case Apply("min", (Const(0), inner)):  # x − max(x, n)
-                x, n = (signed([(1, part) for sign, part in addends(inner) if sign == side and part != ZERO])
-                        for side in (1, -1))
-                return [(Apply("max", (x, n)), x)]
             case Apply("sub", (x, m)) | Apply("add", (x, Apply("neg", (m,)))):
                 return [(m, arm) for arm in self._values(m) if self._among(x, arm)]
-            case Apply("neg", (m,)):
-                return [(m, arm) for arm in self._values(m) if arm == ZERO]
-            case Where(_, inner):  # 0 elsewhere, as where the maximum is attained
-                return self.arms(inner)
         return []
 
     def _is_share(self, power: Term) -> bool:

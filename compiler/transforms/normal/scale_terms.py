@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from itertools import combinations
 
 from einc.ir.domains import negation
@@ -24,13 +23,10 @@ from einc.ir.terms import (
     Where,
     both,
     canonical,
-    const,
     free_indices,
     substitute,
 )
 from einc.transforms.laws.simplify import simplify
-
-_NEAR = const(Fraction("-0.7"))  # about −log 2: from here on 1 − e^x is nearer to 1 than to 0
 
 
 def at(equation: Equation, read: Read) -> Term:
@@ -92,22 +88,3 @@ def cancelled(power: Term) -> Term:
         if other == -sign and canonical(second) == canonical(part):
             return cancelled(signed([p for k, p in enumerate(parts) if k not in (n, m)]))
     return signed(parts) if len(parts) > 1 else power
-
-
-def whole(found: tuple[Term, Term]) -> Term:
-    """v · e^m as one term, its quotient outside."""
-    power, value = simplify(cancelled(found[0])), found[1]
-    if power == ZERO:
-        return value
-    match value:
-        case Apply("div", (above, below)):
-            return Apply("div", (short((*factors(above), Apply("exp", (power,)))), below))
-    return short((*factors(value), Apply("exp", (power,))))
-
-
-def log_of_difference(power: Term, far: Term) -> Term:
-    """log(e^p − e^(p + far)): nothing is lost where both are near each other, or far apart."""
-    near = Apply("lt", (_NEAR, far))
-    inside = Where(near, Apply("log", (Apply("neg", (Apply("expm1", (far,)),)),)))
-    beyond = Where(negation(near), Apply("log1p", (Apply("neg", (Apply("exp", (far,)),)),)))
-    return Apply("add", (*(x for x in (power,) if x != ZERO), inside, beyond))

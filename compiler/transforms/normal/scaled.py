@@ -12,14 +12,17 @@ nothing more, so that it may be applied again.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TypeVar
 
-from einc.ir.domains import proves
-from einc.ir.primitives import NONNEGATIVE, POSITIVE, PRIMITIVES
-from einc.ir.programs import Equation, Program
+from einc.ir.domains import negation, proves
+from einc.ir.draft import unused
+from einc.ir.finite import surely_above
+from einc.ir.primitives import NONNEGATIVE, POSITIVE
+from einc.ir.programs import Equation, Program, Tensor, local
 from einc.ir.sums import addends, factors, fraction, reached, signed
 from einc.ir.sums import product as short
 from einc.ir.terms import (
@@ -35,6 +38,7 @@ from einc.ir.terms import (
     Term,
     Where,
     both,
+    canonical,
     conjuncts,
     const,
     free_indices,
@@ -46,24 +50,14 @@ from einc.ir.terms import (
 from einc.ir.witnesses import witnessed
 from einc.transforms.laws.linear import may_leave
 from einc.transforms.laws.simplify import simplify
+from einc.transforms.normal.delta_elimination import appearance, axis_order
 from einc.transforms.normal.exponents import with_exponents
 from einc.transforms.normal.reach import LARGE, SMALL, Reaches, letters_for
-from einc.transforms.normal.scale_terms import (
-    at,
-    cancelled,
-    divided,
-    is_part,
-    log_of_difference,
-    merged,
-    minus,
-    only,
-    total,
-    whole,
-)
-from einc.transforms.normal.scales import Scales
+from einc.transforms.normal.scale_terms import at, cancelled, divided, is_part, merged, minus, only, total
 
 Scaled = tuple[Term, Term]  # m and v of v · e^m; m is 0 for what has no exponential
 _Program = TypeVar("_Program", bound=Program)
+_NEAR = const(Fraction("-0.7"))  # about −log 2: from here on 1 − e^x is nearer to 1 than to 0
 
 
 def scaled(program: _Program, named: bool = False) -> _Program:
@@ -76,11 +70,9 @@ def scaled(program: _Program, named: bool = False) -> _Program:
     if not any(x.op == "exp" or (x.op == "pow" and isinstance(x.args[0], Const)) for e in program.equations
                for x in _applied(e)):
         return program
-    reaches = Reaches(dict(known))
-    scales = Scales(reaches, dict(program.tensors), named)
-    work = _Scaling(reaches, scales)
+    work = _Scaling(Reaches(dict(known)), dict(program.tensors), named)
     equations = [work.equation(e) for e in program.equations]
-    return program.but(equations=(*scales.made.values(), *equations), tensors=scales.tensors)
+    return program.but(equations=(*work.made.values(), *equations), tensors=work.tensors)
 
 
 def _applied(equation: Equation) -> Sequence[Apply]:
@@ -89,10 +81,19 @@ def _applied(equation: Equation) -> Sequence[Apply]:
 
 @dataclass(frozen=True)
 class _Scaling:
-    """The law for the terms of one program. `given` is what holds where a term is read."""
+    """The law for the terms of one program. `given` is what holds where a term is read.
+
+    `made` are scales that have equations of their own, by what they are: written out in every addend, those of sums
+    inside sums would double with each of them. They are added to `tensors`, and to the equations that are `known`;
+    `places` has for each of their axes the place of its letter among those of the term. All scales have equations where
+    they are to be `named`.
+    """
 
     known: Reaches
-    scales: Scales
+    tensors: dict[str, Tensor]
+    named: bool
+    made: dict[Term, Equation] = field(default_factory=dict)
+    places: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def equation(self, equation: Equation) -> Equation:
         """The equation with its body rewritten where that needs it."""
@@ -122,9 +123,9 @@ class _Scaling:
             case Apply("log", (inner,)) if self.known.reach(inner):
                 return self._log(inner, given)
             case Apply("sqrt" | "pow", (base, *rest)) if self.known.reach(base) and all(is_part(r) for r in rest):
-                return whole(self._scaled(term, given))
+                return self._whole(self._scaled(term, given))
             case Apply("div" | "mul") if self._clashes(term):
-                return whole(self._scaled(term, given))
+                return self._whole(self._scaled(term, given))
             case Apply("sub", (above, one)) if one == ONE and (power := self._exponent(above, given)) is not None:
                 return Apply("expm1", (power,))
             case Apply("sub", (one, above)) if one == ONE and (power := self._exponent(above, given)) is not None:
@@ -153,13 +154,23 @@ class _Scaling:
         return None
 
     def _clashes(self, term: Apply) -> bool:
-        """Whether a quotient or a product of floats may be none where it is a number: ∞/∞, 0/0, 0 · ∞."""
+        """Whether a quotient or a product of floats may be none where it is one of real numbers: ∞/∞, 0/0, 0 · ∞."""
         found = [self.known.reach(a) for a in term.args]
         if term.op == "div":
             above, below = found
-            return bool(above & below) or self.scales.vanish(*term.args)
+            return bool(above & below)
         large, small = ([n for n, f in enumerate(found) if side in f] for side in (LARGE, SMALL))
         return any(n != m for n in large for m in small) and not self.known.apart(term)
+
+    def _whole(self, found: Scaled) -> Term:
+        """v · e^m as one term, its quotient outside."""
+        power, value = simplify(cancelled(found[0])), found[1]
+        if power == ZERO:
+            return value
+        match value:
+            case Apply("div", (above, below)):
+                return Apply("div", (short((*factors(above), Apply("exp", (power,)))), below))
+        return short((*factors(value), Apply("exp", (power,))))
 
     # v · e^m
 
@@ -186,15 +197,11 @@ class _Scaling:
                 return self._quotient(term, given)
             case Apply("add" | "sub"):
                 return self._sum([(sign, *self._scaled(part, given)) for sign, part in addends(term)], given)
-            case Apply(op, args) if PRIMITIVES[op].homogeneous:
-                return self._homogeneous(op, [self._scaled(a, given) for a in args], given)
             case Where(condition, then):
                 power, value = self._scaled(then, both(given, condition))
                 return only(power, condition), Where(condition, value)
-            case Fold("sum"):
-                return self._fold(term, given)
             case Fold():
-                return self._extreme(term, given)
+                return self._fold(term, given)
         return ZERO, self.term(term, given)
 
     def _raised(self, op: str, value: Term, rest: list[Term]) -> Term:
@@ -234,13 +241,13 @@ class _Scaling:
             if power in powers:
                 powers.remove(power)
                 down.remove(power)
-        power = signed([*((1, p) for p in powers), *((-1, self.scales.finite(p)) for p in down)])
+        power = signed([*((1, p) for p in powers), *((-1, self._finite(p)) for p in down)])
         value, divisor = short(tuple(v for _, v in over)), short(tuple(self._beside(p, v, down) for p, v in under))
         return cancelled(power), value if divisor == ONE else Apply("div", (value, divisor))
 
     def _beside(self, power: Term, value: Term, down: list[Term]) -> Term:
         """v of what is divided by: a sum is 0 with all its exponentials, and one alone says where it is 0."""
-        alone = value == ONE and power in down and not self.scales.above(power)
+        alone = value == ONE and power in down and not self._above(power)
         return Where(reached(power), ONE) if alone else value
 
     def _parts(self, term: Term, given: Term) -> list[tuple[int, Term, Term]]:
@@ -259,7 +266,7 @@ class _Scaling:
 
     def _never_zero(self, term: Term, given: Term) -> bool:
         """Whether one of the exponentials of a sum that is written out is surely more than 0."""
-        return self.scales.above(Apply("max", tuple(p for _, p, _ in self._parts(term, given))))
+        return self._above(Apply("max", tuple(p for _, p, _ in self._parts(term, given))))
 
     def _relative(self, term: Term, power: Term, given: Term) -> Term:
         return total([(sign, v, minus(p, power)) for sign, p, v in self._parts(term, given)])
@@ -267,25 +274,37 @@ class _Scaling:
     def _sum(self, parts: list[tuple[int, Term, Term]], given: Term) -> Scaled:
         """A sum relative to the largest of its scales."""
         powers = list(dict.fromkeys(p for _, p, _ in parts))
-        largest = powers[0] if len(powers) == 1 else self.scales.largest(Apply("max", tuple(powers)), given)
-        reference = largest if len(powers) == 1 else self.scales.finite(largest)
-        return largest, total([(sign, v, self.scales.below(p, reference)) for sign, p, v in parts])
+        largest = powers[0] if len(powers) == 1 else self._named(Apply("max", tuple(powers)), given)
+        reference = largest if len(powers) == 1 else self._finite(largest)
+        return largest, total([(sign, v, minus(p, reference)) for sign, p, v in parts])
 
-    def _homogeneous(self, op: str, parts: list[Scaled], given: Term) -> Scaled:
-        """A function of values relative to the largest of their scales; 0 has the scale of the others."""
-        powers = tuple(dict.fromkeys(p for p, v in parts if v != ZERO))
-        largest = powers[0] if len(powers) == 1 else self.scales.largest(Apply("max", powers), given)
-        reference = largest if len(powers) == 1 else self.scales.finite(largest)
-        return largest, Apply(op, tuple(v if v == ZERO else total([(1, v, self.scales.below(p, reference))])
-                                        for p, v in parts))
+    def _finite(self, power: Term) -> Term:
+        """A scale that something is divided by: 0 in place of the −∞ that it is where there is nothing to sum, and
+        where all that is summed may be 0 by finite data or by a bias of −∞."""
+        return power if self._above(power) else Where(reached(power), power)
 
-    def _extreme(self, fold: Fold, given: Term) -> Scaled:
-        """A maximum or minimum over points that there are, relative to the largest scale in it."""
-        power, value = self._scaled(fold.body, in_body(given, fold))
-        if not free_indices(power) & set(fold.bound):
-            return power, replace(fold, body=value)
-        largest = self.scales.largest(Fold("max", fold.bound, fold.domain, power), given)
-        return largest, replace(fold, body=total([(1, value, minus(power, self.scales.finite(largest)))]))
+    def _above(self, power: Term) -> bool:
+        """Whether an exponent is surely more than −∞."""
+        return self.known.interval(power)[0] > -math.inf or surely_above(power, self.known.equations)
+
+    def _named(self, largest: Apply | Fold, given: Term) -> Term:
+        """A maximum of the scales of a sum, with an equation of its own where there are others inside it. Changes
+        `self.tensors`, `self.made`, `self.known.equations` and `self.places`."""
+        nested = isinstance(largest, Apply) and any(
+            x is not largest and isinstance(x, Apply) and x.op == "max" for x in walk(largest))
+        if not (nested or self.named):
+            return largest
+        order = appearance(largest, TRUE)
+        domain = both(*(c for c in conjuncts(given) if free_indices(c) <= set(order)))
+        key = Apply("and", (canonical(largest, order), canonical(domain, order)))
+        if key not in self.made:
+            letters = tuple(sorted(order, key=axis_order))
+            target, axes = unused("scale", self.tensors), tuple(map(Position, letters))
+            self.tensors[target] = replace(local(target, letters), scale=True)
+            self.made[key] = self.known.equations[target] = Equation(target, axes, domain, largest)
+            self.places[target] = tuple(map(order.index, letters))
+        target = self.made[key].target
+        return Read(target, tuple(Position(order[n]) for n in self.places[target]))
 
     def _fold(self, fold: Fold, given: Term) -> Scaled:
         """A sum over a domain relative to the largest scale in it, which is −∞ where the domain has no point: a scale
@@ -296,8 +315,8 @@ class _Scaling:
         if held and (may_leave(power, fold.bound, fold.domain)
                      or witnessed(fold.domain, fold.bound, free_indices(power), given)):
             return power, Fold("sum", fold.bound, fold.domain, value)
-        largest = self.scales.largest(Fold("max", fold.bound, fold.domain, power), given)
-        relative = short((Apply("exp", (Apply("sub", (power, self.scales.finite(largest))),)), *factors(value)))
+        largest = self._named(Fold("max", fold.bound, fold.domain, power), given)
+        relative = short((Apply("exp", (Apply("sub", (power, self._finite(largest))),)), *factors(value)))
         return largest, Fold("sum", fold.bound, fold.domain, relative)
 
     # logarithms
@@ -341,7 +360,7 @@ class _Scaling:
         """Whether a value may be 0: exponents may be −∞, or what they are the scale of may be 0. A sum of nothing but
         exponentials is at least 1 relative to the largest."""
         power, value = self._scaled(factor, given)
-        if power != ZERO and not self.scales.above(power):
+        if power != ZERO and not self._above(power):
             return True
         match value:
             case Fold("sum", _, _, Apply("exp")) if power != ZERO:
@@ -372,6 +391,10 @@ class _Scaling:
         found = sorted(((sign, *self._scaled(part, given)) for sign, part in parts), key=lambda part: -part[0])
         match found:
             case [(1, p, v), (-1, q, w)] if v == w == ONE:
-                return log_of_difference(p, minus(q, p))
+                far = minus(q, p)
+                near = Apply("lt", (_NEAR, far))
+                inside = Where(near, Apply("log", (Apply("neg", (Apply("expm1", (far,)),)),)))
+                beyond = Where(negation(near), Apply("log1p", (Apply("neg", (Apply("exp", (far,)),)),)))
+                return Apply("add", (*(x for x in (p,) if x != ZERO), inside, beyond))
         power, value = self._sum(found, given)
         return Apply("add", (power, Apply("log", (value,))))
