@@ -109,6 +109,12 @@ class ReversePass:
         """The first letter of every set that has a name."""
         return letters_by_set(self.program)
 
+    @cached_property
+    def _points(self) -> tuple[Index, ...]:
+        """An index of every set of the program."""
+        sets = dict.fromkeys(i.set for e in self.program.equations for i in e.indices)
+        return tuple(Index(f"{one.cls}{n}", one) for n, one in enumerate(sets))
+
     def _cotangent(self, key: str, role: str = "local") -> str:
         """A new tensor for the cotangent of a value: every slot on the other level."""
         name = f"d{key.strip('_')}"
@@ -259,7 +265,7 @@ class ReversePass:
             return False
         seen: dict[str, bool] = {}
         return asks_reached(below) or any(
-            _may_lack_points(r.tensor, known, seen) for r in reads(below) if r.tensor not in self.units)
+            _may_lack_points(r.tensor, known, self._points, seen) for r in reads(below) if r.tensor not in self.units)
 
     def _extreme(self, equation: Equation, fold: Fold, change: Term) -> Iterator[tuple[str, Share]]:
         """To those that attain it, in equal parts: how many they are is a sum of its own. Changes `self.extremes`,
@@ -330,18 +336,18 @@ def _domain_at(equation: Equation, letters: tuple[Index, ...]) -> Term:
     return substitute(equation.domain, {i: Position(j) for i, j in zip(equation.indices, letters, strict=True)})
 
 
-def _may_lack_points(key: str, by: Mapping[str, Equation], seen: dict[str, bool]) -> bool:
-    """Whether a value is a sum that may be 0 with all that it sums, or is made of one, point by point. What is found is
-    added to `seen`."""
+def _may_lack_points(key: str, by: Mapping[str, Equation], points: tuple[Index, ...], seen: dict[str, bool]) -> bool:
+    """Whether a value is a sum that may be 0 with all that it sums, or is made of one, point by point. `points` has an
+    index of every set, each of which is taken to have a point. What is found is added to `seen`."""
     if key not in seen:
         equation = by.get(key)
-        seen[key] = equation is not None and _lacks(equation, by, seen)
+        seen[key] = equation is not None and _lacks(equation, by, points, seen)
     return seen[key]
 
 
-def _lacks(equation: Equation, by: Mapping[str, Equation], seen: dict[str, bool]) -> bool:
+def _lacks(equation: Equation, by: Mapping[str, Equation], points: tuple[Index, ...], seen: dict[str, bool]) -> bool:
     """Whether an equation is a sum over a domain that may have no point, or of exponentials or other values of no
-    sign but + that may all be 0, or is made of one. All sets are taken to have a point."""
+    sign but + that may all be 0, or is made of one."""
     body = equation.body
     if isinstance(body, Fold):
         made = (by.get(r.tensor) for r in reads(body.body))
@@ -351,6 +357,5 @@ def _lacks(equation: Equation, by: Mapping[str, Equation], seen: dict[str, bool]
             return body.op == "sum" and (not powers or any(map(asks_reached, powers)))
         if any(map(asks_reached, powers)) or sign(body.body, by, body.domain) != NONNEGATIVE:
             return any(map(asks_reached, powers))
-        some = dict.fromkeys(i.set for e in by.values() for i in e.indices)
-        return sign(body.body, by, body.domain, (Index(f"{s.cls}{n}", s) for n, s in enumerate(some))) == NONNEGATIVE
-    return any(_may_lack_points(r.tensor, by, seen) for r in reads(body))
+        return sign(body.body, by, body.domain, points) == NONNEGATIVE
+    return any(_may_lack_points(r.tensor, by, points, seen) for r in reads(body))
