@@ -163,7 +163,8 @@ def scattered(made: Compiled, page: int, length: int, ordered: bool = False) -> 
         new = name not in pool.stores
         kept = usual(name, *rest)
         if new:
-            kept.memory.fill_(float("nan") if kept.memory.is_floating_point() else 2**30)
+            real = kept.memory.is_floating_point()
+            kept.memory.fill_(float("nan") if real else min(2**30, torch.iinfo(kept.memory.dtype).max))
         return kept
 
     pool.store = store
@@ -175,7 +176,7 @@ def scattered(made: Compiled, page: int, length: int, ordered: bool = False) -> 
 @pytest.mark.drawn(2)
 @pytest.mark.parametrize(("case", "page"), [
     pytest.param(case, page, id=f"{case.name}-{page}",
-                 marks=[pytest.mark.whole] * (case.name not in PAGED.split() or page != 3))
+                 marks=[pytest.mark.whole] * (case.name not in PAGED.split() or page != 3) )
     for case in (*STEPPING, TURNED) for page in (1, 3, 16)
 ])
 def test_kernels_read_what_lies_in_pages(case: Case, page: int) -> None:

@@ -31,12 +31,16 @@ def command(ctx: click.Context, *, what: str, file: Chosen, output: str | None) 
     operands, as `score_mod` and `mask_mod`, or as one array that is added; the rest is einsum. Where a pass is no such
     call, the status is 1 and the reason is told.
     \f
-    Raises EincError where the spec has no output, or no pass of it is a call of that library.
+    Raises EincError where the spec has no output, numbers share bytes, or no pass of it is a call of that library.
     """
     program = typed(file)
     if not program.outputs:
         raise failure(f"{file.path} has no output, so there is no function to print",
                       "write `output` in front of the equation that it is to return")
+    together = [t.text for t in program.tensors.values() if t.element.shared]
+    if together:
+        raise failure(f"two numbers of `{together[0]}` lie in each byte, and lines of torch would read the bytes",
+                      "declare it `: int8` for these lines, or write the file with `einc compile`")
     found = lines(program) if what == "einsum" else _called(file, program, what)
     text = "\n".join(found.texts) + "\n"
     if output is None:
