@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from click.testing import CliRunner
 from helpers import called, meaning, typed
 from safetensors.torch import load_file, save_file
 from triton_modes import interpreted
 
 import einc
 from einc.driver import compiling, front
+from einc.driver.cli import main
 from einc.driver.commands import data
+from einc.driver.commands.sizes import asked
 from einc.driver.options import Options
+from einc.driver.timing import rivals
 from einc.errors.report import EincError
 from einc.ir.plan import Module, Repack
 from einc.planning.analysis.cost import size_of
@@ -161,3 +166,26 @@ plan serve:
     serving = einc.compile(text.replace("store k as int4", "store k as int8"), plan="serve")
     _, cache = serving.prefill(Q=torch.randn(3, 4), K=torch.randn(3, 4))
     assert cache.kept["k"].store.dtype == torch.int8
+
+
+def test_what_reads_bytes_as_numbers_is_refused_and_a_size_that_bytes_do_not_tell_is_asked(tmp_path: Path) -> None:
+    file = tmp_path / "few.ein"
+    file.write_text(HEAD + "weight w_f^e : int4\noutput Y_t^e = X_t^f w_f^e\n", encoding="utf-8")
+    told = CliRunner().invoke(main, ["to", "einsum", str(file)])
+    assert told.exit_code == 1 and "two numbers of `w` lie in each byte" in told.output
+    program = typed(file.read_text(encoding="utf-8"))
+    assert rivals.eager(program).function is None and "D" in asked(program)
+
+
+@pytest.mark.parametrize("wrong", [[1, 2], torch.tensor([True]), torch.tensor([1j]), torch.tensor(3),
+                                   torch.tensor([8])])
+def test_what_is_no_tensor_of_small_whole_numbers_is_refused(wrong: Any) -> None:
+    with pytest.raises(EincError):
+        einc.in_bytes(wrong)
+    with pytest.raises(EincError):
+        einc.from_bytes(wrong, 1)
+
+
+def test_bytes_of_any_type_of_whole_numbers() -> None:
+    for dtype in (torch.uint8, torch.int8, torch.int64, torch.float64):
+        assert einc.from_bytes(einc.in_bytes(torch.tensor([1, 7, 5], dtype=dtype)), 3).tolist() == [1, 7, 5]

@@ -33,7 +33,8 @@ def names(program: Program) -> list[str]:
 
 def asked(program: Program) -> list[str]:
     """The sizes that no shape tells, so that the caller gives them."""
-    fixed = told([slot.set.extent for tensor in program.inputs() for slot in tensor.slots], program.sizes)
+    fixed = told([extent for t in program.inputs() for extent in t.element.extents(s.set for s in t.slots)],
+                 program.sizes)
     return [name for name in names(program) if name not in fixed]
 
 

@@ -9,7 +9,7 @@ import click
 from einc.driver import pipeline
 from einc.driver.commands.common import FILE, Chosen, counted, typed
 from einc.driver.reports.calls import called, calls
-from einc.driver.reports.einsums import UnsaidError, partial
+from einc.driver.reports.einsums import UnsaidError, bytes_of, partial
 from einc.driver.reports.functions import Lines, lines
 from einc.errors.report import failure
 from einc.ir.programs import TypedProgram
@@ -37,10 +37,8 @@ def command(ctx: click.Context, *, what: str, file: Chosen, output: str | None) 
     if not program.outputs:
         raise failure(f"{file.path} has no output, so there is no function to print",
                       "write `output` in front of the equation that it is to return")
-    together = [t.text for t in program.tensors.values() if t.element.shared]
-    if together:
-        raise failure(f"two numbers of `{together[0]}` lie in each byte, and lines of torch would read the bytes",
-                      "declare it `: int8` for these lines, or write the file with `einc compile`")
+    if (why := bytes_of(program)) is not None:
+        raise failure(why, "declare it `: int8` for these lines, or write the file with `einc compile`")
     found = lines(program) if what == "einsum" else _called(file, program, what)
     text = "\n".join(found.texts) + "\n"
     if output is None:

@@ -84,6 +84,13 @@ def python(extent: Extent) -> str:
     return " + ".join(parts) or "0"
 
 
+def bytes_of(program: Program) -> str | None:
+    """Why no line of torch reads a tensor of which several numbers lie in a byte; None where there is none."""
+    found = next((t.text for t in program.tensors.values() if t.element.shared), None)
+    said = f"two numbers of `{found}` lie in each byte, and lines of torch would read the bytes"
+    return said if found is not None else None
+
+
 def _fixed(program: Program, key: str) -> bool:
     """Whether a tensor is made of sizes and numbers alone, so that no input changes it."""
     equation = program.equation(key)

@@ -14,7 +14,7 @@ from einc.driver import back_ends, compiling, pipeline
 from einc.driver.commands import data
 from einc.driver.options import Options
 from einc.driver.reports.calls import called, calls
-from einc.driver.reports.einsums import UnsaidError
+from einc.driver.reports.einsums import UnsaidError, bytes_of
 from einc.driver.reports.functions import lines
 from einc.errors.report import EincError
 from einc.ir.plan import Call, Module, leaves
@@ -46,6 +46,8 @@ def rivals(program: TypedProgram, against: tuple[str, ...], backends: tuple[str,
 def eager(program: TypedProgram) -> Rival:
     """The lines of torch that `einc to einsum` prints, as they stand."""
     told = lines(program)
+    if (why := bytes_of(program)) is not None:
+        return Rival("eager", None, why)
     if told.unsaid:
         return Rival("eager", None, f"{told.unsaid} of its equations are no lines of torch: see `einc to einsum`")
     return Rival("eager", _loaded(program, told.texts))
