@@ -278,3 +278,13 @@ def test_two_labels_are_offered_where_a_composite_is_none() -> None:
     assert "for two indices write `(g) (r)`" in offered
     again = Report()
     assert pipeline.check(Source("a.ein", text.replace("(g r)", "(g) (r)")), again) is not None and not again.errors
+
+
+@pytest.mark.parametrize(("extent", "offered"), [("T", 1), ("S", 0)])
+def test_a_bound_is_offered_among_positions_of_one_set(extent: str, offered: int, tmp_path: Path) -> None:
+    file = tmp_path / "made.ein"
+    file.write_text(f"index t : time(T)\nindex s : time({extent})\nindex d : feature(D)\ninput Q_t^d, K_s^d, V_s^d\n"
+                    "L_{t s} = Q_t^d K_{s d}\noutput Y_t^d = Σ_s softmax_s(L_{t s}) V_s^d : all\n", encoding="utf-8")
+    said = CliRunner().invoke(main, ["check", str(file)])
+    assert said.exit_code == 1 and "E0503" in told.output
+    assert said.output.count("write `{s ≤ t}` for `s`") == offered and "≤ d" not in said.output

@@ -8,6 +8,7 @@ certain; where several do, each is offered. Non-goal: to know the rules. What an
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -65,14 +66,22 @@ class _Text:
     known: frozenset[str]  # words of the language that are names: functions and classes
 
     def at(self, span: Span) -> tuple[Word, ...]:
-        here = (x.words for x in self.lines if x.words[0].start <= span.start and span.end <= x.words[-1].end)
-        return next(here, ())
+        return next((x.words for x in self.lines if x.words[0].start <= span.start and span.end <= x.words[-1].end), ())
 
     @property
     def indices(self) -> list[str]:
         """The indices that the text declares."""
         heads = (line.words for line in self.lines if line.words[0].type == "INDEX")
         return list(dict.fromkeys(w.value for found in heads for w in _before_colon(found)))
+
+    def others(self, name: str) -> set[str]:
+        """The letters whose declaration says another set than that of a letter."""
+        sets = dict[str, str]()
+        for head in (line.words for line in self.lines if line.words[0].type == "INDEX"):
+            each = re.split(r"\s*,(?![^()]*\))\s*",
+                            self.source.text[head[0].start : head[-1].end].partition(":")[2].strip())
+            sets |= {w.value: each[min(n, len(each) - 1)] for n, w in enumerate(_before_colon(head))}
+        return {other for other, said in sets.items() if said != sets.get(name, said)}
 
     @property
     def words(self) -> list[Word]:
@@ -344,8 +353,7 @@ def _respelled(source: Source, word: Word, new: str) -> Edit:
 
 
 def _scripts(text: _Text, span: Span, counts: bool) -> Iterator[Edit]:
-    """An index in a script near the error exchanged, left out or put in; the indices that
-    are rare in the line come first."""
+    """An index in a script near the error exchanged, left out or put in; those that are rare in the line first."""
     indices = text.indices
     line = Counter(w.value for w in text.at(span) if w.type in _NAMES and w.value in indices)
     choices = sorted(line, key=lambda i: line[i]) + [i for i in indices if i not in line]
@@ -364,8 +372,7 @@ def _scripts(text: _Text, span: Span, counts: bool) -> Iterator[Edit]:
 
 
 def _domains(text: _Text, span: Span) -> Iterator[Edit]:
-    """A comparison the other way round, in the span; an index under an operator there, or
-    just before, bounded by another one."""
+    """A comparison the other way round; an index under an operator, there or just before, bounded by one of its set."""
     line = text.at(span)
     inside = [n for n, w in enumerate(line) if span.start <= w.start and w.end <= span.end]
     for word in (line[n] for n in inside if line[n].type == "REL"):
@@ -380,7 +387,7 @@ def _domains(text: _Text, span: Span) -> Iterator[Edit]:
         word = line[min(at + 1 + braced, len(line) - 1)]
         if word.type in _NAMES and (not braced or line[min(at + 3, len(line) - 1)].type == "RBRACE"):
             for other in others:
-                if other != word.value:
+                if other != word.value and other not in text.others(word.value):
                     bound = f"{word.value} ≤ {other}"
                     yield word.start, word.end, bound if braced else f"{{{bound}}}"
 
