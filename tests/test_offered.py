@@ -286,5 +286,5 @@ def test_a_bound_is_offered_among_positions_of_one_set(extent: str, offered: int
     file.write_text(f"index t : time(T)\nindex s : time({extent})\nindex d : feature(D)\ninput Q_t^d, K_s^d, V_s^d\n"
                     "L_{t s} = Q_t^d K_{s d}\noutput Y_t^d = Σ_s softmax_s(L_{t s}) V_s^d : all\n", encoding="utf-8")
     said = CliRunner().invoke(main, ["check", str(file)])
-    assert said.exit_code == 1 and "E0503" in told.output
+    assert said.exit_code == 1 and "E0503" in said.output
     assert said.output.count("write `{s ≤ t}` for `s`") == offered and "≤ d" not in said.output
