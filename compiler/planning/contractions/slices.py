@@ -35,12 +35,12 @@ def in_slices(steps: Sequence[Leaf], buffers: Mapping[str, Buffer], kept: Set[st
 
 
 def _summed(first: Contract, then: Contract, buffers: Mapping[str, Buffer]) -> InSlices | None:
-    """A contraction and the sum over its results as one step; None where these are no larger than an operand, or where
-    they are not read as they lie."""
+    """A contraction and the sum over its results as one step; None where these are no larger than an operand or than
+    the sum, as in a chain of matrices, or where they are not read as they lie."""
     at = then.reads.index(first.out)
     refs = [sub.axis for sub in then.views[at] if isinstance(sub, AxisRef)]
     if (then.reads.count(first.out) > 1 or len(refs) < len(then.views[at]) or {*first.slots} != {1}
-            or any({*first.axes} <= {*letters} for letters in first.letters)):
+            or any({*first.axes} <= {*letters} for letters in first.letters) or not {*then.axes} <= {*first.axes}):
         return None
     names = [(mine, theirs) for mine, theirs in zip(first.axes, refs, strict=True) if theirs not in then.axes]
     if not names:
