@@ -252,8 +252,9 @@ NO_RUN = ("claims/", "paper", "transformer_with_pytorch", "lemma_collapse")
 
 
 @pytest.mark.drawn(60, 7)
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.xfail(strict=True, reason=WRONG.get(name, ""))] * (
-    name in WRONG)) for name in SPEC_TEXTS if not name.startswith(NO_RUN)])
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=[pytest.mark.xfail(strict=True, reason=WRONG.get(name, ""))] * (name in WRONG))
+    for name in SPEC_TEXTS if not name.startswith(NO_RUN)])
 def test_every_spec_is_as_exact_as_eager_on_many_magnitudes(name: str) -> None:
     said = run(str(SPECS / f"{name}.ein"), "--hard", "--draws", "24", "--backend", "torch", status=0)
     assert "hard   " in said
