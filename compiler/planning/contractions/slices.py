@@ -40,7 +40,7 @@ def _summed(first: Contract, then: Contract, buffers: Mapping[str, Buffer]) -> I
     at = then.reads.index(first.out)
     refs = [sub.axis for sub in then.views[at] if isinstance(sub, AxisRef)]
     if (then.reads.count(first.out) > 1 or len(refs) < len(then.views[at]) or {*first.slots} != {1}
-            or any({*first.axes} <= {*letters} for letters in first.letters) or not {*then.axes} <= {*first.axes}):
+            or any({*first.axes} <= {*letters} for letters in first.letters) or not {*then.axes} <= {*refs}):
         return None
     names = [(mine, theirs) for mine, theirs in zip(first.axes, refs, strict=True) if theirs not in then.axes]
     if not names:

@@ -353,9 +353,8 @@ def _lacks(equation: Equation, by: Mapping[str, Equation], points: tuple[Index, 
         made = (by.get(r.tensor) for r in reads(body.body))
         terms = (body.body, *(e.body for e in made if e is not None))
         powers = [x for term in terms for x in walk(term) if isinstance(x, Apply) and x.op == "exp"]
-        if body.op != "sum" or not witnessed(body.domain, body.bound, equation.indices):
-            return body.op == "sum" and (not powers or any(map(asks_reached, powers)))
-        if any(map(asks_reached, powers)) or sign(body.body, by, body.domain) != NONNEGATIVE:
-            return any(map(asks_reached, powers))
-        return sign(body.body, by, body.domain, points) == NONNEGATIVE
+        gone = any(map(asks_reached, powers))
+        if body.op != "sum" or gone or not witnessed(body.domain, body.bound, equation.indices):
+            return body.op == "sum" and (gone or not powers)
+        return {sign(body.body, by, body.domain), sign(body.body, by, body.domain, points)} == {NONNEGATIVE}
     return any(_may_lack_points(r.tensor, by, points, seen) for r in reads(body))
