@@ -14,6 +14,6 @@ if TYPE_CHECKING:  # the modules named below are what the record says they are
     PARTS: tuple[Emitter, Loader] = (emit, load)
 
 BACKEND = BackEnd(
-    "torch", ordered=True, spells=spells, devices=(),
+    "torch", ordered=True, compiled=False, spells=spells, devices=(),
     emit="einc.backends.torch.emit", load="einc.backends.torch.load",
 )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # the modules named below are what the record says they are
     PARTS: tuple[Emitter, Loader, Tuner, Builder] = (emit, load, tune, offline)
 
 BACKEND = BackEnd(
-    "triton", ordered=False, spells=spells, devices=tuple(gpu.target for gpu in TARGETS.values()),
+    "triton", ordered=False, compiled=True, spells=spells, devices=tuple(gpu.target for gpu in TARGETS.values()),
     emit="einc.backends.triton.emit", load="einc.backends.triton.load", tune="einc.backends.triton.tune",
     offline="einc.backends.triton.offline",
 )

@@ -11,9 +11,7 @@ from typing import Literal, assert_never
 
 from einc.backends.host.bounds import Arithmetic, Search, limits, search, text
 from einc.backends.triton.folds import Folder
-from einc.backends.triton.layout import Dim
 from einc.backends.writer import identifier, sized
-from einc.ir.domains import linear
 from einc.ir.indices import Extent, Index, number, size
 from einc.ir.plan import Axis, Interval, Select
 from einc.ir.terms import Apply, Fold, Position, Read, Term, free_indices
@@ -27,11 +25,6 @@ _FARTHEST = {"min": "2**62", "max": "-(2**62)"}
 def _long(found: re.Match[str]) -> str:
     """A whole number as the kernel's text has it: one of 64 bits needs a type."""
     return f"tl.full((), {found[0]}, tl.int64)" if int(found[0]) >= 2**31 else found[0]
-
-
-def _last(tensor: str, slot: int, last: int) -> str:
-    """A tensor of the host with one axis as the last one."""
-    return tensor if slot == last else f"{tensor}.movedim({slot}, -1)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +129,6 @@ class Numbers:
         arguments = self.scribe.arguments
         name = f"{read.tensor} {wanted} {slot}"
         arguments.running(name, read.tensor, f"{base}_{wanted}", made)
-        shift = number(axis.set.start - (not found.first))
-        if (looked := self._looked_up(found, slot, name)) is not None:
-            return size(self._named(fold, looked)) + shift
         key = text(found.limit, self, 0 if found.first else 1)
         given = [self._pointer(read, axis, name), arguments.tensors.strides[name, slot],
                  arguments.size(axis.set.extent), key]
@@ -147,40 +137,7 @@ class Numbers:
         helper = "_counts" if dims else "_count"  # one search, or one for each element of a dimension
         self.scribe.helpers.add(helper)
         count = f"{helper}({', '.join([*given, *(self.scribe.place.inside[d.name] for d in dims if d is not None)])})"
-        return size(self._named(fold, count)) + shift
-
-    def _looked_up(self, found: Search, slot: int, running: str) -> str | None:
-        """What a search gives whose key is the least or the greatest element of the tile, plus a number. The greater
-        the key, the greater the place that is found, so it is the least or the greatest of the places of all elements;
-        the host finds these once, in the running list, and programs load them. None for another key.
-        """
-        form, arguments = linear(found.limit), self.scribe.arguments
-        if form is None or len(form.atoms) != 1:
-            return None
-        ((fold, factor),) = form.atoms
-        if not (isinstance(fold, Fold) and isinstance(fold.body, Read) and factor == number(1)):
-            return None
-        keys, dim = fold.body, self.scribe.layout.dim(fold.bound[0].name)
-        at = [n for n, sub in enumerate(keys.subs) if self._dim(sub) is not None]
-        batch = [sub for n, sub in enumerate(keys.subs) if n not in at]
-        if (dim is None or len(fold.bound) > 1 or [keys.subs[n] for n in at] != [Position(fold.bound[0])]
-            or batch != [sub for n, sub in enumerate(found.read.subs) if n != slot] or keys.tensor in arguments.laid):
-            return None
-        more = form.constant + number(not found.first)
-        key = f"{keys.tensor} in {running} {sized(more)}"
-        beyond, more = (", right=True", number(0)) if more == number(1) else ("", more)  # of whole numbers
-        values = f"({identifier(keys.tensor)} + {sized(more)})" if more.terms else identifier(keys.tensor)
-        lists, values = (_last(x, n, len(batch)) for x, n in ((arguments.tensors.pointers[running], slot),
-                                                              (values, at[0])))
-        places = f"torch.searchsorted({lists}, {values}.contiguous(){beyond})"
-        places += "" if at[0] == len(batch) else f".movedim(-1, {at[0]})"
-        arguments.running(key, keys.tensor, f"{identifier(keys.tensor)}_{'from' if found.first else 'upto'}", places)
-        inside = self.scribe.place.inside[dim.name]
-        return f"tl.{fold.op}(tl.load({self._pointer(keys, key=key)}, mask={inside}, other={_FARTHEST[fold.op]}), 0)"
-
-    def _dim(self, sub: Term) -> Dim | None:
-        """The dimension of the tile along which a subscript moves."""
-        return self.scribe.layout.dim(sub.index.name) if isinstance(sub, Position) else None
+        return size(self._named(fold, count)) + number(axis.set.start - (not found.first))
 
     # spans
 

@@ -36,7 +36,8 @@ GRADIENTS = "einc.driver.gradients"  # the same where a gradient is asked for
 
 def choices(options: Options) -> Choices:
     """The choices of a plan that the options name."""
-    return Choices(options.narrow, () if options.own else library(), back_ends.record(options.backend).ordered)
+    back_end = back_ends.record(options.backend)
+    return Choices(options.narrow, () if options.own else library(), back_end.ordered, back_end.compiled)
 
 
 def plan(program: Program, choices: Choices = PLAIN, asked: tuple[Tensor, ...] | None = None) -> Module:

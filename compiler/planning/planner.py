@@ -160,7 +160,7 @@ def _cut_up(candidate: Candidate, choices: Choices, taken: dict[str, Tensor]) ->
         buffers[run.target] = _along_runs(buffers[run.target], run)
     whole = _Whole(program, equations, buffers, keys, runs, choices, [])
     for group in made:
-        step = _alone(program, group, buffers, candidate.sizes) or _step(whole, group, _kept(program, group, made))
+        step = _alone(program, group, buffers, candidate.sizes, choices.compiled) or _step(whole, group, _kept(program, group, made))
         steps.append(step)
         stored -= {e.target for e in group.equations} - makes(step)
     # a scaled sum is one
@@ -172,13 +172,13 @@ def _cut_up(candidate: Candidate, choices: Choices, taken: dict[str, Tensor]) ->
 
 
 def _alone(program: NormalProgram, group: FusedGroup, buffers: dict[str, Buffer],
-           sizes: Mapping[str, int]) -> Leaf | None:
+           sizes: Mapping[str, int], compiled: bool) -> Leaf | None:
     """The step that is no kernel of the plan's own, of a group of one equation."""
     if len(group.equations) > 1:
         return None
     (only,) = group.equations
     return (pick(program, only, buffers) or segment(program, only, buffers) or grouped(program, only, buffers)
-            or contraction(program, only, buffers, sizes))  # fmt: skip
+            or contraction(program, only, buffers, sizes, compiled))  # fmt: skip
 
 
 @dataclass(frozen=True)

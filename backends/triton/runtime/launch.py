@@ -64,8 +64,9 @@ def _twofold(dtype: torch.dtype, more: float) -> float:
 
 def _spread(rows: int, warps: int) -> float:
     """Rows of a product's operand that all warps hold together where rows are too few for each to have its own 16, as
-    compiled kernels show: every warp has them, if not all the time."""
-    return 5.6 * warps if rows < 16 * warps else 0
+    compiled kernels show: every warp has them, if not all the time. From 64 rows on Hopper's products read their
+    operands in shared memory, and several groups of four warps may share the rows."""
+    return 5.6 * warps if rows < min(64, 16 * warps) else 0
 
 
 def _multiplies(dtype: torch.dtype) -> bool:

@@ -17,9 +17,11 @@ from einc.syntax.printing.show import equation_text
 
 
 def contraction(
-    program: NormalProgram, equation: Equation, buffers: dict[str, Buffer], usual: Mapping[str, int]
+    program: NormalProgram, equation: Equation, buffers: dict[str, Buffer], usual: Mapping[str, int],
+    compiled: bool = False,
 ) -> Contract | None:
-    """None where the equation is something else. `usual` sizes decide the order of more than two operands."""
+    """None where the equation is something else, and where kernels are `compiled` and no element is read twice: that is
+    one pass over memory. `usual` sizes decide the order of more than two operands."""
     body = equation.body
     if not isinstance(body, Fold) or body.op != "sum" or body.domain != TRUE or body.body == ONE:
         return None
@@ -35,6 +37,8 @@ def contraction(
     if not {*body.bound, *equation.indices} <= covered:
         return None
     letters = tuple(tuple(i for s in p.subs for i in _letters(s)) for p in parts)
+    if compiled and len(letters) > 1 and all(covered == {*own} for own in letters):
+        return None
     found = path(letters, equation.indices, usual)
     return Contract(
         reads=tuple(p.tensor for p in parts),
