@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from triton_modes import interpreted, space, tiled
 
 from einc.backends.triton.runtime.device import _in_bands
+from einc.backends.triton.runtime.launch import _spread
 from einc.backends.triton.runtime.tiles import _DEEP, _POINTS, _PRODUCTS, _SUMS, Tile, _bands, _tile
 from einc.driver import front
+from einc.ir.plan import Kernel
 from einc.ir.programs import TypedProgram
 
 NEAR = 1e-9
@@ -98,3 +100,39 @@ def test_no_tile_that_is_chosen_holds_more_than_the_threads_have_registers_for(s
                    lambda rows, columns, warps: rows * columns * whole, lambda rows, columns, stages: 0)
     rows, columns, warps, _ = chosen
     assert rows * columns * whole <= warps * 32 * 256 or chosen == shapes[-1]
+
+
+def test_rows_of_512_features_are_shared_by_eight_warps() -> None:
+    """64 rows of latents in registers of Hopper, the latents of two stages in its shared memory."""
+    given = dict(registers=lambda rows, columns, warps: rows * (512 + columns) + _spread(rows, warps) * 512,
+                 shared=lambda rows, columns, stages: 2 * 512 * (rows + stages * columns))
+    hopper = SimpleNamespace(shared_memory_per_block_optin=232448, multi_processor_count=132)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.cuda, "get_device_properties", lambda _: hopper)
+        patch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 0))
+        assert _tile("made", _PRODUCTS, 8192, 16384, torch.device("cuda", 0), **given) == (64, 64, 8, 2)
+
+
+SUMS = """
+index n : batch(B)
+index t : time(T)
+index d : feature(D)
+input x_{n t}^d, y_{n t}^d, w^d
+output z_{n t} = Σ_d x_{n t}^d y_{n t}^d
+output v_{n t} = Σ_d x_{n t}^d w^d
+output u_{n t} = Σ_d x_{n t}^d
+"""
+
+
+@pytest.mark.parametrize("backend", ["torch", "cpp", "triton"])
+def test_a_sum_of_products_that_are_read_once_is_a_kernel_where_all_are_compiled(backend: str) -> None:
+    program = typed(SUMS)
+    plan = front.plan(program, front.choices(own=True, backend=backend))
+    kernels = {step.name for step in plan.steps if isinstance(step, Kernel)}
+    assert kernels == ({"z"} if backend == "triton" else set())
+    if backend == "triton":
+        sizes = {"B": 2, "T": 7, "D": 70}
+        given = arrays(program, sizes, {})
+        function = tiled(front.emit(plan, backend), "text", lambda kind, rows, columns: SMALL[kind])
+        found, wanted = called(function, program, tensors(given), sizes), meaning(program, given, sizes)
+        assert_close(found, wanted, NEAR)

@@ -17,6 +17,6 @@ if TYPE_CHECKING:  # the modules named below are what the record says they are
     PARTS: tuple[Emitter, Loader, Binder] = (emit, load, libraries)
 
 BACKEND = BackEnd(
-    "cpp", ordered=True, compiled=True, spells=spells, devices=tuple(cpu.target for cpu in TARGETS.values()),
+    "cpp", ordered=True, compiled=False, spells=spells, devices=tuple(cpu.target for cpu in TARGETS.values()),
     emit="einc.backends.cpp.emit", load="einc.backends.cpp.load", beside="einc.backends.cpp.libraries",
 )

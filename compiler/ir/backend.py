@@ -42,7 +42,7 @@ class BackEnd:
     """One back end.
 
     `ordered`: it runs the tiles of a kernel one after the other, so that each may add to what those before it made.
-    `compiled`: a kernel is compiled as a whole, and none of its values passes through memory unless it is stored.
+    `compiled`: every kernel is compiled, however little it does, so that only what it stores passes through memory.
     `spells(what, element)`: whether it can write a primitive, a fold, an operation of a let or a step of a plan, for
     values of the element type: those of the result, or where a primitive is a relation those of its operands. `emit`,
     `load`, `tune`, `offline` and `beside` are the modules that satisfy `Emitter`, `Loader`, `Tuner`, `Builder` and

@@ -43,7 +43,7 @@ class LibraryRow:
 class Choices:
     """What is not mathematics. `narrow`: every product of half inputs may be rounded to their type, for speed; `rows`
     are those of a library whose kernels may be called. `ordered`: the back end runs the tiles of a kernel one after the
-    other, so that each may add to what those before it made. `compiled`: its kernels are compiled, so that a sum of
+    other, so that each may add to what those before it made. `compiled`: it compiles every kernel, so that a sum of
     products of elements at the same place is one pass over them. `states`: a pass carries them also where pairs of
     positions cost less at usual extents.
     """

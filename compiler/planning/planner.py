@@ -160,7 +160,8 @@ def _cut_up(candidate: Candidate, choices: Choices, taken: dict[str, Tensor]) ->
         buffers[run.target] = _along_runs(buffers[run.target], run)
     whole = _Whole(program, equations, buffers, keys, runs, choices, [])
     for group in made:
-        step = _alone(program, group, buffers, candidate.sizes, choices.compiled) or _step(whole, group, _kept(program, group, made))
+        step = _alone(program, group, buffers, candidate.sizes, choices.compiled)
+        step = step or _step(whole, group, _kept(program, group, made))
         steps.append(step)
         stored -= {e.target for e in group.equations} - makes(step)
     # a scaled sum is one
