@@ -70,3 +70,51 @@ def test_pairs_are_kept_for_some_rows_alone() -> None:
     text = HEAD + TEXTS["documents of the later end"]
     for _, module, _ in modules(gradient(typed(text))):
         assert not pairs(module)
+
+
+RAGGED = ("index r : request(R)\nindex t, s, u : time(T_r)\nindex e : feature(D)\ninput g_{r u}, x_{r s}^e\n"
+          "output y_{r t}^e = Σ_{s ≤ t} exp(Σ_{u ∈ (s, t]} g_{r u}) x_{r s}^e\n")
+LENGTHS = [3, 0, 1, 8]
+
+
+def in_turn(g: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """The states of one request after another, each from 0."""
+    made = []
+    for own, added in zip(g.split(LENGTHS), x.split(LENGTHS), strict=True):
+        state = torch.zeros_like(x[0])
+        for gate, more in zip(own, added, strict=True):
+            state = torch.exp(gate) * state + more
+            made.append(state)
+    return torch.stack(made)
+
+
+def test_intervals_of_requests() -> None:
+    """Against a loop, with its slopes; and nothing of one request, such as NaN, is in what another has."""
+    random = torch.Generator().manual_seed(0)
+    g, x = (torch.randn(12, *more, generator=random, dtype=torch.float64).requires_grad_() for more in ((), (2,)))
+    lengths, weights = torch.tensor(LENGTHS), torch.linspace(-1, 1, 24, dtype=torch.float64).view(12, 2)
+    want = in_turn(g, x)
+    for backend in ("torch", "cpp"):
+        got = einc.compile(RAGGED, backend=backend, grad=True)(g=g, x=x, T=lengths)
+        torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-12)
+        for one, other in zip(*(torch.autograd.grad((y * weights).sum(), (g, x), retain_graph=True)
+                                for y in (got, want)), strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
+        broken = g.detach().index_fill(0, torch.tensor([1]), torch.nan)
+        left = einc.compile(RAGGED, backend=backend)(g=broken, x=x.detach(), T=lengths)
+        torch.testing.assert_close(left[3:], want[3:].detach(), rtol=1e-12, atol=1e-12)
+
+
+def test_intervals_of_requests_keep_their_digits() -> None:
+    """Sums up to a position are exact where differences of them are taken."""
+    random = torch.Generator().manual_seed(1)
+    g, x = torch.randn(12, generator=random) * 1e-3 - 300, torch.randn(12, 2, generator=random)
+    g[5:] = torch.randn(7, generator=random)
+    got = einc.compile(RAGGED, backend="torch")(g=g, x=x, T=torch.tensor(LENGTHS))
+    torch.testing.assert_close(got.double(), in_turn(g.double(), x.double()), rtol=2e-6, atol=2e-6)
+
+
+def test_intervals_of_requests_store_no_pairs() -> None:
+    for plans in (modules(front.plan(typed(RAGGED))), modules(gradient(typed(RAGGED)))):
+        for _, module, _ in plans:
+            assert not pairs(module)
