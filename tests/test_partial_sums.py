@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import torch
 from helpers import typed
+from test_sequences import SMALL
+from triton_modes import interpreted, tiled
 
 import einc
 from einc.driver import front
@@ -103,6 +105,17 @@ def test_intervals_of_requests() -> None:
         broken = g.detach().index_fill(0, torch.tensor([1]), torch.nan)
         left = einc.compile(RAGGED, backend=backend)(g=broken, x=x.detach(), T=lengths)
         torch.testing.assert_close(left[3:], want[3:].detach(), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.whole
+def test_intervals_of_requests_in_triton() -> None:
+    random, program = torch.Generator().manual_seed(0), typed(RAGGED)
+    g, x = (torch.randn(12, *more, generator=random, dtype=torch.float64) for more in ((), (2,)))
+    plan = front.plan(program)
+    with interpreted():
+        run = tiled(front.emit(plan, "triton"), plan.name, lambda kind, *_: SMALL[kind])
+        got = run(g=g, x=x, T=torch.tensor(LENGTHS))
+    torch.testing.assert_close(got, in_turn(g, x), rtol=1e-12, atol=1e-12)
 
 
 def test_intervals_of_requests_keep_their_digits() -> None:

@@ -24,7 +24,8 @@ def with_partial_sums(program: NormalProgram) -> NormalProgram:
     """The program with such sums in two parts. Equal first parts are one."""
     draft, known = Draft(program.tensors), dict[tuple[Term, Term], str]()
     for equation in program.equations:
-        part = min(_parts(equation), key=lambda p: (len(_places(p.letters)), len(p.letters)), default=None)
+        found = () if program.tensors[equation.target].integer else _parts(equation)  # parts are real numbers
+        part = min(found, key=lambda p: (len(_places(p.letters)), len(p.letters)), default=None)
         if part is None:
             draft.add(equation)
             continue
