@@ -109,11 +109,12 @@ def _of_requests(fold: Fold, index: Index, request: str, given: Term) -> _Ends |
     last, first = (sorted(free_indices(end), key=str) for _, end in (found.upper, found.lower))
     if len(last) != 1 or len(first) != 1 or last[0].set != index.set or first[0].set != index.set:
         return None
-    ends, asked = (of(last[0]), of(first[0])), {x for atom in same if isinstance(atom, Apply) for x in atom.args}
-    equal = any(isinstance(x, Apply) and x.op == "eq" and {*x.args} == {*ends} for x in (*conjuncts(given), *same))
-    if not equal or not asked <= {of(index), *ends}:
+    upper, lower = of(last[0]), of(first[0])
+    asked = {x for atom in same if isinstance(atom, Apply) for x in atom.args}
+    equal = any(isinstance(x, Apply) and x.op == "eq" and {*x.args} == {upper, lower} for x in conjuncts(given))
+    if not equal or not asked <= {of(index), upper, lower}:
         return None
-    return replace(found, own=tuple((Apply("eq", (end, of(index))),) for end in ends))
+    return replace(found, own=((Apply("eq", (upper, of(index))),), (Apply("eq", (lower, of(index))),)))
 
 
 def _found(fold: Fold, index: Index, atoms: Iterable[Term]) -> _Ends | None:
