@@ -218,7 +218,7 @@ def _from_the_last(program: TypedProgram, key: str, index: Index, leak: Owed) ->
     made, known = program.tensors[leak.what], program.tensors[leak.where]
     if made.span is None or made.span != known.span or made is known or index.set.cls != "time":
         return None
-    return ReadsFuture(f"`{key}` at `{index}` depends on positions after `{index}`", leak.span,
+    return ReadsFuture(f"`{key}` at `{index}` reads positions after `{index}`", leak.span,
                        f"the rounds that make `{leak.where}` run from the last position down",
                        helps=(Help("let the rounds run up, from the first position"),
                               Help("say that the future is meant: `output … : all`")))
