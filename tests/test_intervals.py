@@ -52,6 +52,16 @@ def test_ends_that_are_no_whole_numbers(within: str) -> None:
         np.testing.assert_allclose(got.numpy(), want, atol=1e-12)
 
 
+@pytest.mark.parametrize("backend", ["torch", "cpp"])
+def test_a_gate_of_0_reaches_no_interval_without_it(backend: str) -> None:
+    """Its logarithm is −∞, and infinity times the 0 of a mask is no number: no earlier output, and no later interval,
+    has it."""
+    text = "index t, s, u : time(T)\ninput g_u, x_s\noutput y_t = Σ_{s ≤ t} exp(Σ_{u ∈ (s, t]} log(g_u)) x_s"
+    given = {"g": np.array([0.9, 0.8, 0.0, 0.7, 0.9]), "x": np.arange(5) + 1.0}
+    got = einc.compile(text, backend=backend)(**{key: torch.from_numpy(x) for key, x in given.items()})
+    np.testing.assert_allclose(got.numpy(), einc.interpret(text, given)["y"], rtol=1e-12)
+
+
 @settings(max_examples=15)
 @given(within=st.sampled_from(WITHIN), of=st.sampled_from(OF), outer=st.sampled_from(OUTER))
 def test_sums_over_intervals(within: str, of: str, outer: str) -> None:

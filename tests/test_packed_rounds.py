@@ -166,3 +166,19 @@ def test_what_is_refused_says_why(name: str) -> None:
     code, text = REFUSED[name]
     with pytest.raises((EincError, AssertionError), match=code):
         typed(f"index r : request(R)\nindex n : time(T_r)\ninput x_{{r n}}\n{text}\n")
+
+
+AFTER = ("index r : request(R)\nindex t : time(T_r)\ninput a_{r t}, x_{r t}, s_r\nz_r = s_r\n"
+         "for t in 1..T_r:\n    z_r ← a_{r t} z_r + x_{r t}\noutput z_r\n")
+
+
+@pytest.mark.parametrize("backend", ["torch", "cpp"])
+@pytest.mark.parametrize("lengths", [[0, 0], [0, 2], []])
+def test_a_state_of_requests_without_positions_is_what_it_starts_with(backend: str, lengths: list[int]) -> None:
+    """Also where no request has any, so that the packed axis is empty."""
+    a, x = torch.ones(sum(lengths)), torch.arange(sum(lengths)) + 1.0
+    start = torch.arange(len(lengths)) + 10.0
+    for grad in (False, True):
+        got = front.compile(AFTER, backend=backend, grad=grad)(a=a, x=x, s=start, T=torch.tensor(lengths).long())
+        want = start + torch.tensor([float(sum(part)) for part in x.split(lengths)] if lengths else [])
+        torch.testing.assert_close(got, want)

@@ -88,3 +88,14 @@ def test_claims_about_requests(claim: str, code: str) -> None:
     head = "index r : request(R)\nindex t, s, u : time(T_r)\ninput x_{r t}\nc_{r t} = Σ_{u ≤ t} x_{r u}\n"
     problems = einc.check(f"{head}claim {claim}\n")
     assert [p.code for p in problems if p.code.startswith("E")] == ([code] if code else [])
+
+
+@pytest.mark.parametrize(("claim", "verdict"), [
+    ("Σ_{s ≤ t} g_{r s} x_{r s} = Σ_{s ≤ t} x_{r s} g_{r s}", "Proved"),
+    ("Σ_{s ≤ t} g_{r s} x_{r s} = Σ_{s < t} x_{r s} g_{r s}", "Refuted"),
+    ("Σ_{s ≤ t} exp(Σ_{u ∈ (s, t)} g_{r u}) x_{r s} = Σ_{s ≤ t} exp(Σ_{u ∈ (s, t]} g_{r u}) x_{r s}", "Refuted"),
+])
+def test_a_position_that_stands_in_bounds_alone_is_of_the_only_request(claim: str, verdict: str) -> None:
+    head = "index r : request(R)\nindex t, s, u : time(T_r)\ninput g_{r u}, x_{r u}\n"
+    (found,) = claims(f"{head}claim {claim}\n")
+    assert type(prove(found)).__name__ == verdict

@@ -222,3 +222,13 @@ def test_gates_of_any_size_have_gradients(backend: str, gate: float) -> None:
     right = torch.autograd.grad((loop(*wanted) * cotangent).sum(), wanted)
     for one, other in zip((made, *found), (loop(*wanted), *right), strict=True):
         assert (one.double() - other).norm() <= 1e-5 * other.norm()
+
+
+@pytest.mark.parametrize("output", ["output y_t", "output z_t = 2 y_t"])
+def test_rounds_that_run_down_are_told_by_the_names_of_the_text(output: str) -> None:
+    """What is made from the last position down depends on later ones; the way out is a text without a problem."""
+    text = f"index t : time(T)\ninput a_t, x_t\nS = 0\nfor t in T..1:\n    y_t = S\n    S ← a_t S + x_t\n{output}\n"
+    with pytest.raises(EincError) as found:
+        einc.compile(text)
+    assert "run from the last position down" in str(found.value) and "y_down" not in str(found.value)
+    einc.compile(text.rstrip() + " : all\n")

@@ -148,6 +148,16 @@ def drawn() -> tuple[Arrays, dict[str, int], np.ndarray]:
     return given, sizes, meaning(program, given, sizes)["y"]
 
 
+def test_packed_requests_are_refused_with_a_way_out() -> None:
+    """A step has a past for each request, and no axis of all positions."""
+    text = ("index r : request(R)\nindex t : time(T_r)\ninput x_{r t}\nz_r = 0\nfor t in 1..T_r:\n"
+            "    output y_{r t} = z_r\n    z_r ← z_r + x_{r t}\n")
+    with pytest.raises(EincError, match="the positions of all requests one after the other"):
+        front.built(typed(text), plan="serve")
+    alone = text.replace("index r : request(R)\n", "").replace("_{r t}", "_t").replace("T_r", "T").replace("_r", "")
+    assert front.built(typed(alone), plan="serve").prefill is not None
+
+
 def part(given: Arrays, first: int, count: int) -> dict[str, torch.Tensor]:
     return {key: torch.from_numpy(x)[first : first + count] for key, x in given.items()}
 

@@ -23,6 +23,7 @@ from einc.ir.plan import (
     Map,
     Module,
     Scalar,
+    Select,
     Slice,
     Subscript,
     axes_of,
@@ -238,12 +239,20 @@ class Reader:
         if not sub.safe and sub.told:
             self.helpers.add("_reached")
             return (f"_reached({json.dumps(sub.told, ensure_ascii=False)}, {text}, "
-                    f"{extent}{f', {start}' if start else ''})")
+                    f"{extent}{f', {start}' if start else ''}{self._guard(value)})")
         if not sub.safe and not self.lets[value].axes and isinstance(self.lets[value].op, Scalar):
             text = f"min(max({text}, 0), {extent} - 1)"
         elif not sub.safe:
             text = f"({text}).clamp(0, max(0, {extent} - 1))"
         return text
+
+    def _guard(self, value: str) -> str:
+        """As an argument, where a computed subscript is read: elsewhere it is the first place, which an empty axis has
+        not."""
+        let = self.lets[value]
+        if not isinstance(let.op, Select) or self.lets[let.args[0]].axes != let.axes:
+            return ""
+        return f", reads={self.value(let.args[0]).text}"
 
     def _selected(self, base: str, load: Load, args: tuple[str, ...]) -> tuple[Code, tuple[str, ...]] | None:
         """One number of several axes names an element for all the others: a row of places, and its axes again. Writes

@@ -43,6 +43,7 @@ from einc.planning.contractions.contract import contraction
 from einc.planning.contractions.grouped import grouped, pick, with_matrices
 from einc.planning.contractions.materialise import peeled
 from einc.planning.contractions.nested import with_rows
+from einc.planning.contractions.partial_sums import with_partial_sums
 from einc.planning.contractions.segments import segment, with_segments
 from einc.planning.contractions.slices import in_slices
 from einc.planning.fusing.fuse import FusedGroup, groups
@@ -105,7 +106,7 @@ def _module(
     def straight(piece: NormalProgram, given: tuple[Tensor, ...]) -> Module:
         return _straight(piece, given, choices, candidates)
 
-    return row_by_row(program, asked, straight, inner)
+    return row_by_row(with_partial_sums(program), asked, straight, inner)
 
 
 def _straight(program: NormalProgram, asked: tuple[Tensor, ...], choices: Choices,

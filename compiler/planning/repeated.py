@@ -9,6 +9,7 @@ from itertools import zip_longest
 from typing import TypeVar
 
 from einc.ir.elements import WIDE
+from einc.ir.finite import surely_finite
 from einc.ir.indices import INDEX_CLASSES, IndexSet
 from einc.ir.plan import (
     Buffer,
@@ -31,7 +32,8 @@ from einc.ir.plan import (
     summed,
 )
 from einc.ir.programs import IndexLoop as Rounds
-from einc.ir.programs import NormalProgram, Program, Tensor
+from einc.ir.programs import NormalProgram, Program, Tensor, definitions
+from einc.ir.terms import Read
 from einc.planning.analysis.storage import is_statistic, lengths_of, sets_of, sizes_of
 from einc.planning.recurrences.affine import with_affine
 from einc.planning.recurrences.steps import step_of
@@ -89,8 +91,9 @@ def whole(
 
 def with_wide(program: P) -> P:
     """What is one number for each row says so itself: what a part of the program makes is an output of that part. So do
-    the states of rounds over positions.
+    the states of rounds over positions, and what may be no finite number, which another part reads as an input.
     """
+    known = definitions(program.by_target)
     outputs = {key for _, key in program.outputs}
     states = [{*state} for repeat in program.repeats for state in repeat.states]
     shown = outputs.union(*(s for s in states if s & outputs))
@@ -102,6 +105,9 @@ def with_wide(program: P) -> P:
         and (is_statistic(t) or key in long) else t
         for key, t in program.tensors.items()
     }
+    for e in program.equations:
+        if not surely_finite(Read(e.target, e.axes), known):
+            tensors[e.target] = replace(tensors[e.target], told=replace(tensors[e.target].told, infinite=True))
     return replace(program, tensors=tensors)
 
 

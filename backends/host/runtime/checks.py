@@ -120,10 +120,13 @@ def _within(name: str, x: torch.Tensor, low: int, high: int) -> None:
         raise IndexError(f"{name} holds values from {int(x.min())} to {int(x.max())}, {low} to {high} are expected")
 
 
-def _reached(told: str, at: torch.Tensor, extent: int, start: int = 0) -> torch.Tensor:
-    """Places in memory that were computed of data. Where one is none it is an error: at once on a CPU, on another
-    device and in a compiled graph once that is waited for. `told` is the read as the spec writes it."""
+def _reached(told: str, at: torch.Tensor, extent: int, start: int = 0, reads: torch.Tensor | None = None
+             ) -> torch.Tensor:
+    """Places in memory that were computed of data. Where one is none, and `reads` holds, it is an error: at once on a
+    CPU, on another device and in a compiled graph once that is waited for. `told` is the read as the spec writes it."""
     outside = (at < 0) | (at >= extent)
+    if reads is not None:
+        outside &= reads
     if _told_later(at):
         _later(~outside.any(), f"{told} is read out of range: {start} to {extent - 1 + start} are expected")
         return at.clamp(0, extent - 1)

@@ -282,7 +282,13 @@ def _in_scope(context: Context, bound: list[Index], conditions: list[Term], span
     for index in (i for condition in conditions for i in _in_order(condition)):
         if index not in scope and index not in bound:
             raise ForeignIndex(f"index `{index}` is not in scope here", span,
-                               notes=(f"in scope are {', '.join(sorted(f'`{i}`' for i in {*scope, *bound}))}",))
+                               notes=(f"in scope are {', '.join(sorted(f'`{i}`' for i in {*scope, *bound}))}",),
+                               helps=(_also(bound, index),) if bound else ())
+
+
+def _also(bound: list[Index], index: Index) -> Help:
+    """How an operator runs over one more index: those that it runs over stand before its conditions."""
+    return Help(f"to run over `{index}` too, name it before the conditions: `{' '.join(map(str, bound))} {index}, …`")
 
 
 def _in_order(term: Term) -> list[Index]:

@@ -193,7 +193,8 @@ def _flows(program: TypedProgram, text: Text, report: Report) -> None:
         carried = {i.set: i for i in (_made_by(program, key) or Equation("", (), TRUE, Const(0.0))).indices}
         for into, found in debts.get(key, {}).items():
             if into in carried and key not in text.meant:
-                report.add(_leaking(key, carried[into], found[0], _masked(program, found[0].where, text.masks)))
+                report.add(_from_the_last(program, key, carried[into], found[0]) or _leaking(
+                    key, carried[into], found[0], _masked(program, found[0].where, text.masks)))
 
 
 def _made_by(program: Program, key: str) -> Equation | None:
@@ -208,6 +209,19 @@ def _masked(program: TypedProgram, key: str, masks: Mapping[str, Span]) -> list[
         return [] if equation is None else [read.tensor for read in equation.elements]
 
     return [masks[here] for here in reached([key], after) if here in masks]
+
+
+def _from_the_last(program: TypedProgram, key: str, index: Index, leak: Owed) -> ReadsFuture | None:
+    """Builds the problem of a value that is made from the last position down: it reads a tensor that the compiler made
+    of it, counted from the end (`mirrored.py`). None for any other value.
+    """
+    made, known = program.tensors[leak.what], program.tensors[leak.where]
+    if made.span is None or made.span != known.span or made is known or index.set.cls != "time":
+        return None
+    return ReadsFuture(f"`{key}` at `{index}` reads positions after `{index}`", leak.span,
+                       f"the rounds that make `{leak.where}` run from the last position down",
+                       helps=(Help("let the rounds run up, from the first position"),
+                              Help("say that the future is meant: `output … : all`")))
 
 
 def _leaking(key: str, index: Index, leak: Owed, masks: list[Span]) -> ReadsFuture | CrossesRequests:

@@ -31,6 +31,7 @@ from einc.ir.terms import (
 
 _MOST = 64  # ways to choose an axis for each value of a circle
 _WAY_OUT = Help("read it at earlier positions alone: at `t - 1`, or in a sum over `s < t`")
+_DOWN = Help("let rounds run from the last position down: `for t in T..1:`")
 
 
 def circles(work: Work, recurs: list[BlockLoop], ordered: list[IndexLoop]) -> list[IndexLoop]:
@@ -71,7 +72,7 @@ def refused(signature: Signature, span: Span) -> Circular:
     """What is said where a value is read that depends on what is being read."""
     back = any(INDEX_CLASSES[slot.set.cls].before == "le" for slot in signature.slots)
     notes = ("it is not proved that it is read at earlier positions alone",) if back else ()
-    helps = (_WAY_OUT,) if back else (Help("an update over rounds is written with `for` and `←`"),)
+    helps = (_WAY_OUT, _DOWN) if back else (Help("an update over rounds is written with `for` and `←`"),)
     return Circular(f"`{signature.text}` depends on itself", span, "read here",
                     Label(signature.span, "defined here"), notes=notes, helps=helps)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from einc.checking.declarations.names import Name, head, index_name
-from einc.checking.declarations.ragged import one_axis, place_of
+from einc.checking.declarations.ragged import mentioned, one_axis, place_of
 from einc.checking.declarations.scope import LinesSaid, Points, Signature
 from einc.checking.declarations.scripts import Level
 from einc.checking.declarations.signatures import left_side
@@ -176,6 +176,7 @@ def _pair(context: Context, left: Value, right: Value, relation: s.Relation,
     trailing = [c for c in context.restrictions if free_indices(c) <= present]
     declared = [*context.scope.alphabet.indices]
     letters = tuple(sorted(present, key=lambda i: (i.name.count("'"), declared.index(i.name.rstrip("'")))))
+    context.made.owners.rest(mentioned(left.term, right.term, common, *trailing), letters, relation.span)
     first, second = (_equation(context, letters, x, both(common, *trailing), node, stem)
                      for x, node, stem in zip((left, right), relation.operands, stems, strict=True))
     return first, second

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from einc.ir.domains import facts
 from einc.ir.indices import Extent, Index, number
 from einc.ir.programs import Equation
-from einc.ir.terms import Fold, Position, Term, both, conjuncts, free_indices
+from einc.ir.terms import Apply, Fold, Position, Read, Term, both, conjuncts, free_indices
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,18 @@ def running(fold: Fold, free: tuple[Index, ...]) -> Prefix | None:
 def running_sum(equation: Equation) -> bool:
     """A sum that runs on is read as a difference of its values: it keeps more digits than what it sums."""
     body = equation.body
-    return isinstance(body, Fold) and body.op == "sum" and running(body, equation.indices) is not None
+    if not isinstance(body, Fold) or body.op != "sum":
+        return False
+    apart = both(*(c for c in conjuncts(body.domain) if not _of_one_request(c)))
+    return running(replace(body, domain=apart), equation.indices) is not None
+
+
+def _of_one_request(atom: Term) -> bool:
+    """Whether a condition says that two positions are of one request: sums up to a position begin anew in each."""
+    match atom:
+        case Apply("eq", (Read(one, (Position(i),)), Read(other, (Position(j),)))):
+            return one == other and i.set == j.set and i.set.packed is not None and i.set.packed.request == one
+    return False
 
 
 def alone(equations: tuple[Equation, ...]) -> dict[str, Prefix]:

@@ -113,6 +113,8 @@ def _stored(program: NormalProgram, lenient: bool) -> set[str]:
             refused |= {equation.target, *(r.tensor for r in reads(equation.body))}
         if _of_a_row(equation) or _runs_on(equation):
             refused.add(equation.target)
+        if _runs_on(equation):  # nor is what runs on made with another value, as what it sums would be for both
+            refused |= {r.tensor for r in reads(equation.body) if len(_placed(free_indices(r))) > 1}
         if _is_matrix(equation):
             refused |= {r.tensor for r in reads(equation.body) if len(_placed(free_indices(r))) < 2}
         if segmented(equation, program.tensors) is not None:

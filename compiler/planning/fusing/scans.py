@@ -13,7 +13,7 @@ from einc.ir.plan import Dot, Map, PreviousCarry, Reduce, Scan, ScatterAdd
 from einc.ir.programs import Equation
 from einc.ir.terms import Apply, Fold, Read, Term, both, const, free_indices, reads, transform
 from einc.planning.analysis.ends import term as of_form
-from einc.planning.analysis.prefix import Prefix
+from einc.planning.analysis.prefix import Prefix, running, running_sum
 from einc.planning.analysis.scatters import Scattered, scattered
 from einc.planning.fusing.lower import Lowering
 from einc.planning.streaming.passes import Streamed
@@ -69,6 +69,16 @@ class Scanning(Lowering):
         if equation.target in self.passing.carries and missing and whole:
             args = [self._spread(args[0], (*self.lets[args[0]].axes, *missing)), *args[1:]]
         return args
+
+    def _masked(self, args: list[str], fold: Fold, equation: Equation) -> list[str]:
+        """A sum up to a position that begins anew in each request is one of its own at each position, in as many digits
+        as one that runs on. Where it sums one value, other requests are chosen away, and no product with 0."""
+        if equation.target not in self.prefixes and running_sum(equation) and running(fold, equation.indices) is None:
+            args = [self._map("exact", (a,), "exact") if self._kind(a) == "real" else a for a in args]
+            if len(args) == 1:
+                letters = (*self.lets[args[0]].axes, *(i.name for i in (*equation.indices, *fold.bound)))
+                args = [self._spread(args[0], letters)]
+        return super()._masked(args, fold, equation)
 
     def _fold(self, equation: Equation, fold: Fold) -> str:
         found = self.prefixes.get(equation.target)

@@ -52,7 +52,7 @@ def with_exponentials(program: P, slopes: bool = False) -> P:
     def found(fold: Fold, given: Term) -> Term | None:
         """The exponential of a sum of logarithms, of a product of exponentials."""
         factor = _complement(fold.body, known)
-        if not _exponential(factor, known) or not (_bounded(fold) if slopes else between(fold)):
+        if not _exponential(factor, known) or not (_bounded(fold) if slopes else between(fold, given)):
             return None
         return Apply("exp", (Fold("sum", fold.bound, fold.domain, Apply("log", (factor,))),))
 
@@ -65,7 +65,7 @@ def with_logarithms(program: P) -> P:
 
     def found(fold: Fold, given: Term) -> Term | None:
         """The size, the sign and the zeros of a product over an interval."""
-        if _whole(fold.body, tensors) or not (between(fold) and finite(fold.body, known)):
+        if _whole(fold.body, tensors) or not (between(fold, given) and finite(fold.body, known)):
             return None
         return _in_logarithms(fold, given, known)
 

@@ -8,8 +8,8 @@ their own: where both have one letter there are as many intervals as positions a
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from einc.ir.domains import is_whole, linear, proves
@@ -40,7 +40,7 @@ _End = tuple[str, Term]  # `le` or `lt`, and an end
 
 def with_intervals(program: P) -> P:
     """The program with sums over intervals as differences, wherever their addends are surely finite."""
-    if not any(isinstance(t, Fold) and t.op == "sum" and _ends(t) is not None for t in program.terms):
+    if not any(isinstance(t, Fold) and t.op == "sum" and len(conjuncts(t.domain)) > 1 for t in program.terms):
         return program
     known = program.by_target
     return program.but(equations=tuple(
@@ -53,10 +53,10 @@ def in_differences(term: Term, given: Term, known: Mapping[str, Equation] | None
     what is `known` of the tensors, or of all where that is None.
     """
     match term:
-        case Fold("sum", bound, _, body) if (ends := _ends(term)) is not None and (
+        case Fold("sum", bound, _, body) if (ends := _ends(term, given)) is not None and (
                 known is None or finite(body, known)):
-            upper, lower = (Fold("sum", bound, both(*ends.rest, Apply(op, (Position(bound[0]), end))), body)
-                            for op, end in (ends.upper, ends.lower))
+            upper, lower = (Fold("sum", bound, both(*ends.rest, *own, Apply(op, (Position(bound[0]), end))), body)
+                            for (op, end), own in zip((ends.upper, ends.lower), ends.own, strict=True))
             difference = Apply("sub", (upper, lower))
             strict = (ends.lower[0], ends.upper[0]) == ("le", "lt")
             ordered = Apply("lt" if strict else "le", (ends.lower[1], ends.upper[1]))
@@ -64,28 +64,63 @@ def in_differences(term: Term, given: Term, known: Mapping[str, Equation] | None
     return changed_under(term, given, lambda part, holds: in_differences(part, holds, known))
 
 
-def between(fold: Fold) -> bool:
+def between(fold: Fold, given: Term = TRUE) -> bool:
     """Whether a fold runs over an interval of which each end has letters of its own, which its body does not read."""
-    return _ends(fold) is not None
+    return _ends(fold, given) is not None
 
 
 @dataclass(frozen=True)
 class _Ends:
-    """An interval: what is in it, and what stands before it, each as `le` or `lt` an end; and what else a domain says.
+    """An interval: what is in it, and what stands before it, each as `le` or `lt` an end; what else a domain says; and
+    that what is summed up to an end is of the request of that end, where positions are of requests.
     """
 
     upper: _End
     lower: _End
     rest: tuple[Term, ...]
+    own: tuple[tuple[Term, ...], tuple[Term, ...]] = ((), ())
 
 
-def _ends(fold: Fold) -> _Ends | None:
-    """The ends of the interval that a sum runs over; None where it is none, or has an end for each of its values."""
-    if len(fold.bound) != 1 or INDEX_CLASSES[fold.bound[0].set.cls].before != "le" or fold.bound[0].set.packed:
+def _ends(fold: Fold, given: Term) -> _Ends | None:
+    """The ends of the interval that a sum runs over where `given` holds; None where it is none, or has an end for each
+    of its values.
+    """
+    if len(fold.bound) != 1 or INDEX_CLASSES[fold.bound[0].set.cls].before != "le":
         return None
     (index,) = fold.bound
+    if index.set.packed is not None:
+        return _of_requests(fold, index, index.set.packed.request, given)
+    return _found(fold, index, conjuncts(fold.domain))
+
+
+def _of_requests(fold: Fold, index: Index, request: str, given: Term) -> _Ends | None:
+    """The ends of an interval of positions of a request. Both are of this request, so the positions between them are,
+    and each sum up to an end is one over positions of the request of that end.
+    """
+    def of(position: Index) -> Term:
+        """The request of a position."""
+        return Read(request, (Position(position),))
+
+    atoms = conjuncts(fold.domain)
+    same = [x for x in atoms if isinstance(x, Apply) and x.op == "eq" and of(index) in x.args]
+    found = _found(fold, index, [x for x in atoms if x not in same])
+    if found is None or not same:
+        return None
+    last, first = (sorted(free_indices(end), key=str) for _, end in (found.upper, found.lower))
+    if len(last) != 1 or len(first) != 1 or last[0].set != index.set or first[0].set != index.set:
+        return None
+    upper, lower = of(last[0]), of(first[0])
+    asked = {x for atom in same if isinstance(atom, Apply) for x in atom.args}
+    equal = any(isinstance(x, Apply) and x.op == "eq" and {*x.args} == {upper, lower} for x in conjuncts(given))
+    if not equal or not asked <= {of(index), upper, lower}:
+        return None
+    return replace(found, own=((Apply("eq", (upper, of(index))),), (Apply("eq", (lower, of(index))),)))
+
+
+def _found(fold: Fold, index: Index, atoms: Iterable[Term]) -> _Ends | None:
+    """The ends that these conditions of a sum set for its index."""
     lower, upper, rest = list[_End](), list[_End](), list[Term]()
-    for atom in conjuncts(fold.domain):
+    for atom in atoms:
         side = _side(atom, index)
         if side is None:
             rest.append(atom)

@@ -42,6 +42,10 @@ def growing(program: TypedProgram) -> IndexSet:
         raise Refused(f"`{program.name}` has {several if inner else 'no positions that a generation could add to'}",
                       "an output and an input over the same `time(T)` are what grows")
     (found,) = inner
+    if found.packed is not None:
+        raise Refused(f"`{program.name}` has the positions of all requests one after the other, and a step keeps the "
+                      "past of each request apart",
+                      "write it for one request, with `index t : time(T)`: a step takes several, with a past each")
     if found.by or len(found.extent.sizes) != 1 or found.extent.constant is not None or found.start != 1:
         raise Refused(f"positions of {found} are not counted by one size", "declare them as `index t : time(T)`")
     _ordered(program, found)

@@ -38,7 +38,8 @@ class Blocks:
 
 def in_blocks(program: NormalProgram, stored: Container[str]) -> Blocks | None:
     """The program cut so that a value of pairs that is `stored`, and no output, is one of a block of rows; of several
-    ways the one with the fewest sums over rows. None where no value can be."""
+    ways the one with the fewest sums over rows, none of which are pairs, to all of which each block would add. None
+    where no value can be."""
     outputs = {key for _, key in program.outputs}
     for seed in program.equations:
         if seed.target in stored and seed.target not in outputs and _pairs(seed):
@@ -125,7 +126,7 @@ class _Rows:
                 read = [r for r in by[key].reads if r in self.letters]
                 if self.shares & {*read} or (read and not self.read_by(by[key], read[0])):
                     return False
-        return all(self._one_row(by[key]) for key in self.letters)
+        return all(self._one_row(by[key]) for key in self.letters) and not any(_pairs(by[key]) for key in self.shares)
 
     def _between(self) -> list[str]:
         by, found = self.program.by_target, [*self.letters]
