@@ -147,3 +147,15 @@ def test_drawn_quotients_are_what_they_are_written_as(seed: int) -> None:
     for dtype in (torch.float32, torch.float64):
         held(formula, real, seed, "torch", dtype)
     sloped(formula, real, seed, "torch", torch.float64)
+
+
+@pytest.mark.parametrize("backend", WAYS)
+@pytest.mark.usefixtures("kernel_cache")
+def test_a_difference_of_near_exponents_is_taken_first(backend: str) -> None:
+    """It is exact in floats, and what each exponent is multiplied with is not."""
+    x = torch.tensor([1e5, 99999, 99998, 99999.5])
+    z = torch.tensor([0.5, -1, 0.25, 0])
+    for formula, exponents in (("max_s exp(x_s) / exp(x_t) + 0 z_t", x - x[:, None]),
+                               ("max_s exp(x_s - x_t + 0.5 z_s)", x - x[:, None] + 0.5 * z)):
+        made = einc.compile(f"index t, s : time(T)\ninput x_t, z_t\noutput y_t = {formula} : all\n", backend, own=True)
+        torch.testing.assert_close(made(x=x, z=z), exponents.double().exp().amax(1).float(), rtol=2e-6, atol=0)
