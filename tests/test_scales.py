@@ -14,8 +14,10 @@ import numpy as np
 import pytest
 import torch
 from cpp_texts import COMPILER
+from triton_modes import interpreted
 
 import einc
+from einc.backends.triton.load import load
 
 Values = Any  # arrays of numpy or of torch, with the functions of either
 Formula = Callable[[Any, Values, Values, Values], Values]
@@ -110,6 +112,19 @@ def test_a_sum_has_the_scale_of_its_largest_addend(formula: str, backend: str) -
     for seed in range(8):
         for dtype in (torch.float32, torch.float64):
             held(formula, FORMULAS[formula], seed, backend, dtype)
+
+
+@pytest.mark.drawn(6)
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_kernels_have_that_scale(formula: str) -> None:
+    source = einc.compile(text(formula), "triton").source
+    with interpreted():
+        function = load(source, "text")
+        for seed in range(4):
+            given = drawn(seed, 150.0)
+            want = FORMULAS[formula](np, *(given[key].astype(np.longdouble) for key in "xvw"))
+            found = function(**{key: torch.tensor(x, dtype=torch.float32) for key, x in given.items()})
+            near(found.double().numpy(), want, 300.0, torch.float32, f"{formula} of {given}")
 
 
 @pytest.mark.drawn(4)
