@@ -58,7 +58,8 @@ def in_base_two(streamed: Streamed, virtual: frozenset[str], kept: frozenset[str
         elif equation.target in scaled and isinstance(body, Fold):
             body = replace(body, body=product(tuple(_two(f, opened) for f in factors(body.body))))
         elif not isinstance(body, Fold) and streamed.index in equation.indices and equation.target in virtual:
-            body = transform(body, lambda t: Apply("exp2", (_times(opened(t.args[0])),)) if _is_exp(t) else t)
+            body = transform(
+                body, lambda t: Apply("exp2", (_in_two(opened(t.args[0]), products),)) if _is_exp(t) else t)
         elif not isinstance(body, Fold):
             body = simplify(
                 transform(
@@ -76,11 +77,23 @@ def in_base_two(streamed: Streamed, virtual: frozenset[str], kept: frozenset[str
 def _joins(exponent: Term, products: set[str]) -> bool:
     """Whether log2(e) joins a number or a product of an exponent. Where it does not, each value would be rounded once
     more, and its difference from the maximum, which is exact where they are near, would lose digits."""
-    for _, part in addends(exponent):
-        above = part.args[0] if isinstance(part, Apply) and part.op == "div" and is_number(part.args[1]) else part
-        if above != part or any(is_number(f) or (isinstance(f, Read) and f.tensor in products) for f in factors(part)):
-            return True
-    return False
+    return any(_takes(part, products) for _, part in addends(exponent))
+
+
+def _takes(part: Term, products: set[str]) -> bool:
+    """Whether log2(e) joins a number or a product of a part of an exponent."""
+    above = part.args[0] if isinstance(part, Apply) and part.op == "div" and is_number(part.args[1]) else part
+    return above != part or any(
+        is_number(f) or (isinstance(f, Read) and f.tensor in products) for f in factors(part))
+
+
+def _in_two(exponent: Term, products: set[str]) -> Term:
+    """log2(e) times an exponent. Where it has a difference of values that log2(e) does not join, that is taken first:
+    it is exact where they are near, and that of values which are rounded once more is not. A sum with a product of the
+    pass is rounded anyway."""
+    signs = {sign for sign, part in addends(exponent) if not _takes(part, products)}
+    exact = len(signs) > 1 and not any(read.tensor in products for read in reads(exponent))
+    return Apply("mul", (Const(math.log2(math.e)), exponent)) if exact else _times(exponent)
 
 
 def _cancels(term: Term, references: set[str], carried: set[str]) -> bool:

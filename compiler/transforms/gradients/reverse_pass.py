@@ -58,7 +58,7 @@ from einc.transforms.gradients.indexing import (
     united,
     where,
 )
-from einc.transforms.gradients.slopes import product, read_values, slopes
+from einc.transforms.gradients.slopes import felt, product, read_values, slopes
 from einc.transforms.laws import algebra
 from einc.transforms.laws.simplify import simplify
 
@@ -210,7 +210,7 @@ class ReversePass:
             case Apply("pick"):
                 return  # its value is a whole number
             case Const() | Truth() | Size() | Position() | Pack() | Part() | Read() | Apply() | Where() as body:
-                yield from self._shares(equation, body, change, equation.domain, (),
+                yield from self._shares(equation, body, change, TRUE, (),
                                         Read(equation.target, equation.axes))
             case never:
                 assert_never(never)
@@ -226,22 +226,30 @@ class ReversePass:
             case adjoint:
                 by = {"x": fold.body, "value": Read(equation.target, equation.axes)}
                 by |= {"rest": self._others(fold)} if REST in reads(adjoint) else {}
-                given = both(equation.domain, fold.domain)
-                yield from self._shares(equation, fold.body, change, given, fold.bound, by=filled(adjoint, by))
+                yield from self._shares(equation, fold.body, change, fold.domain, fold.bound, by=filled(adjoint, by))
 
     def _shares(self, equation: Equation, body: Term, change: Term, given: Term, bound: tuple[Index, ...],
                 value: Term | None = None, by: Term = ONE) -> Iterator[tuple[str, Share]]:
-        """The shares of what a body reads, whose slopes `by` goes with; `change` is the cotangent of the body else."""
+        """The shares of what a body reads where `given` holds, whose slopes `by` goes with; `change` is the cotangent
+        of the body else."""
         known, seldom = self.program.by_target, self._asked[equation.target].seldom
         for slope in slopes(body, product(change, by), self._moving.__contains__, value, self._vanishes):
-            if slope.condition != TRUE and empty(both(given, slope.condition)):
+            condition = both(equation.domain, felt(given, body, slope.read, self._spelled), slope.condition)
+            if slope.condition != TRUE and empty(condition):
                 continue  # in max(abs(x), max(x, y)) the second x is nowhere the one that is taken
-            condition = both(given, slope.condition)
             steep = (f for f in factors(slope.term) if f not in factors(change) and not _is_flat(f, known))
             if seldom and any(True for _ in steep):
                 # Where nothing reads the value its cotangent is 0, and what that meets may be infinite there.
                 condition = both(condition, Apply("ne", (Read(self.of[equation.target], equation.axes), ZERO)))
             yield slope.read.tensor, Share(slope.read.subs, slope.term, condition, (*equation.indices, *bound), seldom)
+
+    def _spelled(self, term: Term) -> Term:
+        """What a read stands for, where that is made point by point."""
+        equation = self.program.by_target.get(term.tensor) if isinstance(term, Read) else None
+        if equation is None or not isinstance(term, Read) or not equation.has_letters or isinstance(
+                equation.body, Fold | Join):
+            return term
+        return self._spelled(equation.at(term.subs))
 
     def _parts(self, equation: Equation, index: Index,
                parts: tuple[tuple[Index, Term], ...]) -> Iterator[tuple[str, Share]]:
@@ -278,7 +286,7 @@ class ReversePass:
         self.made.append(Equation(name, equation.axes, equation.domain,
                                   Fold("sum", fold.bound, both(fold.domain, attains), ONE)))
         part = Apply("div", (change, Read(name, equation.axes)))
-        yield from self._shares(equation, fold.body, part, both(equation.domain, fold.domain, attains), fold.bound)
+        yield from self._shares(equation, fold.body, part, both(fold.domain, attains), fold.bound)
 
     def _others(self, fold: Fold) -> Term:
         """The fold of all others: of positions that of those before times that of those after."""

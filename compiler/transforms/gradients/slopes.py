@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import assert_never
 
 from einc.ir.domains import negation, proves
 from einc.ir.primitives import PRIMITIVES, filled
-from einc.ir.sums import factors
+from einc.ir.sums import factors, fraction
 from einc.ir.sums import product as flat_product
 from einc.ir.terms import (
     FALSE,
@@ -35,6 +35,7 @@ from einc.ir.terms import (
     Truth,
     Where,
     both,
+    conjuncts,
     const,
     reads,
     transform,
@@ -70,7 +71,8 @@ def _slopes(body: Term, change: Term, given: Term, moves: Callable[[str], bool],
         case Read(tensor) if moves(tensor):
             yield Slope(body, balanced(change), given)
         case Where(condition, then):
-            yield from _slopes(then, change, both(given, condition), moves, then, vanishes)
+            for slope in _slopes(then, change, TRUE, moves, then, vanishes):
+                yield replace(slope, condition=both(given, felt(condition, then, slope.read), slope.condition))
         case Apply(op, args) if any(moves(r.tensor) for r in read_values(body)):
             for place, arg in enumerate(args):
                 if any(moves(r.tensor) for r in read_values(arg)):
@@ -79,6 +81,15 @@ def _slopes(body: Term, change: Term, given: Term, moves: Callable[[str], bool],
                         where = both(where, Apply("ne", (args[-1], ZERO)))
                     if where != FALSE:
                         yield from _slopes(arg, product(change, part), both(given, where), moves, arg, vanishes)
+
+
+def felt(condition: Term, body: Term, read: Read, spelled: Callable[[Term], Term] = lambda term: term) -> Term:
+    """The condition under which a change of what is read changes a body that exists under `condition`. That a factor
+    with that value in it is not 0 is left out: where it is 0 so is the body, which thus is the same function without
+    that, and has its slope. `spelled` writes a factor out that has a name."""
+    own = {spelled(factor) for factor in fraction(body)[0] if read in reads(factor)}
+    return both(*(c for c in conjuncts(condition)
+                  if not (isinstance(c, Apply) and c.op == "ne" and c.args[1] == ZERO and spelled(c.args[0]) in own)))
 
 
 def balanced(term: Term) -> Term:

@@ -131,7 +131,7 @@ class Reaches:
         """For x − m, where m is the logarithm of a sum of exponentials: whether e^x is one of these."""
         match power:
             case Apply("sub", (x, m)) | Apply("add", (x, Apply("neg", (m,)))):
-                whole = self._spelled(m)
+                whole = self.spelled(m)
                 return isinstance(whole, Apply) and whole.op == "logaddexp" and any(
                     self.same(x, arm) for arm in whole.args)
         return False
@@ -157,15 +157,15 @@ class Reaches:
 
     def same(self, x: Term, y: Term) -> bool:
         """Whether two terms are one, whatever the letters that they bind and the names of what they read."""
-        return canonical(x) == canonical(y) or canonical(self._spelled(x)) == canonical(self._spelled(y))
+        return canonical(x) == canonical(y) or canonical(self.spelled(x)) == canonical(self.spelled(y))
 
-    def _spelled(self, term: Term) -> Term:
+    def spelled(self, term: Term) -> Term:
         """The term with what it reads written out, but for folds."""
         match term:
             case Read():
                 body = self.opened(term)
-                return term if body is None or isinstance(body, Fold | Join) else self._spelled(body)
-        return rebuild(term, tuple(self._spelled(kid) for kid in children(term)))
+                return term if body is None or isinstance(body, Fold | Join) else self.spelled(body)
+        return rebuild(term, tuple(self.spelled(kid) for kid in children(term)))
 
     def _covered(self, part: Term) -> Iterator[Term]:
         """The arms that a part of a sum has the exponential of: it is 1 where the maximum is attained there."""
@@ -206,10 +206,10 @@ class Reaches:
 
     def _attained(self, parts: tuple[Term, ...]) -> bool:
         """Whether a sum has the exponential of every arm of one maximum."""
-        covered = {canonical(self._spelled(arm)) for part in parts for arm in self._covered(part)}
+        covered = {canonical(self.spelled(arm)) for part in parts for arm in self._covered(part)}
         powers = [x.args[0] for part in parts for x in walk(part) if isinstance(x, Apply) and x.op == "exp"]
         maxima = [m for power in powers for m, _ in self.arms(power)]
-        return any({canonical(self._spelled(arm)) for arm in self._values(m)} <= covered for m in maxima)
+        return any({canonical(self.spelled(arm)) for arm in self._values(m)} <= covered for m in maxima)
 
     # intervals and signs
 

@@ -36,8 +36,13 @@ def at(equation: Equation, read: Read) -> Term:
 
 def only(power: Term, condition: Term) -> Term:
     """A scale that is −∞ where a value does not exist."""
-    return (power if power == ZERO
-            else Apply("add", (Where(condition, power), Where(negation(condition), Const(-math.inf)))))
+    return power if power == ZERO else where(power, condition)
+
+
+def where(power: Term, condition: Term) -> Term:
+    """An exponent that is −∞ where a condition does not hold."""
+    gone = Where(negation(condition), Const(-math.inf))
+    return gone if power == ZERO else Apply("add", (Where(condition, power), gone))
 
 
 def merged(fold: Fold) -> Fold:
@@ -62,13 +67,14 @@ def minus(power: Term, reference: Term) -> Term:
     return cancelled(signed([*((1, p) for p in (power,) if p != ZERO), *((-1, p) for p in (reference,) if p != ZERO)]))
 
 
-def total(parts: list[tuple[int, Term, Term]]) -> Term:
-    """Σ ± v e^p; where the numbers v add to nothing, e^p − 1 in place of e^p, so that their digits do not cancel."""
-    numbers = [sign * float(v.value) for sign, v, _ in parts if isinstance(v, Const)]
+def total(parts: list[tuple[int, Term, Term, Term]]) -> Term:
+    """Σ ± v e^p, of each part where it counts: a sign, a condition, v and p. Where numbers v add to nothing, e^p − 1 is
+    in place of e^p, so that their digits do not cancel."""
+    numbers = [sign * float(v.value) for sign, _, v, _ in parts if isinstance(v, Const)]
     op = "expm1" if len(numbers) == len(parts) and not sum(numbers) else "exp"
-    made = [(sign, short((*factors(v), Apply(op, (p,)))) if p != ZERO else v) for sign, v, p in parts
+    made = [(sign, short((*factors(v), Apply(op, (p,)))) if p != ZERO else v, c) for sign, c, v, p in parts
             if p != ZERO or op == "exp"]
-    return signed(made)
+    return signed([(sign, part if c == TRUE else Where(c, part)) for sign, part, c in made])
 
 
 def is_part(power: Term) -> bool:
