@@ -18,7 +18,7 @@ from einc.backends.torch.ownership import spent
 from einc.backends.torch.passing import in_tiles
 from einc.backends.torch.stores import merged, results
 from einc.backends.torch.tiles import write_kernel
-from einc.backends.writer import Names
+from einc.backends.writer import Names, identifier, sized
 from einc.ir.plan import Call, Dot, Gradient, Kernel, Load, Module, ModuleClass, PerRank, SegmentedModule, leaves
 
 
@@ -61,6 +61,11 @@ class Torch:
         scribe = Scribe(page.module, kernel, page.names, page.helpers, write=page.body, places=page.places)
         scribe.stored.spent = spent(page.module, kernel, page.passed)
         scribe.stored.laid = frozenset(page.laid.axes) if page.laid is not None else frozenset()
+        for name in kernel.reads:
+            if (buffer := page.module.buffers[name]).element.shared:
+                page.helpers.add("_from_bytes")
+                codes = scribe.stored.casts[name] = page.names.fresh(f"{name}_codes")
+                page.body(f"{codes} = _from_bytes({identifier(name)}, 0, {sized(buffer.sets[-1].extent)})")
         write_kernel(page.module, kernel, page.body, scribe)
 
     def allotted(self, kernel: Kernel, page: Page) -> None:
