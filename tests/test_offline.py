@@ -117,8 +117,8 @@ L_{t s} = 1/√D q_t^d σ_s k_{s d}
 output Y_t^d = Σ_s softmax_s(L_{t s}) V_s^d"""
 
 
-@pytest.mark.parametrize(("word", "unit"), [("int8", "IGMMA"), *(pytest.param(*row, marks=pytest.mark.whole) for row in (
-    ("e4m3", "QGMMA"), ("int4", "IGMMA")))])
+@pytest.mark.parametrize(("word", "unit"), [("int8", "IGMMA"), *(
+    pytest.param(*row, marks=pytest.mark.whole) for row in (("e4m3", "QGMMA"), ("int4", "IGMMA")))])
 @pytest.mark.parametrize("width", [64, pytest.param(128, marks=pytest.mark.whole)])
 def test_products_of_few_bits_run_on_the_unit_for_them(word: str, unit: str, width: int) -> None:
     plan = front.plan(typed(FEW.replace("TYPE", word)))
