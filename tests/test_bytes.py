@@ -189,3 +189,14 @@ def test_what_is_no_tensor_of_small_whole_numbers_is_refused(wrong: Any) -> None
 def test_bytes_of_any_type_of_whole_numbers() -> None:
     for dtype in (torch.uint8, torch.int8, torch.int64, torch.float64):
         assert einc.from_bytes(einc.in_bytes(torch.tensor([1, 7, 5], dtype=dtype)), 3).tolist() == [1, 7, 5]
+
+
+def test_one_graph_takes_bytes() -> None:
+    """Contractions and kernels, under `torch.compile` with sizes that change."""
+    text = HEAD + "weight w_f^e : int4\nweight ω^e\noutput Y_t^e = ω^e tanh(X_t^f w_f^e / 9)\noutput Z_f^e = ω^e tanh(w_f^e)"
+    run = einc.compile(text)
+    graph = torch.compile(run, fullgraph=True, dynamic=True, backend="aot_eager")
+    for rows, columns in ((6, 5), (8, 7), (4, 2)):
+        given = {"X": torch.randn(rows, rows), "omega": torch.randn(columns), "N": 2, "P": rows // 2,
+                 "w": einc.in_bytes(torch.randint(-8, 8, (rows, columns)))}
+        assert all(torch.equal(one, other) for one, other in zip(graph(**given), run(**given), strict=True))
