@@ -193,8 +193,8 @@ def test_bytes_of_any_type_of_whole_numbers() -> None:
 
 def test_one_graph_takes_bytes() -> None:
     """Contractions and kernels, under `torch.compile` with sizes that change."""
-    text = HEAD + "weight w_f^e : int4\nweight ω^e\noutput Y_t^e = ω^e tanh(X_t^f w_f^e / 9)\noutput Z_f^e = ω^e tanh(w_f^e)"
-    run = einc.compile(text)
+    run = einc.compile(HEAD + "weight w_f^e : int4\nweight ω^e\noutput Y_t^e = ω^e tanh(X_t^f w_f^e / 9)\n"
+                       "output Z_f^e = ω^e tanh(w_f^e)")
     graph = torch.compile(run, fullgraph=True, dynamic=True, backend="aot_eager")
     for rows, columns in ((6, 5), (8, 7), (4, 2)):
         given = {"X": torch.randn(rows, rows), "omega": torch.randn(columns), "N": 2, "P": rows // 2,

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import pytest
-import torch
 from helpers import meaning, typed
 from team import Team, TeamError
 
-import einc
 from einc.driver.commands import data
 from einc.driver.compiling import built
 from einc.driver.options import Options
