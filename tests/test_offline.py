@@ -139,6 +139,24 @@ def test_numbers_come_out_of_bytes_in_registers(width: int, dtype: str) -> None:
     assert made.binary.counts["HGMMA"] > 0 and made.binary.spills == 0
 
 
+LINEAR = """index t : time(T)
+index f : feature(F)
+index e : feature(D)
+input X_t^f
+weight LETTERS : int4
+output Y_{t e} = Σ_f X_t^f w_READ"""
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("letters", ["w_f^e", "w_e^f"])
+@pytest.mark.parametrize("rows", [1, 2048])
+def test_weights_of_few_bits_are_widened_in_tiles(letters: str, rows: int) -> None:
+    """For one row and for many; the weights lie along either axis."""
+    plan = front.plan(typed(LINEAR.replace("LETTERS", letters).replace("w_READ", letters)))
+    (made,) = kernels(plan, front.emit(plan, "triton"), {"T": rows, "F": 4096, "D": 4096}, "bfloat16", TARGET.name)
+    assert made.binary.counts["HGMMA" if rows > 16 else "HMMA"] > 0 and made.binary.spills == 0
+
+
 # One of each kind: bounds of every form, scans, sums, losses, choices, shared heads. The others run with `--whole`.
 QUICK = """sdpa alibi gqa sliding_window documents softcap mla_rope cross_attention t5_bias retention
 linear_cross_entropy moe sigmoid linear top_keys entropy_penalty two_domains variance prefix decode

@@ -270,7 +270,8 @@ def _step(step: Leaf, page: Page, dialect: Dialect) -> None:
     module, body = page.module, page.body
     match step:
         case Contract() | InSlices() | Repack():
-            contract(module, step, body, page.names, page.helpers)
+            if isinstance(step, Repack) or not dialect.contracted(step, page):
+                contract(module, step, body, page.names, page.helpers)
         case Concat():
             body(f"# {step.text}")
             body(f"{step.out} = torch.cat(({', '.join(stored(module, p, step.out) for p in step.reads)}), {step.axis})")

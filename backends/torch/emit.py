@@ -19,7 +19,20 @@ from einc.backends.torch.passing import in_tiles
 from einc.backends.torch.stores import merged, results
 from einc.backends.torch.tiles import write_kernel
 from einc.backends.writer import Names, identifier, sized
-from einc.ir.plan import Call, Dot, Gradient, Kernel, Load, Module, ModuleClass, PerRank, SegmentedModule, leaves
+from einc.ir.plan import (
+    Call,
+    Contract,
+    Dot,
+    Gradient,
+    InSlices,
+    Kernel,
+    Load,
+    Module,
+    ModuleClass,
+    PerRank,
+    SegmentedModule,
+    leaves,
+)
 
 
 def emit(plan: Module | Gradient | SegmentedModule | PerRank, module_class: ModuleClass | None = None) -> str:
@@ -67,6 +80,11 @@ class Torch:
                 codes = scribe.stored.casts[name] = page.names.fresh(f"{name}_codes")
                 page.body(f"{codes} = _from_bytes({identifier(name)}, 0, {sized(buffer.sets[-1].extent)})")
         write_kernel(page.module, kernel, page.body, scribe)
+
+    def contracted(self, step: Contract | InSlices, page: Page) -> bool:
+        """Nothing: they are calls of torch."""
+        del step, page
+        return False
 
     def allotted(self, kernel: Kernel, page: Page) -> None:
         """Writes memory for the results of a kernel of tiles, under their names."""
