@@ -36,6 +36,7 @@ class TilePlace:
     lanes: dict[str, str] = field(default_factory=dict)  # passed axis -> its places within a tile
     inside: dict[str, str] = field(default_factory=dict)  # dimension -> the mask of its places
     bytes: dict[str, tuple[str, str]] = field(default_factory=dict)  # dimension -> bytes of its numbers, their mask
+    paired: set[str] = field(default_factory=set)  # dimensions along which both numbers of a byte are in a tile
     start: str = ""  # where the tile of the passed axis begins
     shift: dict[str, str] = field(default_factory=dict)  # axis -> how far it stands from the passed one
     which: str = ""  # which tile of the rows the program has
@@ -70,7 +71,6 @@ class Reader:
         self.lets: Mapping[str, Let] = {let.name: let for let in self.kernel.lets}
         self.sets = {a.name: a.set for a in self.kernel.axes}
         self.loaded: dict[str, Code] = {}
-        self.paired: set[str] = set()  # dimensions along which both numbers of a byte stand side by side in a tile
 
     def shape(self, name: str) -> Shape:
         """The dimensions of a let in the tile."""
@@ -124,7 +124,7 @@ class Reader:
         else:
             step, helper = Step(self.place.bytes[dim.name][0], (dim,)), "_both"
             behind = f"{self.mask((dim,), shape)}, {self.extent(dim)} % 2"
-            self.paired.add(dim.name)
+            self.place.paired.add(dim.name)
         pointer = self._pointer(load.buffer, load.subs, shape, args=let.args, last=step)
         if pointer not in self.loaded:
             name = self.arguments.names.fresh(f"{identifier(load.buffer)}_tile")

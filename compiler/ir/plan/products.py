@@ -28,7 +28,9 @@ def product_kernel(step: Contract, buffers: Mapping[str, Buffer]) -> Kernel | No
     made = Let(step.out, step.axes, "real", Dot((summed[0],), True), tuple(let.name for let in lets), step.text,
                Carry("sum", None, False, True))
     grid = next((axis for axis in step.axes if sets[axis].cls in DATA), None)
-    role: dict[str, Role] = {summed[0]: "stream"} | ({} if grid is None else {grid: "grid"})
+    role: dict[str, Role] = {summed[0]: "stream"}
+    if grid is not None:
+        role[grid] = "grid"
     axes = tuple(Axis(axis, over, role.get(axis, "whole")) for axis, over in sets.items())
     places = iter(step.axes)
     stored = Store(step.out, step.out, tuple(tuple(next(places) for _ in range(count)) for count in step.slots))
