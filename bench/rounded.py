@@ -35,6 +35,12 @@ class Rounder:
         codes = (inside / step).round() * step
         return self._codes(inside, codes.to(torch.float8_e4m3fn).to(x.dtype), step)
 
+    def e5m2(self, x: Tensor) -> Tensor:
+        inside = x.clamp(-57344, 57344)
+        step = torch.exp2(torch.floor(torch.log2(inside.abs().clamp(min=2.0**-14))) - 2)
+        codes = (inside / step).round() * step
+        return self._codes(inside, codes.to(torch.float8_e5m2).to(x.dtype), step)
+
     def int8(self, x: Tensor) -> Tensor:
         inside = x.clamp(-128, 127)
         return self._codes(inside, inside.round(), torch.ones_like(x))
@@ -90,6 +96,25 @@ def ffn(r: Rounder, X: Tensor, W_1: Tensor, W_2: Tensor) -> Tensor:
 def rowwise(r: Rounder, X: Tensor, W: Tensor) -> Tensor:
     """A scale for each row of X and each column of W."""
     return dequantised(X, r.e4m3, 448, (1,)) @ dequantised(W, r.e4m3, 448, (0,))
+
+
+def delayed(r: Rounder, X: Tensor, W: Tensor, **x: Tensor) -> Tensor:
+    """The forward half of a step, with the scales that the steps before have left."""
+    return stepped(r, X, W, **x)[0]
+
+
+def stepped(r: Rounder, X: Tensor, W: Tensor, Z: Tensor, alpha: Tensor, beta: Tensor,
+            gamma: Tensor) -> tuple[Tensor, ...]:
+    """A step of a linear layer as Transformer Engine trains it, to come near Z: what it makes, the slopes along its
+    operands, and the largest numbers of the last steps once this one has been put in front of them."""
+    def scaled(x: Tensor, past: Tensor, rounding: Round, end: float) -> tuple[Tensor, Tensor, Tensor]:
+        scale = past.max() / end if past.max() != 0 else torch.ones((), dtype=x.dtype)
+        return rounding(x / scale), scale, torch.cat([x.detach().abs().max()[None], past[:-1]])
+
+    (x, of_x, left_x), (w, of_w, left_w) = scaled(X, alpha, r.e4m3, 448), scaled(W, beta, r.e4m3, 448)
+    made = of_x * of_w * (x @ w)
+    d, of_d, left_d = scaled(made - Z, gamma, r.e5m2, 57344)
+    return made, of_d * of_w * (d @ w.T), of_x * of_d * (x.T @ d), left_x, left_w, left_d
 
 
 def tiled(r: Rounder, X: Tensor, W: Tensor, rows: int, columns: int) -> Tensor:
@@ -223,6 +248,9 @@ ROWS: dict[str, Rounded] = {
         {"T": 9, "d_model": 7, "d_ff": 11}),
     "fp8_rowwise": Rounded("Y", rowwise, lambda n: {"X": (n["T"], n["d_model"]), "W": (n["d_model"], n["d_ff"])},
                            {"T": 9, "d_model": 7, "d_ff": 11}),
+    "fp8_step": Rounded("Y", delayed, lambda n: {
+        "X": (n["T"], n["d_model"]), "W": (n["d_model"], n["d_ff"]), "Z": (n["T"], n["d_ff"]),
+        **dict.fromkeys(("alpha", "beta", "gamma"), (n["H"],))}, {"T": 9, "d_model": 7, "d_ff": 11, "H": 3}),
     "fp8_blockwise": Rounded("Y", blockwise, lambda n: {
         "X": (n["T"], n["N"] * n["P"]), "W": (n["N"] * n["P"], n["M"] * n["P"])},
         {"T": 9, "N": 4, "P": 4, "M": 2}, ("P",)),

@@ -914,6 +914,7 @@ SPEC_SIZES: dict[str, dict[str, int]] = {
     "nsa": {"T": 9, "G": 2, "R": 3, "D": 4, "E": 3, "B": 2, "n": 2, "W": 3},
     "deepseek_sparse": {"T": 5, "d_model": 7, "H": 2, "d_k": 6, "d_h": 5, "r": 4, "r_Q": 3, "H_I": 3, "d_x": 2, "n": 3},
     **{name: {"T": 9, "d_model": 7, "d_ff": 11} for name in ("fp8_ffn", "fp8_rowwise")},
+    "fp8_step": {"T": 9, "d_model": 7, "d_ff": 11, "H": 3},
     "fp8_blockwise": {"T": 9, "N": 4, "P": 4, "M": 2},
     **{name: {"T": 9, "H": 3, "d_k": 5} for name in ("fp8_turned", "int8_cache")},
     "int4_linear": {"T": 9, "N": 4, "P": 4, "d_out": 5},

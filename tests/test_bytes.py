@@ -58,6 +58,26 @@ def test_what_is_stored_two_in_a_byte_is_read(use: str, backend: str) -> None:
         assert np.abs(got - want).max() <= 4e-6 * max(1, np.abs(want).max())
 
 
+@pytest.mark.parametrize("word", ["int4", "int8", "e4m3"])
+@pytest.mark.parametrize("use", [use for use in USES if use not in ("no product", "both few")])
+def test_tiles_widen_what_a_product_reads(use: str, word: str) -> None:
+    """Of a product of few bits with data no statement widens the few bits: its kernel for a GPU does, tile by tile."""
+    source = front.emit(front.plan(typed((HEAD + USES[use]).replace("int4", word))), "triton")
+    entry = source[source.index("@torch.no_grad()") : source.index("_kernel(\n")]
+    assert "_S_kernel" in entry and "einsum" not in entry.split("_S_kernel")[0]
+    assert "_from_bytes" not in entry and "w.to(" not in entry
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16"])
+@pytest.mark.parametrize("use", ["groups", "rows"])
+def test_products_of_few_bits_in_other_types(use: str, dtype: str) -> None:
+    program, sizes = typed(HEAD + USES[use]), {"T": 19, "N": 3, "P": 40, "D": 33}
+    given = data.randoms(program, sizes, dtype, 3)
+    want = meaning(program, {key: data.exact(x) for key, x in given.items()}, sizes)["Y"]
+    got = called(front.built(program, backend="triton"), program, given, sizes)["Y"].double().numpy()
+    assert np.abs(got - want).max() <= (1e-12 if dtype == "float64" else 2e-3) * np.abs(want).max()
+
+
 def test_large_ones_are_read_slice_by_slice() -> None:
     """Slices that begin within a byte: an odd number of columns in each."""
     torch.manual_seed(5)
@@ -78,6 +98,12 @@ def test_every_byte_is_two_numbers() -> None:
     run = einc.compile("index t : time(T)\nindex d : feature(2)\ninput x_t^d : int4\ninput y_t\n"
                        "output z_t^d = x_t^d + y_t")
     assert torch.equal(run(x=packed, y=torch.zeros(256)), pairs.float())
+
+
+def test_bytes_of_nothing() -> None:
+    program = typed(HEAD + USES["groups"])
+    given = {"X": np.zeros((2, 0)), "w": np.zeros((0, 2), dtype=np.uint8), "omega": np.zeros((0, 3))}
+    assert meaning(program, given, {"T": 2, "N": 0, "P": 4, "D": 3})["Y"].tolist() == [[0, 0, 0]] * 2
 
 
 def test_other_arrays_are_told() -> None:
@@ -189,3 +215,14 @@ def test_what_is_no_tensor_of_small_whole_numbers_is_refused(wrong: Any) -> None
 def test_bytes_of_any_type_of_whole_numbers() -> None:
     for dtype in (torch.uint8, torch.int8, torch.int64, torch.float64):
         assert einc.from_bytes(einc.in_bytes(torch.tensor([1, 7, 5], dtype=dtype)), 3).tolist() == [1, 7, 5]
+
+
+def test_one_graph_takes_bytes() -> None:
+    """Contractions and kernels, under `torch.compile` with sizes that change."""
+    run = einc.compile(HEAD + "weight w_f^e : int4\nweight ω^e\noutput Y_t^e = ω^e tanh(X_t^f w_f^e / 9)\n"
+                       "output Z_f^e = ω^e tanh(w_f^e)")
+    graph = torch.compile(run, fullgraph=True, dynamic=True, backend="aot_eager")
+    for rows, columns in ((6, 5), (8, 7), (4, 2)):
+        given = {"X": torch.randn(rows, rows), "omega": torch.randn(columns), "N": 2, "P": rows // 2,
+                 "w": einc.in_bytes(torch.randint(-8, 8, (rows, columns)))}
+        assert all(torch.equal(one, other) for one, other in zip(graph(**given), run(**given), strict=True))

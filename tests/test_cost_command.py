@@ -310,3 +310,19 @@ def test_sympy_is_not_loaded_by_other_commands() -> None:
             "sys.exit('sympy' in sys.modules)")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_what_is_left_once_weights_are_rounded(tmp_path: Path) -> None:
+    """Bytes before and after: of the part that takes weights of 4 bits, those that two share."""
+    file = tmp_path / "a.ein"
+    file.write_text("index t : time(T)\nindex f : feature(F)\nindex e : feature(D)\ninput X_t^f\nweight W_f^e\n"
+                    "output Y_t^e = X_t^f W_f^e\nplan few:\n    products of W by int4 per row\n", encoding="utf-8")
+
+    def read(plan: str) -> float:
+        said = CliRunner().invoke(main, ["cost", str(file), "--plan", plan, "--format", "json",
+                                         "--sizes", "T=1,F=64,D=32"])
+        (way,) = json.loads(said.output)["plans"][0]["modules"][0]["ways"]
+        return sum(float(step["read"]["value"]) for step in way["steps"] if step["does"] == "contract")
+
+    assert (read("call"), read("few"), read("few,rest")) == (4 * (64 * 32 + 64), 64 * 32 + 64, 64 * 32 / 2 + 64)
+    assert read("few,once") == 0

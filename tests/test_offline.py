@@ -117,12 +117,44 @@ L_{t s} = 1/√D q_t^d σ_s k_{s d}
 output Y_t^d = Σ_s softmax_s(L_{t s}) V_s^d"""
 
 
-@pytest.mark.parametrize(("word", "unit"), [("int8", "IGMMA"), pytest.param("e4m3", "QGMMA", marks=pytest.mark.whole)])
+@pytest.mark.parametrize(("word", "unit"), [("int8", "IGMMA"), *(
+    pytest.param(*row, marks=pytest.mark.whole) for row in (("e4m3", "QGMMA"), ("int4", "IGMMA")))])
 @pytest.mark.parametrize("width", [64, pytest.param(128, marks=pytest.mark.whole)])
 def test_products_of_few_bits_run_on_the_unit_for_them(word: str, unit: str, width: int) -> None:
     plan = front.plan(typed(FEW.replace("TYPE", word)))
     (made,) = kernels(plan, front.emit(plan, "triton"), {"T": 4096, "D": width}, "bfloat16", TARGET.name)
     assert made.binary.counts[unit] > 0 and (made.binary.spills == 0 or steady(made.binary))
+
+
+BYTES = FEW.replace("q_t^d : TYPE", "q_t^d").replace("V_s^d, σ_s", "V_s^d : int4\ninput σ_s")
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("width", [64, 128])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_numbers_come_out_of_bytes_in_registers(width: int, dtype: str) -> None:
+    """Of two in a byte both are wanted where rows are loaded as they lie: no more registers than rows of bytes need."""
+    plan = front.plan(typed(BYTES.replace("TYPE", "int4")))
+    (made,) = kernels(plan, front.emit(plan, "triton"), {"T": 4096, "D": width}, dtype, TARGET.name)
+    assert made.binary.counts["HGMMA"] > 0 and made.binary.spills == 0
+
+
+LINEAR = """index t : time(T)
+index f : feature(F)
+index e : feature(D)
+input X_t^f
+weight LETTERS : int4
+output Y_{t e} = Σ_f X_t^f w_READ"""
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("letters", ["w_f^e", "w_e^f"])
+@pytest.mark.parametrize("rows", [1, 2048])
+def test_weights_of_few_bits_are_widened_in_tiles(letters: str, rows: int) -> None:
+    """For one row and for many; the weights lie along either axis."""
+    plan = front.plan(typed(LINEAR.replace("LETTERS", letters).replace("w_READ", letters)))
+    (made,) = kernels(plan, front.emit(plan, "triton"), {"T": rows, "F": 4096, "D": 4096}, "bfloat16", TARGET.name)
+    assert made.binary.counts["HGMMA" if rows > 16 else "HMMA"] > 0 and made.binary.spills == 0
 
 
 # One of each kind: bounds of every form, scans, sums, losses, choices, shared heads. The others run with `--whole`.

@@ -106,7 +106,8 @@ def trained(case: Case, backend: str) -> Function:
 def slopes(result: torch.Tensor, given: Tensors) -> Tensors:
     """The gradient with respect to each input of the sum of the result, weighed anew at each element."""
     weights = torch.randn(result.shape, generator=torch.Generator().manual_seed(9), dtype=torch.float64)
-    return dict(zip(given, torch.autograd.grad((result * weights).sum(), list(given.values())), strict=True))
+    return dict(zip(given, torch.autograd.grad((result * weights).sum(), list(given.values()),
+                                               materialize_grads=True), strict=True))
 
 
 @pytest.mark.parametrize("backend", ["torch", pytest.param("cpp", marks=pytest.mark.whole)])

@@ -124,6 +124,8 @@ SOUND = {
     "cut off on purpose": "y_t = σ_t int8(min(max(x_t^1, -3), 3)) / σ_t",
     "a scale with room": "y_t = ρ_t int8(x_t^1 / ρ_t)",
     "codes and scales as results": "k_t^d = int8(x_t^d / σ_t)\noutput k_t^d, σ_t\ny_t = 1",
+    "a quotient cut off on purpose": "y_t = ρ_t int8(min(max(x_t^1 / ρ_t, -100), 100))",
+    "a scale of other numbers": "y_t = max(|z_t|, 1) int8(min(127, max(-128, x_t^1 / max(|z_t|, 1))))",
     "weights of attention": "y_t = Σ_{s ≤ t} e4m3(448 exp(z_s - m_t)) / 448",
     "a named quotient": "a_t^d = x_t^d / σ_t\nc_t^d = int8(a_t^d)\ny_t = σ_t c_t^1",
     "a named inverse": "i_t = 1 / σ_t\ny_t = σ_t int8(x_t^1 i_t)",

@@ -201,6 +201,49 @@ def test_codes_of_both_signs_are_written_and_read(backend: str) -> None:
         assert torch.equal(one, other)
 
 
+READ = f"{HEAD}input x_t^d : TYPE\ninput y_t^d\ninput w_t\noutput z_t^d = min(max(x_t^d y_t^d, -w_t), w_t)"
+WRITTEN = f"""{HEAD}input x_t^d
+a_t^d = TYPE(x_t^d)
+output y_t^d = 2 a_t^d
+output m_d = max_{{t ∈ 1..T}} min(a_t^d, 3)
+plan few:
+    store a as TYPE
+"""
+
+
+@pytest.mark.whole
+@BACKENDS
+@pytest.mark.parametrize("word", FEW)
+def test_every_code_is_read(word: str, backend: str) -> None:
+    """All 256 bytes, infinite ones and those that are no number among them, as torch's own type and the definition have
+    them; twice, at odd places of a row, too."""
+    kind = getattr(torch, NARROW[word].storage)
+    codes = torch.arange(511).remainder(256).to(torch.uint8).view(kind).reshape(7, 73)
+    given = {"x": codes, "y": torch.ones(7, 73), "w": torch.full((7,), math.inf)}
+    program = typed(READ.replace("TYPE", word))
+    made = called(front.built(program, backend=backend), program, given, {"T": 7, "D": 73})["z"].double().numpy()
+    want = meaning(program, {key: data.exact(x) for key, x in given.items()}, {"T": 7, "D": 73})["z"]
+    assert np.array_equal(made, codes.double().numpy(), equal_nan=True) and np.array_equal(made, want, equal_nan=True)
+
+
+@pytest.mark.whole
+@BACKENDS
+@pytest.mark.parametrize("word", FEW)
+def test_every_code_is_written(word: str, backend: str) -> None:
+    """What each number of float16 is rounded to, and is again once it has been stored; NaN has no code in int8."""
+    x = torch.arange(2**16, dtype=torch.int32).to(torch.int16).view(torch.float16).float()
+    x = torch.where(x.isnan() & (word == "int8"), 5, x).reshape(2**8, 2**8)
+    text = WRITTEN.replace("TYPE", word)
+    made = einc.compile(text, backend=backend, plan="few")
+    assert NARROW[word].storage in made.source
+    y, _ = made(x=x)
+    want = function(word)(x.double().numpy())
+    if NARROW[word].storage.startswith("float8") and not NARROW[word].infinite:
+        assert np.array_equal(want, x.clamp(-448, 448).to(torch.float8_e4m3fn).double().numpy(), equal_nan=True)
+    assert len(np.unique(want[~np.isnan(want)])) == {"int8": 256, "e4m3": 253, "e5m2": 247}[word]
+    assert np.array_equal(y.double().numpy() / 2, want, equal_nan=True)
+
+
 def test_bytes_are_those_of_the_stored_types() -> None:
     plans = [compiling.planned(checked("precision/sage1"), Options(plan=plan)) for plan in ("call", "few")]
     assert all(isinstance(x, Module) for x in plans)

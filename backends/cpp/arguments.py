@@ -31,6 +31,11 @@ def stored(element: Element) -> str:
     return STORED[element.storage]
 
 
+def _together(type_: str) -> int:
+    """How many numbers of a C++ type lie in a byte; 1 where each has a byte or more of its own."""
+    return NARROW[type_].together if type_ in NARROW else 1
+
+
 def made(text: str, taken: set[str]) -> str:
     """A name of C++ for a name of the plan; it is added to those that are taken."""
     stem = re.sub(r"[^A-Za-z0-9]+", "_", identifier(text)).strip("_") or "x"
@@ -110,16 +115,20 @@ class Arguments:
         return self.numbers[text]
 
     def pointers(self) -> list[str]:
-        """The statements that give the tensors their names."""
-        kinds = [(name, type_ if name in self.written else f"const {type_}")
+        """The statements that give the tensors their names; addresses count numbers where several lie in a byte."""
+        kinds = [(name, type_, type_ if name in self.written else f"const {type_}")
                  for name, type_, _ in self.tensors.values()]
-        return [f"{type_}* {name} = ({type_}*)p[{n}];" for n, (name, type_) in enumerate(kinds)]
+        return [f"{type_}* {name} = {f'numbers_at(p[{n}])' if _together(bare) > 1 else f'({type_}*)p[{n}]'};"
+                for n, (name, bare, type_) in enumerate(kinds)]
 
     def whole(self) -> list[str]:
-        """The statements that give strides and sizes their names."""
+        """The statements that give strides and sizes their names; strides count numbers where several lie in a byte,
+        one after the other along the last axis."""
         lines, at = list[str](), 0
-        for name, _, axes in self.tensors.values():
-            strides = [f"{name}_{k} = n[{at + k}]" for k in range(axes)]
+        for name, type_, axes in self.tensors.values():
+            each = _together(type_)
+            strides = [f"{name}_{k} = n[{at + k}]{f' * {each}' if each > 1 else ''}" for k in range(axes)]
+            strides[axes - 1:] = [f"{name}_{axes - 1} = 1"] if each > 1 else strides[axes - 1:]
             lines += [f"const L {', '.join(strides)};"] * bool(strides)
             at += axes
         return lines + [f"const L {name} = n[{at + k}];" for k, name in enumerate(self.sizes.values())]
@@ -133,6 +142,7 @@ class Arguments:
         memory over which they are spread.
         """
         texts = {identifier(name): f"{identifier(name)}.whole()" for name in kept} | self.spread
+        texts |= {text: f"{text}.contiguous()" for text, (_, type_, _) in self.tensors.items() if _together(type_) > 1}
         tensors = ", ".join(texts.get(name, name) for name in self.tensors)
         sizes, numbers = ", ".join(self.sizes), ", ".join(self.numbers)
         return f"[{tensors}], [{sizes}], [{numbers}]"

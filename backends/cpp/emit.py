@@ -24,7 +24,9 @@ from einc.backends.torch.emit import Torch
 from einc.backends.writer import identifier, sized
 from einc.ir.plan import (
     Call,
+    Contract,
     Gradient,
+    InSlices,
     Kernel,
     Leaf,
     Module,
@@ -131,6 +133,10 @@ class Cpp:
             page.waits.add("_native_together")
         rare = f"{_rows(schedule)} < {LEAST_ROWS} and {few[0]}" if few[0] else ""
         self._calls(kernel, page, " and ".join([*_many(schedule), many[0]]), rare, vectors)
+
+    def contracted(self, step: Contract | InSlices, page: Page) -> bool:
+        """Nothing: they are calls of torch."""
+        return self.torch.contracted(step, page)
 
     def _calls(self, kernel: Kernel, page: Page, many: str, few: str, vectors: str) -> None:
         """Writes the statements that try the compiled functions, for many rows and for few, whose tiles have so many

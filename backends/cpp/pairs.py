@@ -63,9 +63,11 @@ def raw_stream(places: Places, let: Let, where: str) -> None:
     kind, numbers = ("DATA", 2) if where == "PAIRS" else ("int8", 4)
     places.allot(name, f"TILE * ({count}) / {numbers} + 1")
     places.body.lines.append(f"#if {where}")
-    places.body(f"const {kind}* {name}_at = {found.pointer}; L {name}_s = {along};")
-    places.body(f"if ({step} != 1) {{ side_by_side({name}_at, {along}, {step}, count, {count}, ({kind}*){name}); "
-              f"{name}_at = (const {kind}*){name}; {name}_s = {count}; }}")
+    lies = found.type in ("DATA", kind)  # else each number is given a byte of its own
+    places.body(f"const {kind}* {name}_at = {found.pointer if lies else '0'}; L {name}_s = {along};")
+    places.body(f"if ({f'{step} != 1' if lies else '1'}) {{ "
+                f"side_by_side({found.pointer}, {along}, {step}, count, {count}, ({kind}*){name}); "
+                f"{name}_at = (const {kind}*){name}; {name}_s = {count}; }}")
     places.body.lines.append("#endif")
     places.pairing.pairs[f"{let.name} raw"] = f"{name}_at", f"{name}_s"
 

@@ -20,6 +20,7 @@ from einc.ir.plan import (
     LEAST_ROWS,
     PAIRS,
     Contract,
+    InSlices,
     Kernel,
     Loop,
     Module,
@@ -81,6 +82,10 @@ class Dialect(Protocol):
 
     def kernel(self, kernel: Kernel, page: Page) -> None:
         """Writes the statements that run a kernel."""
+        ...
+
+    def contracted(self, step: Contract | InSlices, page: Page) -> bool:
+        """Writes statements of its own for contractions of stored tensors; False where it has none."""
         ...
 
     def recurrence(self, step: Recurrence | StateScan, work: str) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from einc.backends.host.source import Part, defines
 from einc.ir.backend import Spells, Writable
 from einc.ir.elements import Kind
 from einc.ir.folds import FOLDS
-from einc.ir.plan import Kernel, Let, Module, Reduce, Scan
+from einc.ir.plan import Contract, InSlices, Kernel, Let, Module, Reduce, Scan
 
 
 def writes(kernel: Kernel, spells: Spells) -> bool:
@@ -73,6 +73,10 @@ class Mixed:
     def kernel(self, kernel: Kernel, page: Page) -> None:
         """Writes the kernel in the dialect that can write it."""
         self._of(kernel).kernel(kernel, page)
+
+    def contracted(self, step: Contract | InSlices, page: Page) -> bool:
+        """Writes contractions as the first dialect does, where that has statements of its own."""
+        return self.first.contracted(step, page)
 
     def ahead(self, kernel: Kernel, page: Page) -> str:
         """The condition under which the kernel is preferred, of the dialect that writes it."""

@@ -56,14 +56,8 @@ _RUNTIME = "einc.backends.host.runtime"
 _FIRST = (
     *(Source(f"{_RUNTIME}.{name}") for name in ("checks", "values", "whole", "slices", "bytes")),
     *(Source(f"{_RUNTIME}.{name}", annotated=True) for name in ("cache", "cache_view", "exhausted", "pool", "pages")),
-    Source(f"{_RUNTIME}.saved"),
-    Source(f"{_RUNTIME}.requests"),
-    Source(f"{_RUNTIME}.groups"),
-    Source(f"{_RUNTIME}.affine"),
-    Source(f"{_RUNTIME}.moves"),
-    Source(f"{_RUNTIME}.hops"),
-    Source(f"{_RUNTIME}.ranks"),
-    Source(f"{_RUNTIME}.stages"),
+    *(Source(f"{_RUNTIME}.{name}")
+      for name in ("saved", "requests", "groups", "affine", "moves", "hops", "ranks", "stages")),
 )
 _LAST = (Source(f"{_RUNTIME}.samples"), Source(f"{_RUNTIME}.operators"), Source(f"{_RUNTIME}.underived"))
 _IMPORTS = (Import("math"), Import("bisect", "bisect_left"), Import("bisect", "bisect_right"),
@@ -269,6 +263,8 @@ def _step(step: Leaf, page: Page, dialect: Dialect) -> None:
     step = _whole(step, page)
     module, body = page.module, page.body
     match step:
+        case Contract() | InSlices() if dialect.contracted(step, page):
+            pass
         case Contract() | InSlices() | Repack():
             contract(module, step, body, page.names, page.helpers)
         case Concat():

@@ -18,8 +18,21 @@ from einc.backends.torch.ownership import spent
 from einc.backends.torch.passing import in_tiles
 from einc.backends.torch.stores import merged, results
 from einc.backends.torch.tiles import write_kernel
-from einc.backends.writer import Names
-from einc.ir.plan import Call, Dot, Gradient, Kernel, Load, Module, ModuleClass, PerRank, SegmentedModule, leaves
+from einc.backends.writer import Names, identifier, sized
+from einc.ir.plan import (
+    Call,
+    Contract,
+    Dot,
+    Gradient,
+    InSlices,
+    Kernel,
+    Load,
+    Module,
+    ModuleClass,
+    PerRank,
+    SegmentedModule,
+    leaves,
+)
 
 
 def emit(plan: Module | Gradient | SegmentedModule | PerRank, module_class: ModuleClass | None = None) -> str:
@@ -61,7 +74,17 @@ class Torch:
         scribe = Scribe(page.module, kernel, page.names, page.helpers, write=page.body, places=page.places)
         scribe.stored.spent = spent(page.module, kernel, page.passed)
         scribe.stored.laid = frozenset(page.laid.axes) if page.laid is not None else frozenset()
+        for name in kernel.reads:
+            if (buffer := page.module.buffers[name]).element.shared:
+                page.helpers.add("_from_bytes")
+                codes = scribe.stored.casts[name] = page.names.fresh(f"{name}_codes")
+                page.body(f"{codes} = _from_bytes({identifier(name)}, 0, {sized(buffer.sets[-1].extent)})")
         write_kernel(page.module, kernel, page.body, scribe)
+
+    def contracted(self, step: Contract | InSlices, page: Page) -> bool:
+        """Nothing: they are calls of torch."""
+        del step, page
+        return False
 
     def allotted(self, kernel: Kernel, page: Page) -> None:
         """Writes memory for the results of a kernel of tiles, under their names."""

@@ -35,7 +35,7 @@ from einc.ir.terms import Const
 class Stored:
     """How the buffers that a kernel reads lie in memory."""
 
-    casts: dict[str, str] = field(default_factory=dict)  # buffer -> name of its wide copy
+    casts: dict[str, str] = field(default_factory=dict)  # buffer -> name of its wide copy, or of its codes
     laid: frozenset[str] = frozenset()  # buffers that are objects of the cache, which hands out their tiles
     spent: frozenset[str] = frozenset()  # buffers that nothing reads after this kernel, which reads them once
 

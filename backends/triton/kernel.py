@@ -38,6 +38,7 @@ class Written:
     states: str = ""  # numbers that a program leaves where several share a pass
     uneven: str = ""  # of tiles that reach farther and farther, how many there are
     deep: set[str] = field(default_factory=set)  # whole dimensions that may be cut: only products run along them
+    paired: set[str] = field(default_factory=set)  # dimensions along which both numbers of a byte are in a tile
     helpers: set[str] = field(default_factory=set)
     joined: Written | None = None  # the kernel that joins what several programs left
 
@@ -68,7 +69,7 @@ def _kernel_text(module: Module, kernel: Kernel, parts: bool, join: bool, laid: 
     rows = made.role("rows")
     uneven = writer.counts[rows.name] if parts and rows is not None and writer.longest() == "last" else ""
     return Written(made, writer.room, given, lines, writer.counts, writer.split, states, uneven, scribe.deep,
-                   scribe.helpers)
+                   scribe.place.paired, scribe.helpers)
 
 
 def _pruned(lines: list[str]) -> list[str]:

@@ -35,6 +35,8 @@ class TilePlace:
     at: dict[str, str] = field(default_factory=dict)  # axis -> its storage positions in the tile
     lanes: dict[str, str] = field(default_factory=dict)  # passed axis -> its places within a tile
     inside: dict[str, str] = field(default_factory=dict)  # dimension -> the mask of its places
+    bytes: dict[str, tuple[str, str]] = field(default_factory=dict)  # dimension -> bytes of its numbers, their mask
+    paired: set[str] = field(default_factory=set)  # dimensions along which both numbers of a byte are in a tile
     start: str = ""  # where the tile of the passed axis begins
     shift: dict[str, str] = field(default_factory=dict)  # axis -> how far it stands from the passed one
     which: str = ""  # which tile of the rows the program has
@@ -91,19 +93,60 @@ class Reader:
         number of the data's type where it is read, and `raw` is the tile as it is stored.
         """
         assert isinstance(let.op, Load)
-        shape = self.layout.shape(let.axes)
+        shape, element = self.layout.shape(let.axes), self.module.buffers[let.op.buffer].element
+        if element.shared:
+            return self._in_bytes(let, let.op, shape)
         pointer = self._pointer(let.op.buffer, let.op.subs, shape, args=let.args)
         if pointer in self.loaded:
             return self.loaded[pointer]
         name = self.arguments.names.fresh(f"{identifier(let.op.buffer)}_tile")
+        outside = "0.0" if element.storage.startswith("float8") else "0"
+        self.body(f"{name} = {self._masked(let, pointer, shape, outside)}")
+        self.loaded[pointer] = Code(name) if element.narrow is None else Code(f"{name}.to(DTYPE)", ATOM, raw=name)
+        return self.loaded[pointer]
+
+    def _masked(self, let: Let, pointer: str, shape: Shape, outside: str) -> str:
+        """The text that loads the tile of a let, 0 outside of where the let has points."""
         usual = dict(self.place.inside)
         self.place.inside |= {dim.name: self.within(let, dim) for dim in shape if dim.name in self.place.inside}
-        outside = "0.0" if self.module.buffers[let.op.buffer].element.storage.startswith("float8") else "0"
-        self.body(f"{name} = {self._read(pointer, shape, outside)}")
+        text = self._read(pointer, shape, outside)
         self.place.inside = usual
-        few = self.module.buffers[let.op.buffer].element.narrow
-        self.loaded[pointer] = Code(name) if few is None else Code(f"{name}.to(DTYPE)", ATOM, raw=name)
+        return text
+
+    def _in_bytes(self, let: Let, load: Load, shape: Shape) -> Code:
+        """Writes the tile of a load whose numbers lie two in a byte: both of each byte that is loaded, where the last
+        dimension of the tile is the last axis of the tensor as it lies; else the one that is wanted.
+        """
+        dim, sub = shape[-1] if shape else None, load.subs[-1]
+        if dim is None or dim.name not in self.place.bytes or sub != AxisRef(dim.axes[0]):
+            at = self._numbers(sub, let.args, shape)
+            step, helper, behind = Step(f"({at.text} // 2)", at.shape, moves=at.moves), "_half", at.text
+        else:
+            step, helper = Step(self.place.bytes[dim.name][0], (dim,)), "_both"
+            behind = f"{self.mask((dim,), shape)}, {self.extent(dim)} % 2"
+            self.place.paired.add(dim.name)
+        pointer = self._pointer(load.buffer, load.subs, shape, args=let.args, last=step)
+        if pointer not in self.loaded:
+            name = self.arguments.names.fresh(f"{identifier(load.buffer)}_tile")
+            usual = self.place.inside
+            if helper == "_both" and dim is not None:
+                self.place.inside = {**usual, dim.name: self.place.bytes[dim.name][1]}
+            self.helpers.add(helper)
+            self.body(f"{name} = {helper}({self._masked(let, pointer, shape, '0')}, {behind})")
+            self.place.inside = usual
+            self.loaded[pointer] = Code(f"{name}.to(DTYPE)", ATOM, raw=name)
         return self.loaded[pointer]
+
+    def _numbers(self, sub: Subscript, args: tuple[str, ...], shape: Shape) -> Step:
+        """The place of each number along a slot, of which two lie in a byte, as one step under a name."""
+        steps = self.steps(sub, args)
+        texts = [" * ".join(x for x in (step.text + self.marks(step.shape, shape), step.times) if x) for step in steps]
+        text, moves = " + ".join(texts), any(step.moves for step in steps)
+        if self.passed.mark is not None and not moves:
+            return Step(self.hoist(text, "number"), shape)
+        name = self.arguments.names.fresh("number")
+        self.body(f"{name} = {text}")
+        return Step(name, shape, moves=moves)
 
     def within(self, let: Let, dim: Dim) -> str:
         """The mask of the places that a value has along a dimension: beside the passed axis a scan folds another, which
@@ -142,15 +185,18 @@ class Reader:
         return " & ".join(f"{self.place.inside[d.name]}{self.marks((d,), shape)}" for d in dims)
 
     def _pointer(self, buffer: str, subs: tuple[Subscript, ...], shape: Shape, tile: str = "",
-                 args: tuple[str, ...] = ()) -> str:
-        """Base, what moves in a pass, and the offsets of the tile; the first and the last stand before the loops."""
+                 args: tuple[str, ...] = (), last: Step | None = None) -> str:
+        """Base, what moves in a pass, and the offsets of the tile; the first and the last stand before the loops.
+        `last` is the storage position along the last slot where it is another than that of its subscript.
+        """
         key = buffer if tile else self._some(buffer, subs)
         pointer, strides = self.arguments.pointer(key), self.arguments.tensors.strides
         parts: dict[tuple[bool, bool], list[str]] = {}
         if tile:
             parts[False, False] = [f"{tile} * {strides[buffer, 0]}"]
         for slot, sub in enumerate(subs, bool(tile)):
-            for step in [*self.steps(sub, args), *self._moved(buffer, slot)]:
+            own = last is not None and slot == len(subs) - 1
+            for step in [*([last] if own and last is not None else self.steps(sub, args)), *self._moved(buffer, slot)]:
                 factors = [step.text + self.marks(step.shape, shape), step.times, strides[key, slot]]
                 parts.setdefault((bool(step.shape), step.moves), []).append(" * ".join(f for f in factors if f))
         base = " + ".join([pointer, *parts.get((False, False), [])])

@@ -274,7 +274,7 @@ def kernels(plan: Module, source: str, sizes: Mapping[str, int], dtype: str, tar
     real = getattr(torch, dtype)
     types = {"data": real, "wide": torch.promote_types(real, torch.float32)}
     inputs = {
-        tensor.key: torch.empty([int(slot.set.extent.at(sizes)) for slot in tensor.slots], device="meta",
+        tensor.key: torch.empty([int(extent.at(sizes)) for extent in tensor.extents], device="meta",
                                 dtype=types.get(storage := plan.buffers[tensor.key].element.storage)
                                 or getattr(torch, storage))
         for tensor in plan.inputs

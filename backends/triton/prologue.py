@@ -65,6 +65,7 @@ class Frame:
                 at = self.scribe.place.at[axis] = self.fresh(f"{dim.name}_at")
                 self.body(f"{at} = tl.arange(0, {self.given.block(dim.name)}).to(OFFSET)")
                 self._mask(dim, at, self.scribe.extent(dim))
+                self._bytes(dim, "", self.scribe.extent(dim))
         for dim in self.layout.dims:
             if dim.role == "columns" or (dim.role == "rows" and self.kernel.resumed is None):
                 self.pack(dim, f"{self.tiles[dim.name]} * {self.given.block(dim.name)}")
@@ -157,6 +158,14 @@ class Frame:
         name = self.scribe.place.inside[dim.name] = self.fresh(f"{dim.name}_in")
         self.body(f"{name} = {at} < {extent}")
 
+    def _bytes(self, dim: Dim, first: str, extent: str) -> None:
+        """Writes the bytes of the numbers of a dimension, of which two lie in each, where the kernel reads such."""
+        if any(self.scribe.module.buffers[name].element.shared for name in self.kernel.reads):
+            at, inside = self.fresh(f"{dim.name}_bytes"), self.fresh(f"{dim.name}_bytes_in")
+            self.body(f"{at} = {first}tl.arange(0, {self.given.block(dim.name)} // 2).to(OFFSET)")
+            self.body(f"{inside} = {at} < tl.cdiv({extent}, 2)")
+            self.scribe.place.bytes[dim.name] = at, inside
+
     def pack(self, dim: Dim, start: str) -> None:
         """Writes the positions of a cut dimension in this tile, and where the tile ends along its slowest axis."""
         total, block = self._total(dim), self.given.block(dim.name)
@@ -169,6 +178,8 @@ class Frame:
         self._mask(dim, at, total)
         last = self.fresh(f"{dim.name}1")
         self.body(f"{last} = tl.minimum({first} + {block}, {total}) - 1")
+        if len(dim.axes) == 1 and dim.role == "columns":
+            self._bytes(dim, f"{first} // 2 + ", total)
         if len(dim.axes) == 1:
             self.scribe.place.at[dim.axes[0]] = at
             self.numbers.ends[dim.axes[0]] = (first, last)

@@ -108,7 +108,8 @@ class Start:
                 lengths[dim.name] = self.names.fresh(f"block_{dim.name}")
                 extent = extent_text(given, kernel, dim.axes)
                 most = f", {_ORDERED if kernel.resumed is not None else _COLUMNS}" if dim.role == "columns" else ""
-                padded = f"_padded({extent}{', 16' if products else ', 1' if most else ''}{most})"
+                least = "16" if products else "2" if dim.name in made.paired else "1" if most else ""
+                padded = f"_padded({extent}{f', {least}' * bool(least)}{most})"
                 cut = f" if {extent} <= {_DEPTH} else {_STEP}" if dim.name in made.deep else ""
                 body(f"{lengths[dim.name]} = {padded}{cut}")
         lengths |= {rows.name: "rows"} if rows is not None else {}

@@ -35,11 +35,11 @@ def function(source: str, entry: str, elsewhere: Callable[[], Callable[..., Any]
         names["_NATIVE_PATIENCE"][0] = OPERATIONS
     if elsewhere is None:
         return here
-    there = cache(elsewhere)
+    there, tensor = cache(elsewhere), names["torch"].Tensor
 
     @wraps(here)
     def run(*values: Any, **given: Any) -> Any:
-        on_gpu = any(getattr(x, "is_cuda", False) for x in (*values, *given.values()))
+        on_gpu = any(isinstance(x, tensor) and x.is_cuda for x in (*values, *given.values()))
         return (there() if on_gpu else here)(*values, **given)
 
     return run

@@ -121,6 +121,7 @@ def planned(program: TypedProgram, options: Options) -> Module | Gradient | Segm
     """What the options ask for of a program: a step, the program, or the program with its gradient. EincError where
     the text has no plan of a name that is chosen, or where the chosen ones contradict each other.
     """
+    program, options = parted(program, options)
     if options.serves:
         return generation(program, choices(options), options.keep, options.plans)
     program, wanted = asked(program, options)

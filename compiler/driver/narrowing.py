@@ -49,7 +49,8 @@ def refused(program: TypedProgram) -> tuple[Problem, ...]:
 def doubtful(program: TypedProgram, source: Source) -> Iterator[Problem]:
     """What is told of the roundings of a text itself that look like slips."""
     for slip in slips(program):
-        place, text = program.tensors[slip.target].span, program.tensors[slip.target].text
+        written = program.tensors[_written(program, slip.target)]
+        place, text = written.span, written.text
         if place is None or place.source != source:
             continue
         if slip.row is not None:
@@ -63,6 +64,18 @@ def doubtful(program: TypedProgram, source: Source) -> Iterator[Problem]:
             yield ScaleLeft(f"roundings divide by `{scale}`, and `{text}` is not multiplied by it again, once and with "
                             f"the same letters", place, helps=(
                 Help("multiply each product of rounded numbers by the scale of each"),))
+
+
+def _written(program: Program, target: str) -> str:
+    """The value that a text has a name for and that is made of a value first: of what a function of the text is given
+    the one in which that stands; the value itself where there is none.
+    """
+    found = [target]
+    for key in found:
+        if program.tensors[key].span is not None:
+            return key
+        found += [e.target for e in program.equations if key in e.reads and e.target not in found]
+    return target
 
 
 def _multiplied(program: TypedProgram, line: Asked, record: Products) -> TypedProgram:

@@ -19,4 +19,4 @@ def from_bytes(data: Array, count: int) -> Array:
     """The first `count` numbers along the last axis of what `in_bytes` makes."""
     wide = data.astype(np.int64)
     both = np.stack([wide & 15, wide >> 4], -1)
-    return ((both ^ 8) - 8).reshape(*data.shape[:-1], -1)[..., :count]
+    return ((both ^ 8) - 8).reshape(*data.shape[:-1], 2 * data.shape[-1])[..., :count]

@@ -267,7 +267,7 @@ class _Units:
             case Apply("add" | "sub" | "max" | "min", args):
                 return self._same([x for x in args if x != Const(Fraction(0))])
             case Apply(op, (x,)) if op in NARROW or op in SAID or op in ("neg", "abs", "exact"):
-                return self._unit(x)
+                return self._unit(_uncut(x) if op in NARROW else x)
             case Apply("pow", (x, Const(value))) if isinstance(value, Fraction):
                 return {key: n * value for key, n in self._unit(x).items()}
             case Apply("sqrt", (x,)):
@@ -291,6 +291,14 @@ class _Units:
         if any(x != first for x in others):
             raise _Unknown if any(isinstance(t, Where) for t in terms) else _Differs
         return first
+
+
+def _uncut(term: Term) -> Term:
+    """What is rounded, without the numbers at which it is cut off before, as a rounding itself cuts off."""
+    match term:
+        case Apply("min" | "max", (x, Const()) | (Const(), x)):
+            return _uncut(x)
+    return term
 
 
 def _at(equation: Equation, key: Term, subs: tuple[Term, ...]) -> Term:

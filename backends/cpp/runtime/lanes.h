@@ -47,6 +47,11 @@ struct f16 { FLOAT16 value; };
 typedef signed char int8;
 struct e4m3 { unsigned char bits; };
 struct e5m2 { unsigned char bits; };
+// Two numbers of 4 bits in a byte, the first in its lower half. An address counts halves: it is twice that of the byte, and
+// 1 more for the upper half. Nothing is read there but by what knows that: `num`, `near` and `ahead`.
+struct int4 {};
+INL const int4* numbers_at(const void* p) { return (const int4*)((L)p * 2); }
+INL const unsigned char* byte_of(const int4* p) { return (const unsigned char*)((L)p >> 1); }
 INL float few(unsigned bits, int digits, float scale, unsigned none) {  // the exponent of a float is moved
   u32 size = bits & 0x7f, sign = (bits & 0x80) << 24;
   float y = __builtin_bit_cast(float, size << (23 - digits)) * scale;
@@ -59,6 +64,7 @@ INL unsigned char code(float x, int digits, float scale) {
   return (unsigned char)(x != x ? 0x7f : (__builtin_bit_cast(u32, size) >> (23 - digits)) | sign);
 }
 INL float num(int8 x) { return (float)x; }
+INL float num(const int4& x) { return (float)((int)((u32)*byte_of(&x) << ((L)&x & 1 ? 24 : 28)) >> 28); }
 INL float num(e4m3 x) { return few(x.bits, 3, 0x1p120f, 0x7f); }
 INL float num(e5m2 x) { return few(x.bits, 2, 0x1p112f, 0x7c); }
 INL void put(int8* p, float x) { *p = x != x ? 0 : (int8)x; }
@@ -350,6 +356,17 @@ INL I bytes(const void* p) {  // each with its sign
 #endif
 }
 INL V near(const int8* p) { return __builtin_convertvector(bytes(p), V); }
+INL V near(const int4* p) {  // the bits of each number are moved to the upper end of its lane, and back with its sign
+  unsigned long long x = 0;
+  __builtin_memcpy(&x, byte_of(p), W / 2);
+  if ((L)p & 1) x = x >> 4 | (unsigned long long)byte_of(p)[W / 2] << (4 * W - 4);
+#define WORD(i) (int)(x >> (i) / 8 * 32)
+#define BEHIND(i) 28 - (i) % 8 * 4
+  I words = {LIST(WORD)}, behind = {LIST(BEHIND)};
+#undef WORD
+#undef BEHIND
+  return __builtin_convertvector(words << behind >> 28, V);
+}
 INL V few(I bits, int digits, float scale, int none) {
   I size = bits & 0x7f, sign = bits & (int)0x80000000;
   V y = (V)(size << (23 - digits)) * scale;
@@ -511,6 +528,10 @@ template <class T> static void side_by_side(const T* p, L ss, L fs, L n, L featu
     else for (L f = 0; f < features; f++) x[s * features + f] = row[f * fs];
   }
 }
+static void side_by_side(const int4* p, L ss, L fs, L n, L features, int8* __restrict x) {
+  for (L s = 0; s < n; s++)
+    for (L f = 0; f < features; f++) x[s * features + f] = (int8)num(p[s * ss + f * fs]);
+}
 
 // The products. Sixteen accumulators; each number of the stream's operand is spread over all lanes.
 #if W == 16
@@ -597,6 +618,8 @@ static void carry(const float* p, const float* v, L vs, L vf, L n, L features, f
 #define AHEAD(T) (sizeof(T) == 1 ? 64 : 32)  // positions whose numbers are asked for before they are read
 #define NEXT 16  // positions of which all features are read before those of the next
 #define SPAN 256  // features whose sums wait beside each other meanwhile
+template <class T> INL void ahead(const T* p) { __builtin_prefetch(p); }
+INL void ahead(const int4* p) { __builtin_prefetch(byte_of(p)); }
 template <class T> INL V part(const T* p, L n) {  // the first n numbers, 0 behind them
   V y = {};
   for (L i = 0; i < n; i++) y[i] = num(p[i]);
@@ -621,7 +644,7 @@ template <int R, int G, class T> static void few_dots(const float* q, L qs, cons
     V x[R];
     UNROLL for (int r = 0; r < R; r++) x[r] = ldu(q + r * qs + f);
     UNROLL for (int g = 0; g < G; g++) {
-      if (f * sizeof(T) % 64 == 0) __builtin_prefetch(k + (g + AHEAD(T)) * ks + f);
+      if (f * sizeof(T) % 64 == 0) ahead(k + (g + AHEAD(T)) * ks + f);
       V y = near(k + g * ks + f);
       UNROLL for (int r = 0; r < R; r++) sum[g * R + r] += x[r] * y;
     }
@@ -667,7 +690,7 @@ template <int R, int C, class T> INL void few_features(const float* p, const T* 
   for (L s = 0; s < n; s++) {
     V y[C];
     UNROLL for (int c = 0; c < C; c++) {
-      if (c * W * sizeof(T) % 64 == 0) __builtin_prefetch(v + (s + AHEAD(T)) * vs + c * W);
+      if (c * W * sizeof(T) % 64 == 0) ahead(v + (s + AHEAD(T)) * vs + c * W);
       y[c] = near(v + s * vs + c * W);
     }
     UNROLL for (int r = 0; r < R; r++) {
@@ -864,17 +887,17 @@ static L parts_of(L tiles, L positions) {
 typedef u32 one_quad __attribute__((aligned(1), may_alias));
 INL void add_quads(I& a, I x, I y) { asm("vpdpbusd %2, %1, %0" : "+v"(a) : "v"(x), "v"(y)); }
 // x[f / 4][row]: the fours of features of a tile of rows; behind them, for each part, what is taken off.
-static void pack_quads(const int8* p, L rs, L fs, L rows, L n, u32* x) {
+template <class T> static void pack_quads(const T* p, L rs, L fs, L rows, L n, u32* x) {
   for (L f = 0; f < n; f += 4)
     for (L i = 0; i < M; i++) {
       u32 y = 0;
-      for (L c = 0; c < 4 && f + c < n && i < rows; c++) y |= (u32)(unsigned char)p[i * rs + (f + c) * fs] << 8 * c;
+      for (L c = 0; c < 4 && f + c < n && i < rows; c++) y |= (u32)(unsigned char)(int8)num(p[i * rs + (f + c) * fs]) << 8 * c;
       x[f / 4 * M + i] = y;
     }
   for (L f = 0, at = (n + 3) / 4; f < n; f += WHOLE, at++)
     for (L i = 0; i < M; i++) {
       int y = 0;
-      for (L c = f; c < n && c < f + WHOLE && i < rows; c++) y -= 128 * p[i * rs + c * fs];
+      for (L c = f; c < n && c < f + WHOLE && i < rows; c++) y -= 128 * (int)num(p[i * rs + c * fs]);
       x[at * M + i] = (u32)y;
     }
 }

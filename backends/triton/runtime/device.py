@@ -60,6 +60,22 @@ def _deep(
 
 
 @triton.jit
+def _half(codes: tl.tensor, at: tl.tensor) -> tl.tensor:
+    """The whole numbers of 4 bits that stand at the places `at`, each of the byte that has it and another one."""
+    return (((codes >> tl.cast(at % 2 * 4, tl.uint8)) & 15) ^ 8).to(tl.int8) - 8
+
+
+@triton.jit
+def _both(codes: tl.tensor, inside: tl.tensor, ODD: tl.constexpr) -> tl.tensor:
+    """The whole numbers of 4 bits of bytes that have two each, side by side. Of an odd number of them the last byte has
+    one that is not there."""
+    made = tl.interleave(((codes & 15) ^ 8).to(tl.int8) - 8, ((codes >> 4) ^ 8).to(tl.int8) - 8)
+    if ODD:
+        made = tl.where(inside, made, 0)
+    return made
+
+
+@triton.jit
 def _few_bits(
     a: tl.tensor, b: tl.tensor, DTYPE: tl.constexpr, PRECISION: tl.constexpr, WIDE: tl.constexpr
 ) -> tl.tensor:

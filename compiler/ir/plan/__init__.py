@@ -75,6 +75,7 @@ from einc.ir.plan.operations import (
     Vectors,
     last_kernel,
 )
+from einc.ir.plan.products import product_kernel
 from einc.ir.plan.walks import leaves, makes, renamed, replaced, takes, takes_all, within
 
 __all__ = [
@@ -154,6 +155,7 @@ __all__ = [
     "last_kernel",
     "leaves",
     "makes",
+    "product_kernel",
     "renamed",
     "replaced",
     "summed",

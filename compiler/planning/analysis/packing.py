@@ -1,7 +1,7 @@
 """Buffers in which several numbers lie in a byte.
 
-Contractions read them as they lie, slice by slice. All other steps read and write numbers that have a byte each, and a
-step of its own, before or after them, makes the one of the other.
+Kernels read them as they lie, and contractions do slice by slice. All other steps read and write numbers that have a
+byte each, and a step of its own, before or after them, makes the one of the other.
 """
 
 from __future__ import annotations
@@ -52,13 +52,15 @@ def with_bytes(steps: Sequence[Step], buffers: Mapping[str, Buffer]) -> tuple[tu
 
 
 def _with_codes(step: Step, names: Mapping[str, str], made: frozenset[str]) -> Step:
-    """The step, in which contractions read what is given as it lies, and all else is read and written by codes."""
+    """The step, in which kernels and contractions read what is given as it lies, and all else is read and written by
+    codes."""
     if isinstance(step, Choose):
         bodies = tuple(tuple(cast(Leaf, _with_codes(inner, names, made)) for inner in body) for body in step.bodies)
         return replace(step, writes=tuple(names.get(x, x) for x in step.writes), bodies=bodies)
     inner = step.contractions if isinstance(step, InSlices) else (step,)
     lying = frozenset(name for one in inner if isinstance(one, Contract)
                       for name, view in zip(one.reads, one.views, strict=True) if _as_it_lies(view))
+    lying |= frozenset(step.reads) if isinstance(step, Kernel) else frozenset()
     known = {name: codes for name, codes in names.items() if name not in lying or name in made}
     return renamed(step, lambda name: known.get(name, name), lambda kernel: _kernel(kernel, known))
 
