@@ -117,7 +117,7 @@ def test_a_number_of_the_call_stands_in_place_of_one_of_the_plan(file: Path) -> 
     (("--mesh", "tp=2"), "two lines say different things of what is cut over a mesh", "leave out one"),
     (("--plan", "tp", "--sizes", "H=6"), "H = 6 is no multiple of tp = 8", "H = 8 would do, or 16"),
     (("--plan", "tp", "--sizes", "H=12"), "H = 12 is no multiple of tp = 8", "H = 8 would do, or 16"),
-    (("--mesh", "tp=0"), "the axis `tp` has 0 ranks", ""),
+    (("--mesh", "tp=0"), "`tp=0` is not of the form NAME=NUMBER, with a whole number from 1", ""),
     (("--mesh", "cp=1048577"), "from 1 to 1,048,576 ranks, and `cp` has 1,048,577", "`--mesh cp=2`"),
     (("--plan", "pt"), "there is no plan `pt`", "`tp`"),
     (("--plan", "serve", "--mesh", "cp=2"), "the past of a step stays where it is", "say `pass s by merge`"),
