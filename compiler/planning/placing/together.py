@@ -308,8 +308,8 @@ class _Place:
         return Position(letter), added((Apply("mod", (from_0, size_)), const(letter.set.start)))
 
     def blocks(self, at: int, letter: Index, own: Index, apart: bool, parted: bool) -> tuple[Term, Term]:
-        """The same on an axis on which a rank's part of the set is in two blocks, or in order of two: it is so after the
-        move where that has `parted` the slot, else before it."""
+        """The same on an axis on which a rank's part of the set is in two blocks, or in order of two: it is so after
+        the move where that has `parted` the slot, else before it."""
         axis, rank = self.all.of.mesh[at], self.all.letters[at]
         state = (self.then if parted else self.now)[at]
         ends = isinstance(state, Part) and state.blocks > 1
