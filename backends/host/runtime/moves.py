@@ -21,18 +21,28 @@ def _c10d(name: str, *values: object) -> torch.Tensor:
 
 def _in_one_message(rows: list[torch.Tensor | None], send: Callable[[torch.Tensor], torch.Tensor]) -> list[
         torch.Tensor | None]:
-    """What comes of tensors whose rows are sent, all of them side by side: as bytes, where their types differ."""
+    """What comes of tensors whose rows are sent, all of them side by side."""
     some = [x for x in rows if x is not None]
-    if len(some) > 1:
-        flat = [x.reshape(len(x), x[0].numel()) for x in some]
-        mixed = any(x.dtype != some[0].dtype for x in some)
-        flat = [x.contiguous().view(torch.uint8) for x in flat] if mixed else flat
-        made = send(torch.cat(flat, 1))
-        found = [(y.clone(memory_format=torch.contiguous_format).flatten().view(x.dtype) if mixed else y)
-                 .reshape(len(made), *x.shape[1:]) for x, y in zip(some, made.split([x.shape[1] for x in flat], 1))]
-    else:
-        found = [send(x.contiguous()) for x in some]
+    found = _unpacked(send(_packed(some)), some) if some else []
     return [None if x is None else found.pop(0) for x in rows]
+
+
+def _packed(some: list[torch.Tensor]) -> torch.Tensor:
+    """The rows of tensors side by side: as bytes, where their types differ."""
+    if len(some) == 1:
+        return some[0].contiguous()
+    flat = [x.unsqueeze(-1).flatten(1) for x in some]
+    mixed = any(x.dtype != some[0].dtype for x in some)
+    return torch.cat([x.contiguous().view(torch.uint8) for x in flat] if mixed else flat, 1)
+
+
+def _unpacked(rows: torch.Tensor, some: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The tensors that rows are of, each with the shape of a row and the type that it has in `some`."""
+    if len(some) == 1:
+        return [rows]
+    counts = [x.shape[1:].numel() * (x.element_size() if rows.dtype != x.dtype else 1) for x in some]
+    return [(y if x.dtype == y.dtype else y.clone(memory_format=torch.contiguous_format).flatten().view(x.dtype))
+            .reshape(len(rows), *x.shape[1:]) for x, y in zip(some, rows.split(counts, 1))]
 
 
 def _all_reduce(parts: list[torch.Tensor | None], fold: str, group: str) -> list[torch.Tensor | None]:

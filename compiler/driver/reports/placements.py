@@ -57,8 +57,8 @@ def _half(title: str, placed: Placed, known: Mapping[str, int], full: bool, narr
     program, moves = placed.program, list(sent(placed, known, narrow))
     along = sum(move.messages == 0 for move in moves)
     total = sum((move.wire * number(move.move.element.size(_REAL)) for move in moves), number(0))
-    messages = f" in {_counted(len(moves) - along, 'message')}" if along else ""
-    lines = [f"{title}: {_counted(len(moves), 'collective')}{messages}", ""]
+    sent_as = f" sent as {len(moves) - along}" if along else ""
+    lines = [f"{title}: {len(moves)} collective{'s' * (len(moves) != 1)}{sent_as}", ""]
     lines += _grouped("given", [(t.key, placed.states(t.key)) for t in program.inputs()], placed)
     lines += _grouped("returned", [(name, placed.ends[key]) for name, key in program.outputs], placed)
     lines += ["", *_aligned(list(_rows(placed, known, moves))), ""]
@@ -67,11 +67,6 @@ def _half(title: str, placed: Placed, known: Mapping[str, int], full: bool, narr
     if full:
         lines += ["", *_equations(placed)]
     return lines
-
-
-def _counted(count: int, word: str) -> str:
-    """A number and what is counted."""
-    return f"{count} {word}{'s' * (count != 1)}"
 
 
 def _rows(placed: Placed, known: Mapping[str, int], moves: Sequence[Sent]) -> Iterable[tuple[str, ...]]:

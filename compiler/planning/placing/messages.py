@@ -1,8 +1,8 @@
 """Which moves of a program on a mesh are one message.
 
 Moves of one level that wait for the same are one collective where that is of one kind, over the same ranks, and, where
-it folds what they have, with the same fold of elements of one type. Moves in hops, and slices, which send nothing, are
-each by themselves.
+it folds what they have, with the same fold of elements of one type. Slices send nothing. Moves in hops are each by
+themselves here: all that goes round in a hop is one message (`traffic.py`).
 """
 
 from __future__ import annotations

@@ -32,21 +32,27 @@ def sent(placed: Placed, sizes: Mapping[str, int], narrow: bool = False) -> Iter
     """All that is sent, in its order; `narrow` as for `messages`. Where sizes that say which blocks meet are not known,
     all of them are counted, unless it is the same for some that are usual.
     """
-    local, found = Local(placed), list[Sent]()
+    local, found, begun = Local(placed), list[Sent](), set[object]()
     for message in messages(placed, narrow):
         for n, one in enumerate(message.transfers):
             for level in placed.reached(one) if one.move.kind not in SILENT else ():
-                found.append(_round(placed, local, level, one.move, sizes) if one.move.around else
-                             Sent(level, one.move, int(n == 0), one.move.wire))
-    yield from sorted(found, key=lambda one: one.level)
+                if not one.move.around:
+                    found.append(Sent(level, one.move, int(n == 0), one.move.wire))
+                    continue
+                at = level if one.move.kind == "pass" else placed.levels[one.move.tensor]
+                hop = one.move.kind, at, one.move.axes
+                found.append(_round(placed, local, level, at, one.move, sizes, hop in begun))
+                begun.add(hop)
+    yield from sorted(found, key=lambda one: (one.level, one.move.kind if one.move.around else ""))
 
 
-def _round(placed: Placed, local: Local, level: int, move: Move, sizes: Mapping[str, int]) -> Sent:
-    """What goes round for a level, in as many messages as there are hops in which something is sent."""
-    at = level if move.kind == "pass" else placed.levels[move.tensor]
+def _round(placed: Placed, local: Local, level: int, at: int, move: Move, sizes: Mapping[str, int],
+           along: bool) -> Sent:
+    """What goes round in the hops of a level, in as many messages as there are hops in which something is sent; in none
+    of its own where it goes `along` with what else does."""
     found = [needs(placed, local, (at, move.axes[1]), known) for known in _guesses(placed, sizes)]
     share, hops = counted(found[0]) if all(one == found[0] for one in found) else (Fraction(1), move.ranks - 1)
-    return Sent(level, move, hops, move.wire * number(share))
+    return Sent(level, move, 0 if along else hops, move.wire * number(share))
 
 
 def _guesses(placed: Placed, sizes: Mapping[str, int]) -> Iterator[Mapping[str, int]]:
