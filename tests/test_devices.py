@@ -102,6 +102,8 @@ def test_rounds_are_told_as_stages() -> None:
     (("--devices", "8", "--sizes", SIZES, "--memory", "1k"), "fits into 1 kB a device", "the smallest holds"),
     (("--devices", "8", "--sizes", "T=3,H=3,d_k=6,d_model=5"), "can be cut over 8 devices", "that 8 divides"),
     (("--devices", "8", "--sizes", SIZES, "--plan", "x"), "finds plans of one spec", "leave out"),
+    (("--devices", "8", "--sizes", SIZES, "--memory", "9" * 400), "is no number of bytes", "80GiB"),
+    (("--devices", "8", "--sizes", "T=0,H=8,d_k=8,d_model=8"), "nothing is computed where T is 0", "--sizes T=64"),
 ])
 def test_what_cannot_be_told(words: tuple[str, ...], said: str, way: str) -> None:
     code, text = cost("attention", *words)

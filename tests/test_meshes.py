@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from helpers import arrays, distance, meaning
 from virtual import Ranks
 
+from einc.backends.host.runtime.moves import _in_one_message
 from einc.checking.edits import apply
 from einc.driver import back_ends, compiling, front, pipeline, placing
 from einc.driver.checking import typed
@@ -90,8 +91,9 @@ def test_the_rows_of_what_goes_round(file: Path) -> None:
         file.write_text(f'use "attention"\nplan it:\n    mesh cp = 8\n    {line}\n', encoding="utf-8")
         code, text = shown(file, "--plan", "it", "--sizes", SIZES)
         assert code == 0 and f"a on cp = 8: {moves} collectives" in text
-        found = [line for line in text.splitlines() if " pass " in line]
-        assert [line.split()[1:4] for line in found] == [["pass", "K_hat", "cp"], ["pass", "V", "cp"]]
+        found = [line for line in text.splitlines() if " part after part " in line]
+        assert [line.split()[:4] for line in found] == [[found[0].split()[0], "pass", "K_hat", "cp"], [
+            "V", "cp", "by", "s"]]
         assert all(f" {sent} " in line and "8.39 MB" in line and "part after part" in line for line in found)
         assert ("in 2 blocks" in text) == (moves == 4)
 
@@ -116,7 +118,7 @@ def test_a_number_of_the_call_stands_in_place_of_one_of_the_plan(file: Path) -> 
     (("--mesh", "tp=2"), "two lines say different things of what is cut over a mesh", "leave out one"),
     (("--plan", "tp", "--sizes", "H=6"), "H = 6 is no multiple of tp = 8", "H = 8 would do, or 16"),
     (("--plan", "tp", "--sizes", "H=12"), "H = 12 is no multiple of tp = 8", "H = 8 would do, or 16"),
-    (("--mesh", "tp=0"), "the axis `tp` has 0 ranks", ""),
+    (("--mesh", "tp=0"), "`tp=0` is not of the form NAME=NUMBER, with a whole number from 1", ""),
     (("--mesh", "cp=1048577"), "from 1 to 1,048,576 ranks, and `cp` has 1,048,577", "`--mesh cp=2`"),
     (("--plan", "pt"), "there is no plan `pt`", "`tp`"),
     (("--plan", "serve", "--mesh", "cp=2"), "the past of a step stays where it is", "say `pass s by merge`"),
@@ -359,5 +361,48 @@ def test_a_place_that_is_none_is_told(place: float) -> None:
 def test_what_ranks_add_up_keeps_its_digits_on_the_way() -> None:
     """Shares are summed in float32 where the data are narrower, unless the caller wants every product narrow."""
     source = front.compile(HEADS, "torch", plan="tp").source
-    assert 'A = _all_reduce(A_share.to(wide), "sum", tp_group).to(dtype)' in source
-    assert 'A = _all_reduce(A_share, "sum", tp_group)\n' in front.compile(HEADS, "torch", plan="tp", narrow=True).source
+    assert 'A, = _all_reduce([A_share.to(wide)], "sum", tp_group)\n    A = A.to(dtype)' in source
+    assert 'A, = _all_reduce([A_share], "sum", tp_group)\n\n' in front.compile(
+        HEADS, "torch", plan="tp", narrow=True).source
+
+
+def messages(*words: str, file: Path) -> list[int]:
+    """The numbers of collectives, and of messages where these are fewer, of the pieces of a plan in their order."""
+    lines = [line for line in shown(file, *words)[1].splitlines() if " collective" in line]
+    return [int(n) for line in lines for n in re.findall(r"(\d+)(?= collective|$)", line)]
+
+
+def test_collectives_of_one_level_are_one_message(tmp_path: Path) -> None:
+    """Of the gradient of weights in parts one gathers, one sums parts, and one sums what is whole."""
+    file = tmp_path / "a.ein"
+    file.write_text('use "gpt2_block"\nplan it:\n    mesh p = 8\n    shard n, else f over p\n', encoding="utf-8")
+    assert messages("--plan", "it", "--grad", file=file) == [10, 1, 18, 3]
+    told = [line.split()[:3] for line in shown(file, "--plan", "it")[1].splitlines() if " by f  " in line]
+    assert told[:2] == [["0", "all_gather", "gamma_1"], ["beta_1", "p", "by"]] and len(told) == 10
+
+
+def test_what_is_folded_in_two_types_is_two_messages(tmp_path: Path) -> None:
+    """Sums are sent in the wide type, with `--narrow` in that of the data, which sums for each row do not have."""
+    file = tmp_path / "a.ein"
+    file.write_text('use "sdpa"\nplan it:\n    mesh p = 8\n    shard t over p, pass s by merge\n', encoding="utf-8")
+    assert messages("--plan", "it", file=file) == [4, 3] and messages("--plan", "it", "--narrow", file=file) == [4]
+    for narrow in (False, True):
+        source = front.compile(file.read_text(encoding="utf-8"), "torch", plan="it", narrow=narrow).source
+        assert source.count("= _reduce_scatter(") == 1 + narrow
+
+
+@pytest.mark.parametrize("kinds", [(torch.float32,), (torch.bfloat16, torch.float64, torch.int64, torch.bool)])
+def test_rows_of_several_tensors_come_back_as_they_were_sent(kinds: tuple[torch.dtype, ...]) -> None:
+    """Of any shape and type, scalars and what is empty too; what nobody asks for is not there."""
+    some = [torch.randn(shape) for shape in ((3, 2, 5), (3,), (3, 0), (3, 1, 1), (3, 7))]
+    rows = [None, *(x.mT.mT.to(kinds[n % len(kinds)]) if x.ndim > 1 else x.to(kinds[0]) for n, x in enumerate(some))]
+    sent: list[torch.Tensor] = []
+
+    def send(x: torch.Tensor) -> torch.Tensor:
+        sent.append(x)
+        return x.flip(0)
+
+    found = _in_one_message(rows, send)
+    assert len(sent) == 1 and found[0] is None and _in_one_message([None], send) == [None]
+    for x, y in zip(rows[1:], found[1:], strict=True):
+        assert x is not None and y is not None and x.dtype == y.dtype and torch.equal(x.flip(0), y)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
@@ -29,6 +29,7 @@ from einc.driver.compiling import built
 from einc.driver.options import Options
 from einc.errors.report import EincError
 from einc.ir.choices import PLAIN
+from einc.ir.plan import Gradient, Module, Move, PerRank
 from einc.ir.programs import TypedProgram
 from einc.planning.placing import Axis, traffic
 from einc.planning.placing.modules import per_rank, per_rank_gradient
@@ -215,6 +216,39 @@ def test_gradients_of_some_inputs(two: Team, name: str) -> None:
         found, _ = two.run(made.source, program.name, {**given, **cotangents}, ["A"], grad=True, sizes=cut.known,
                            some=[key])
         assert found.keys() == {"A", f"d/{key}"} and distance(found[f"d/{key}"], want[f"d/{key}"], 1e-3) < EXACT
+
+
+def apart(plan: PerRank) -> PerRank:
+    """A plan in which every tensor is sent by itself."""
+    def module(one: Module) -> Module:
+        return replace(one, steps=tuple(part for step in one.steps for part in (
+            [replace(step, reads=(read,), writes=(made,), moved=(moved,))
+             for read, made, moved in zip(step.reads, step.writes, step.moved, strict=True)]
+            if isinstance(step, Move) else [step])))
+
+    assert isinstance(plan.body, Gradient)
+    return replace(plan, body=replace(plan.body, forward=module(plan.body.forward),
+                                      backward=module(plan.body.backward)))
+
+
+@pytest.mark.parametrize("name", ["weights in parts", pytest.param("merged", marks=pytest.mark.whole),
+                                  pytest.param("swapped", marks=pytest.mark.whole)])
+def test_what_goes_as_one_message_is_what_was_sent_apart(two: Team, name: str) -> None:
+    """Bit for bit, and in fewer messages; for some of the gradients too."""
+    cut = TWO[name]
+    program = cut.program()
+    given = inputs(program, cut.known, cut.spec)
+    given |= {key: x for key, x in alone(program, given, cut.known, True).items() if key.startswith("d/") and
+              key.removeprefix("d/") not in given}
+    names = [key for key, _ in program.outputs]
+    plan = placing.planned(program, ("it",), cut.mesh, True, PLAIN)
+    assert plan is not None
+    for some in (None, [key for key in given if key.startswith("W_")]):
+        (one, fewer), (each, more) = [
+            two.run(back_ends.emit(x), program.name, given, names, grad=True, sizes=cut.known, some=some)
+            for x in (plan, apart(plan))]
+        assert one.keys() == each.keys() and all(np.array_equal(one[key], each[key]) for key in one)
+        assert sum(fewer[1].values()) < sum(more[1].values())
 
 
 @pytest.mark.whole

@@ -22,7 +22,8 @@ def element(buffer: Buffer | Tensor, wide: str = "wide") -> str:
 def speaks_wide(module: Module) -> bool:
     """Whether something beside the kernels has the wide type."""
     steps = list(leaves(module.steps))
-    if any(isinstance(step, SegmentSum | InSlices) or (isinstance(step, Move) and step.wide) for step in steps):
+    if any(isinstance(step, SegmentSum | InSlices) for step in steps) or any(
+            one.wide for step in steps if isinstance(step, Move) for one in step.moved):
         return True
     if any(len(p) > 1 for s in steps if isinstance(s, Contract) for p, _ in _steps(s)):
         return True

@@ -13,6 +13,7 @@ from einc.backends.host.contractions import PROMOTED, element
 from einc.backends.host.hops import hops
 from einc.backends.host.loops import Dialect, Page, repeat
 from einc.backends.host.module import step as write_step
+from einc.backends.host.moves import move as write_move
 from einc.backends.host.naming import named
 from einc.backends.host.operators import LIST, Operator, operator, registered
 from einc.backends.host.wanted import Asked
@@ -39,10 +40,6 @@ class Levels:
         """Writes the calls of the operators of a page, and its moves. `asked` are the results that may be left out."""
         module, unchecked = page.module, set() if self.checked else {key for key, _ in page.module.keys}
         bits = asked.bits if asked is not None else (0,) * len(module.steps)
-        for one, some in zip(module.steps, bits, strict=True):
-            for key in one.writes if isinstance(one, Hops | Move) and asked is not None and some not in (
-                    0, asked.every) else ():
-                page.body(f"{key} = {_nothing(module.buffers[key])}")
         for first, some_steps in _grouped(module.steps):
             page.body()
             here = bits[first : first + len(some_steps)]
@@ -58,9 +55,19 @@ class Levels:
                 self.call(level, page, dialect, replace(asked, bits=tuple(here)) if asked is not None else None)
 
     def move(self, one: Hops | Move, some: int, page: Page, dialect: Dialect, asked: Asked | None) -> None:
-        """Writes a move, or hops, under a condition where not every result is for it."""
+        """Writes a move, or hops, under a condition where not every result is for it. Tensors in one message that are
+        for different results have a condition each."""
+        needed = {key: asked.needed.get(key, 0) or asked.every for key in one.writes} if asked is not None else {}
+        if isinstance(one, Move) and len({*needed.values()}) > 1:
+            assert asked is not None
+            write_move(one, page.module, page.body, page.helpers, {
+                key: (f"wanted & {bits}", _nothing(page.module.buffers[key]))
+                for key, bits in needed.items() if bits != asked.every})
+            return
         apart = asked is not None and some not in (0, asked.every)
         if asked is not None and apart:
+            for key in one.writes:
+                page.body(f"{key} = {_nothing(page.module.buffers[key])}")
             page.body.open(f"if wanted & {some}:  # {', '.join(asked.of(some))}")
         if isinstance(one, Hops):
             hops(one, page, dialect, self.write)

@@ -3,62 +3,88 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import assert_never
 
 from einc.backends.host.contractions import element
-from einc.backends.writer import Writer, sized
+from einc.backends.writer import Writer, folded, sized
 from einc.errors.report import EincError, Help, Problem
 from einc.ir.indices import Extent
-from einc.ir.plan import Along, Module, Move
+from einc.ir.plan import Along, Buffer, Module, Move, Moved
 
 FOLDS = {"sum": "sum", "max": "max", "min": "min", "prod": "product"}  # as torch calls them
 
 
-def move(step: Move, module: Module, body: Writer, helpers: set[str]) -> None:
-    """Writes one move. EincError where no collective folds so."""
-    before, after = module.buffers[step.operand], module.buffers[step.out]
-    held = tuple(s.extent for s in before.sets)
-    text = step.operand + (f".reshape({_shape(step.shape)})" if step.shape != held else "")
-    few, reduces = before.element.narrow is not None, step.kind in ("all_reduce", "reduce_scatter")
-    text += ".to(wide)" if step.wide else ".to(dtype)" if few and reduces else ".view(torch.uint8)" if few else ""
-    group, ranks, place = sized(step.group.told), step.group.ranks, sized(step.group.place)
+def move(step: Move, module: Module, body: Writer, helpers: set[str],
+         wanted: Mapping[str, tuple[str, str]] | None = None) -> None:
+    """Writes one move. A tensor of `wanted` is sent only under a condition, its first text, and its second is what
+    stands for it elsewhere. EincError where no collective folds so."""
     if step.fold not in FOLDS:
         raise EincError([Problem(f"the `{step.fold}` of what devices have is no collective", helps=(
-            Help(f"cut a letter that `{step.out}` is not folded over"),))])
-    fold = FOLDS[step.fold]
-    joined, parted = step.joined or Along(0), step.parted or Along(0)
-    relaid = step.kind == "all_to_all" and joined.axis == parted.axis
-    if parted.blocks > 1 and not relaid:
-        helpers.add("_in_blocks")
-        text = f"_in_blocks({text}, {parted.axis}, {ranks})"
+            Help(f"cut a letter that `{step.writes[0]}` is not folded over"),))])
+    given, made = list[str](), list[str]()
+    for source, name, one in zip(step.reads, step.writes, step.moved, strict=True):
+        condition, nothing = (wanted or {}).get(name, ("", ""))
+        sent = _given(step, one, module.buffers[source], helpers)
+        then = _made(step, one, name, module.buffers[source], module.buffers[name], helpers)
+        given.append(f"{sent} if {condition} else None" if condition else sent)
+        if then != name or condition:
+            made.append(f"{name} = {then}" + (f" if {condition} else {nothing}" if condition else ""))
+    for text in step.texts:
+        body(f"# {text}")
+    helper, more = _collective(step)
+    helpers.add(helper)
+    names = f"{', '.join(step.writes)}{',' * (len(given) == 1)}"
+    lines = [f"{names} = {helper}([", *(f"    {x}," for x in given), f"], {more})"]
+    for line in (*(lines if len(given) > 1 else [f"{names} = {helper}([{given[0]}], {more})"]), *made):
+        body.lines += folded(f"{'    ' * body.depth}{line}", 122)
+
+
+def _collective(step: Move) -> tuple[str, str]:
+    """The helper that does a move, and what it is told beside the tensors."""
+    group, ranks, place = sized(step.group.told), step.group.ranks, sized(step.group.place)
     match step.kind:
         case "slice":
-            helper, given = "_part", f"{parted.axis}, {ranks}, {place}"
+            return "_part", f"{ranks}, {place}"
         case "all_gather":
-            helper, given = "_all_gather", f"{joined.axis}, {ranks}, {group}"
-        case "all_to_all" if relaid:
-            helper, given = "_relaid", f"{joined.axis}, {joined.blocks > 1}, {ranks}, {place}, {group}"
+            return "_all_gather", f"{ranks}, {group}"
+        case "all_to_all" if step.moved[0].relaid:
+            ordered = step.moved[0].joined is not None and step.moved[0].joined.blocks > 1
+            return "_relaid", f"{ordered}, {ranks}, {place}, {group}"
         case "all_to_all":
-            helper, given = "_all_to_all", f"{joined.axis}, {parted.axis}, {ranks}, {group}"
+            return "_all_to_all", f"{ranks}, {group}"
         case "all_reduce":
-            helper, given = "_all_reduce", f'"{fold}", {group}'
+            return "_all_reduce", f'"{FOLDS[step.fold]}", {group}'
         case "reduce_scatter":
-            helper, given = "_reduce_scatter", f'"{fold}", {parted.axis}, {ranks}, {group}'
-        case _:
-            assert_never(step.kind)
-    helpers.add(helper)
-    made = f"{helper}({text}, {given})"
-    if joined.blocks > 1 and not relaid:
+            return "_reduce_scatter", f'"{FOLDS[step.fold]}", {ranks}, {group}'
+    assert_never(step.kind)
+
+
+def _given(step: Move, one: Moved, before: Buffer, helpers: set[str]) -> str:
+    """A tensor as it is sent, with the axes of it that are joined and parted."""
+    held = tuple(s.extent for s in before.sets)
+    text = before.name + (f".reshape({_shape(one.shape)})" if one.shape != held else "")
+    few, reduces = before.element.narrow is not None, step.kind in ("all_reduce", "reduce_scatter")
+    text += ".to(wide)" if one.wide else ".to(dtype)" if few and reduces else ".view(torch.uint8)" if few else ""
+    if one.parted is not None and one.parted.blocks > 1 and not one.relaid:
+        helpers.add("_in_blocks")
+        text = f"_in_blocks({text}, {one.parted.axis}, {step.group.ranks})"
+    axes = dict.fromkeys(x.axis for x in (one.joined, one.parted) if x is not None)
+    return f"({', '.join([text, *map(str, axes)])})" if axes else text
+
+
+def _made(step: Move, one: Moved, name: str, before: Buffer, after: Buffer, helpers: set[str]) -> str:
+    """What a tensor is once it has been sent."""
+    few, reduces = before.element.narrow is not None, step.kind in ("all_reduce", "reduce_scatter")
+    joined, made = one.joined or Along(0), name
+    if joined.blocks > 1 and not one.relaid:
         helpers.add("_in_order")
-        made = f"_in_order({made}, {joined.axis}, {ranks})"
-    if len(step.shape) != len(after.sets):
+        made = f"_in_order({made}, {joined.axis}, {step.group.ranks})"
+    if len(one.shape) != len(after.sets):
         made += f".reshape({_shape(tuple(s.extent for s in after.sets))})"
     if few and not reduces:  # collectives carry bytes where they have no such type
-        made += f".view({element(after)})"
-    elif step.wide or few or element(before) != element(after):
-        made += f".to({element(after)})"
-    body(f"# {step.text}")
-    body(f"{step.out} = {made}")
+        return f"{made}.view({element(after)})"
+    return f"{made}.to({element(after)})" if one.wide or few or element(before) != element(after) else made
 
 
 def _shape(extents: tuple[Extent, ...]) -> str:

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import groupby
+from operator import or_
 
 from einc.backends.host.cache_views import reads
 from einc.backends.host.contractions import PROMOTED, element
 from einc.backends.host.loops import Dialect, Page
 from einc.backends.host.module import counts, step
-from einc.ir.plan import Module, makes
+from einc.ir.plan import Module, Move, Step, makes
 
 
 @dataclass(frozen=True)
 class Asked:
-    """The results that a caller may leave out, a bit for each, and for each step of some the results that it is for."""
+    """The results that a caller may leave out, a bit for each, and for each step of some the results that it is for; so
+    for each buffer, `needed`.
+    """
 
     results: tuple[str, ...]
     bits: tuple[int, ...]
+    needed: Mapping[str, int]
 
     @property
     def every(self) -> int:
@@ -46,13 +51,20 @@ def purposes(module: Module, results: Sequence[str]) -> Asked:
     needed = {key: 1 << n for n, key in enumerate(results)}
     out: list[int] = []
     for one in reversed(module.steps):
-        bits = 0
-        for key in makes(one):
-            bits |= needed.get(key, 0)
-        for key in reads(one):
-            needed[key] = needed.get(key, 0) | bits
-        out.append(bits)
-    return Asked(tuple(results), tuple(out[::-1]))
+        out.append(0)
+        for made, read in _apart(one):
+            bits = reduce(or_, (needed.get(key, 0) for key in made), 0)
+            for key in read:
+                needed[key] = needed.get(key, 0) | bits
+            out[-1] |= bits
+    return Asked(tuple(results), tuple(out[::-1]), needed)
+
+
+def _apart(step: Step) -> Iterable[tuple[Iterable[str], Iterable[str]]]:
+    """What a step makes with what it reads for that: tensors in one message have nothing to do with each other."""
+    if isinstance(step, Move):
+        return [([made], [read]) for made, read in zip(step.writes, step.reads, strict=True)]
+    return [(makes(step), reads(step))]
 
 
 def steps_for(page: Page, dialect: Dialect, results: Sequence[str], asked: Asked) -> None:

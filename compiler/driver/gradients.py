@@ -75,7 +75,7 @@ def _half(number: int) -> LibraryKernel:
     (found, forward), shown = _derived(told["spec"]), {key for _, key in program(told["spec"]).outputs}
     if told["half"] == "backward":
         first = pipeline.normal(forward)
-        computed = halves.second(found, plan(first, forward.inputs(), PLAIN))
+        computed = halves.second(found, plan(first, forward.inputs(), PLAIN).buffers)
         words = {d: f"d{key}" for key, d in found.cotangents} | {made: f"d{key}" for key, made in found.gradients}
         words |= {key: made if made in shown else "saved" for made, key in found.saved}
     else:

@@ -22,6 +22,7 @@ from einc.ir.plan import Module, PerRank, Recurrence, StateScan
 from einc.ir.programs import IndexLoop, NormalProgram, Program, TypedProgram
 from einc.ir.requested import PlanBlock
 from einc.planning import generation as steps
+from einc.planning import halves
 from einc.planning.placing import Axis, Placed, Refused, placed, with_rings
 from einc.planning.placing.chains import Chain, Link, apart, linked
 from einc.planning.placing.layouts import laid
@@ -29,8 +30,9 @@ from einc.planning.placing.modules import between, merely_saved, per_rank, per_r
 from einc.planning.placing.recurred import Found
 from einc.planning.placing.rounds import per_rank_rounds, per_rank_rounds_gradient
 from einc.planning.placing.together import beside, together
+from einc.planning.repeated import with_wide
 from einc.syntax.printing.show import show
-from einc.transforms.gradients.backward import Derived, derive
+from einc.transforms.gradients.backward import Derived
 from einc.transforms.serving.cached import Refused as Unserved
 from einc.transforms.serving.cached import growing
 from einc.transforms.serving.dealt import dealt
@@ -318,9 +320,10 @@ def pieces(program: TypedProgram, grad: bool) -> Pieces:
     def one(piece: Program, here: Round | None) -> Piece:
         if not grad:
             return Piece(NormalProgram.of(piece), here)
-        found = derive(piece)
-        second = pipeline.normal(found.backward) if found.gradients else None
-        return Piece(pipeline.normal(found.forward), here, found, second)
+        found, first = halves.derived(piece)
+        forward = with_wide(pipeline.normal(first))
+        second = halves.second(found, forward.tensors)
+        return Piece(forward, here, found, with_wide(pipeline.normal(second)) if found.gradients else None)
 
     def same(loop: IndexLoop) -> Piece | IndexLoop:
         return loop
@@ -332,7 +335,7 @@ def pieces(program: TypedProgram, grad: bool) -> Pieces:
         whole, found = apart(whole, grad)
         made += linked(whole, one, grad, same, found)
     else:
-        made.append(one(whole, None))
+        made.append(one(whole if grad else with_wide(whole), None))
     if grad and not found and all(isinstance(piece, Piece) and piece.backward is None for piece in made):
         raise constant(program)
     return Pieces(whole, found, tuple(made))

@@ -79,8 +79,8 @@ def kept_gathered(plans: Iterable[PerRank], wanted: Iterable[str]) -> None:
         halves = [body] if isinstance(body, Gradient) else [one for one, _ in body.gradients] if isinstance(
             body, SegmentedModule) else []
         saved |= {key for half in halves for key, _ in half.saved}
-        gathered |= {step.out for half in halves for step in half.forward.steps
-                     if isinstance(step, Move) and step.kind == "all_gather"}
+        gathered |= {key for half in halves for step in half.forward.steps
+                     if isinstance(step, Move) and step.kind == "all_gather" for key in step.writes}
     for name in sorted(wanted):
         if name not in saved & gathered:
             what = "is gathered nowhere" if name in saved else "is not saved for the gradient"

@@ -11,6 +11,7 @@ from functools import reduce
 from operator import mul
 
 from einc.errors.report import EincError, Help, Problem, listed
+from einc.ir.elements import WIDE
 from einc.ir.indices import number
 from einc.ir.plan import (
     Append,
@@ -216,17 +217,22 @@ def _operation(step: Operation, module: Module) -> None:
 
 
 def _move(step: Move, buffers: Mapping[str, Buffer]) -> None:
-    """A move has one operand, a group with ranks, and the axes that its kind of collective joins and parts."""
-    _require(len(step.reads) == len(step.writes) == 1 and step.group.ranks > 1,
-             "a move of several tensors, or of one rank")
+    """A move has a group with ranks, as many tensors after it as before, and of each the axes that its kind of
+    collective joins and parts. All are relaid or none is; those that are folded are of one type."""
+    _require(len(step.reads) == len(step.writes) == len(step.moved) > 0 and step.group.ranks > 1,
+             "a move of other tensors before than after, or of one rank")
+    sent = {WIDE if one.wide else buffers[key].element for key, one in zip(step.reads, step.moved, strict=True)}
+    _require(len(sent) == 1 or "reduce" not in step.kind, "tensors of different types that are folded as one")
+    _require(len({(one.joined, one.parted) if one.relaid else () for one in step.moved}) == 1,
+             "tensors in one message of which blocks come into different orders")
     joins, parts = step.kind in ("all_gather", "all_to_all"), step.kind in ("slice", "all_to_all", "reduce_scatter")
-    _require((step.joined is not None) == joins and (step.parted is not None) == parts,
-             f"a move by {step.kind} joins or parts another axis")
-    _require(all(x is None or 0 <= x.axis < len(step.shape) for x in (step.joined, step.parted)),
-             "a move along an axis that is none")
-    held = {reduce(mul, (s.extent for s in buffers[step.operand].sets), number(1)),
-            reduce(mul, step.shape, number(1))}
-    _require(len(held) == 1, f"`{step.operand}` is moved with another number of elements")
+    for key, one in zip(step.reads, step.moved, strict=True):
+        _require((one.joined is not None) == joins and (one.parted is not None) == parts,
+                 f"a move by {step.kind} joins or parts another axis")
+        _require(all(x is None or 0 <= x.axis < len(one.shape) for x in (one.joined, one.parted)),
+                 "a move along an axis that is none")
+        held = {reduce(mul, (s.extent for s in buffers[key].sets), number(1)), reduce(mul, one.shape, number(1))}
+        _require(len(held) == 1, f"`{key}` is moved with another number of elements")
 
 
 def _kernel(kernel: Kernel, buffers: Mapping[str, Buffer]) -> None:

@@ -11,8 +11,8 @@ from itertools import product
 from einc.ir.choices import Choices
 from einc.ir.elements import EXACT, WIDE
 from einc.ir.finite import surely_finite
-from einc.ir.plan import Call, Gradient, Module, SegmentedModule, leaves
-from einc.ir.programs import Equation, Program
+from einc.ir.plan import Buffer, Call, Gradient, SegmentedModule, leaves
+from einc.ir.programs import Equation, Program, Tensor
 from einc.ir.sums import factors
 from einc.ir.terms import Apply, Read, walk
 from einc.planning.analysis.signs import told
@@ -42,12 +42,13 @@ def derived(program: Program) -> tuple[Derived, Program]:
     return found, kept_wide(found.forward, {made for made, _ in found.saved} - shown)
 
 
-def second(found: Derived, forward: Module) -> Program:
-    """The second program as it is planned: what the plan of the first saves in a wider type comes in that type."""
+def second(found: Derived, saved: Mapping[str, Buffer | Tensor]) -> Program:
+    """The second program as it is planned: what the first, of whose buffers or tensors some are `saved`, has in a wider
+    type comes in that type."""
     first, below = normalise(found.forward), _divisors(found)
     tensors = dict(found.backward.tensors)
     for made, key in found.saved:
-        kept = forward.buffers[made].element
+        kept = saved[made].element
         element = kept if kept in (WIDE, EXACT) else tensors[key].element
         infinite = not surely_finite(Read(made, ()), first.by_target)
         tensors[key] = replace(tensors[key], element=element, told=replace(
@@ -84,7 +85,7 @@ def _halves(program: Program, choices: Choices, inner: Choices) -> Gradient:
     forward = plan(normalise(first), program.inputs(), inner)
     if not found.gradients:
         return Gradient(forward, replace(forward, inputs=(), outputs=(), buffers={}, steps=(), keys=()), (), (), ())
-    program_of_second = with_recurrences(second(found, forward))
+    program_of_second = with_recurrences(second(found, forward.buffers))
     backward = plan(normalise(program_of_second), program_of_second.inputs(), inner)
     backward = trusting(backward, frozenset(key for _, key in found.saved))
     plain = plan(normalise(program), program.inputs(), choices) if choices.rows else None

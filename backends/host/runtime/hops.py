@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from einc.backends.host.runtime.moves import _packed, _unpacked
+
 _FOLDED: dict[str, Callable[..., torch.Tensor]] = {
     "sum": torch.add, "prod": torch.mul, "max": torch.maximum, "min": torch.minimum, "logaddexp": torch.logaddexp}
 
@@ -34,14 +36,14 @@ def _around(own: list[tuple[torch.Tensor, int | None]], coming: list[tuple[torch
     stay: list[list[torch.Tensor]] = [[] for _ in range(blocks)]
     beside: dict[tuple[int, int, int], torch.Tensor] = {}
     total: list[dict[int, torch.Tensor]] = []
-    here, moving = parts, parts[:0]
+    here, moving = parts, None
     for n, hop in enumerate(hops):
         other = (me - hop) % ranks
         if n:
-            here = [_arrived(x, needs[me][other]) for x in moving]
+            here = _arrived(moving, parts, needs[me][other])
         if n + 1 < len(hops):
             to, source = (me + hops[n + 1]) % ranks, (me - hops[n + 1]) % ranks
-            moving = [_shifted(x, needs[to][me], to, needs[me][source], source, ranks, group) for x in parts]
+            moving = _shifted(parts, needs[to][me], to, needs[me][source], source, ranks, group)
         back: list[dict[int, torch.Tensor]] = [{} for _ in made]
         for k, j in enumerate(_blocks_of(other, ranks, blocks)):
             for a, i in enumerate(_blocks_of(me, ranks, blocks)):
@@ -83,14 +85,13 @@ def _gone_back(total: list[dict[int, torch.Tensor]], back: list[dict[int, torch.
     third has made of its own has come.
     """
     owner, reader = (me - hop) % ranks, (me + hop) % ranks
+    going = [[found.get(k, x) for k, x in mine.items()] for (*_, sent), mine, found in zip(made, total, back) if sent]
+    came = _arrived(_shifted(going, needs[me][owner], owner, needs[reader][me], reader, ranks, group), going,
+                    needs[reader][me])
     out: list[dict[int, torch.Tensor]] = []
-    for (fold, _, _, sent), mine, made_here in zip(made, total, back):
-        if sent:
-            going = [made_here.get(k, x) for k, x in mine.items()]
-            moving = _shifted(going, needs[me][owner], owner, needs[reader][me], reader, ranks, group)
-            came = zip(mine.items(), _arrived(moving, needs[reader][me]), needs[reader][me])
-            mine = {k: _FOLDED[fold](x, y) if there else x for (k, x), y, there in came}
-        out.append(mine)
+    for (fold, _, _, sent), mine in zip(made, total):
+        some = zip(mine.items(), came.pop(0), needs[reader][me]) if sent else ()
+        out.append({k: _FOLDED[fold](x, y) if there else x for (k, x), y, there in some} if sent else mine)
     return out
 
 
@@ -128,17 +129,21 @@ def _side_by_side(parts: list[torch.Tensor], axis: int | None, fold: str) -> tor
     return made
 
 
-def _shifted(parts: list[torch.Tensor], sends: list[bool], to: int, gets: list[bool], source: int, ranks: int,
+def _shifted(parts: list[list[torch.Tensor]], sends: list[bool], to: int, gets: list[bool], source: int, ranks: int,
              group: str) -> Any:
-    """Starts to send some blocks to one rank and to get some from another: these, once they have arrived."""
-    out = torch.cat([x[None] for x, one in zip(parts, sends) if one] or [parts[0][None][:0]]).contiguous()
+    """Starts to send some blocks of each of several tensors to one rank, as one message, and to get some from another:
+    these, once they have arrived."""
+    if not parts:
+        return None
+    out = _packed([torch.stack([x for x, one in zip(some, sends) if one] or some)[:sum(sends)] for some in parts])
     given, got = [0] * ranks, [0] * ranks
     given[to], got[source] = sum(sends), sum(gets)
-    return torch.ops._c10d_functional.all_to_all_single(out, got, given, group)
+    return torch.ops._c10d_functional.all_to_all_single(out.contiguous(), got, given, group)
 
 
-def _arrived(moving: Any, gets: list[bool]) -> list[torch.Tensor]:
-    """The blocks that come, once they are there; an empty tensor for one that does not."""
-    found = torch.ops._c10d_functional.wait_tensor(moving)
-    there = iter(found.unbind())
-    return [next(there) if one else found[:0] for one in gets]
+def _arrived(moving: Any, parts: list[list[torch.Tensor]], gets: list[bool]) -> list[list[torch.Tensor]]:
+    """The blocks that come of each tensor, once they are there; an empty tensor for one that does not."""
+    found = [] if moving is None else _unpacked(torch.ops._c10d_functional.wait_tensor(moving),
+                                                [some[0][None] for some in parts])
+    there = [(x, iter(x.unbind())) for x in found]
+    return [[next(rows) if one else x[:0] for one in gets] for x, rows in there]

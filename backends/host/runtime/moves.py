@@ -1,11 +1,16 @@
 """What ranks send each other, as functional collectives: a result is a new tensor, and is there when it is returned.
 
-A tensor is given with an axis of its own for what is joined and for what is parted. The rank's place counts from 1.
+A tensor is given with an axis of its own for what is joined and for what is parted. Several tensors are one
+message; None stands for one that nobody asks for. The rank's place counts from 1.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
+
+_Parts = list[tuple[torch.Tensor, int] | None]  # tensors, each with an axis
 
 
 def _c10d(name: str, *values: object) -> torch.Tensor:
@@ -14,33 +19,75 @@ def _c10d(name: str, *values: object) -> torch.Tensor:
     return made
 
 
-def _all_reduce(x: torch.Tensor, fold: str, group: str) -> torch.Tensor:
+def _in_one_message(rows: list[torch.Tensor | None], send: Callable[[torch.Tensor], torch.Tensor]) -> list[
+        torch.Tensor | None]:
+    """What comes of tensors whose rows are sent, all of them side by side."""
+    some = [x for x in rows if x is not None]
+    found = _unpacked(send(_packed(some)), some) if some else []
+    return [None if x is None else found.pop(0) for x in rows]
+
+
+def _packed(some: list[torch.Tensor]) -> torch.Tensor:
+    """The rows of tensors side by side: as bytes, where their types differ."""
+    if len(some) == 1:
+        return some[0].contiguous()
+    flat = [x.unsqueeze(-1).flatten(1) for x in some]
+    mixed = any(x.dtype != some[0].dtype for x in some)
+    return torch.cat([x.contiguous().view(torch.uint8) for x in flat] if mixed else flat, 1)
+
+
+def _unpacked(rows: torch.Tensor, some: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The tensors that rows are of, each with the shape of a row and the type that it has in `some`."""
+    if len(some) == 1:
+        return [rows]
+    counts = [x.shape[1:].numel() * (x.element_size() if rows.dtype != x.dtype else 1) for x in some]
+    return [(y if x.dtype == y.dtype else y.clone(memory_format=torch.contiguous_format).flatten().view(x.dtype))
+            .reshape(len(rows), *x.shape[1:]) for x, y in zip(some, rows.split(counts, 1))]
+
+
+def _all_reduce(parts: list[torch.Tensor | None], fold: str, group: str) -> list[torch.Tensor | None]:
     """The fold of what the ranks have, on each of them."""
-    return _c10d("all_reduce", x.contiguous(), fold, group)
+    found = _in_one_message([None if x is None else x[None] for x in parts],
+                            lambda x: _c10d("all_reduce", x, fold, group))
+    return [None if x is None else x[0] for x in found]
 
 
-def _all_gather(x: torch.Tensor, joined: int, ranks: int, group: str) -> torch.Tensor:
+def _all_gather(parts: _Parts, ranks: int, group: str) -> list[torch.Tensor | None]:
     """The parts of all ranks side by side along an axis, on each of them."""
-    parts = _c10d("all_gather_into_tensor", x.contiguous(), ranks, group).view(ranks, *x.shape)
-    return parts.movedim(0, joined).flatten(joined, joined + 1)
+    found = _in_one_message([None if part is None else part[0][None] for part in parts],
+                            lambda x: _c10d("all_gather_into_tensor", x, ranks, group))
+    return [None if part is None or x is None else _from_ranks(x, part[1]) for part, x in zip(parts, found)]
 
 
-def _reduce_scatter(x: torch.Tensor, fold: str, parted: int, ranks: int, group: str) -> torch.Tensor:
+def _reduce_scatter(parts: _Parts, fold: str, ranks: int, group: str) -> list[torch.Tensor | None]:
     """The rank's part, along an axis, of the fold of what the ranks have."""
-    parts = x.unflatten(parted, (ranks, -1)).movedim(parted, 0).contiguous()
-    return _c10d("reduce_scatter_tensor", parts, fold, ranks, group).view(parts.shape[1:])
+    found = _in_one_message([None if part is None else _rows(*part, ranks) for part in parts],
+                            lambda x: _c10d("reduce_scatter_tensor", x, fold, ranks, group))
+    return [None if x is None else x[0] for x in found]
 
 
-def _all_to_all(x: torch.Tensor, joined: int, parted: int, ranks: int, group: str) -> torch.Tensor:
+def _all_to_all(parts: list[tuple[torch.Tensor, int, int] | None], ranks: int, group: str) -> list[
+        torch.Tensor | None]:
     """What the ranks have parts of along one axis, in parts along another."""
-    parts = x.unflatten(parted, (ranks, -1)).movedim(parted, 0).contiguous()
-    found = _c10d("all_to_all_single", parts, [1] * ranks, [1] * ranks, group).view(parts.shape)
-    return found.movedim(0, joined).flatten(joined, joined + 1)
+    found = _in_one_message([None if part is None else _rows(part[0], part[2], ranks) for part in parts],
+                            lambda x: _c10d("all_to_all_single", x, [1] * ranks, [1] * ranks, group))
+    return [None if part is None or x is None else _from_ranks(x, part[1]) for part, x in zip(parts, found)]
 
 
-def _part(x: torch.Tensor, parted: int, ranks: int, place: int) -> torch.Tensor:
+def _rows(x: torch.Tensor, parted: int, ranks: int) -> torch.Tensor:
+    """The parts along an axis, a row for each rank."""
+    rows: torch.Tensor = x.unflatten(parted, (ranks, -1))
+    return rows.movedim(parted, 0)
+
+
+def _from_ranks(rows: torch.Tensor, axis: int) -> torch.Tensor:
+    """The rows of all ranks side by side along an axis."""
+    return rows.movedim(0, axis).flatten(axis, axis + 1)
+
+
+def _part(parts: _Parts, ranks: int, place: int) -> list[torch.Tensor | None]:
     """The rank's part of what each of them has, along an axis."""
-    return x.chunk(ranks, parted)[place - 1]
+    return [None if part is None else part[0].chunk(ranks, part[1])[place - 1] for part in parts]
 
 
 def _in_order(x: torch.Tensor, axis: int, ranks: int) -> torch.Tensor:
@@ -55,17 +102,18 @@ def _in_blocks(x: torch.Tensor, axis: int, ranks: int) -> torch.Tensor:
     return torch.stack((first, second.flip(axis)), axis + 1).flatten(axis, axis + 2)
 
 
-def _relaid(x: torch.Tensor, axis: int, ordered: bool, ranks: int, place: int, group: str) -> torch.Tensor:
-    """The rank's part with its two blocks side by side in the order of all, or, if they are not so before, `ordered`,
-    one from each end of it.
+def _relaid(parts: _Parts, ordered: bool, ranks: int, place: int, group: str) -> list[torch.Tensor | None]:
+    """The rank's part along an axis with its two blocks side by side in the order of all, or, if they are so before and
+    not `ordered`, one from each end of it.
     """
     pairs = [[n, 2 * ranks - 1 - n] for n in range(ranks)]
     plain = [[2 * n, 2 * n + 1] for n in range(ranks)]
     before, after = (pairs, plain) if ordered else (plain, pairs)
     sends = [[n for n in range(2) if before[place - 1][n] in after[to]] for to in range(ranks)]
     comes = [[n for n in before[source] if n in after[place - 1]] for source in range(ranks)]
-    blocks = x.unflatten(axis, (2, -1)).movedim(axis, 0)
-    given = torch.cat([blocks[n][None] for some in sends for n in some])
-    found = _c10d("all_to_all_single", given, [len(some) for some in comes], [len(some) for some in sends], group)
+    counts, given = ([len(some) for some in comes], [len(some) for some in sends]), [n for some in sends for n in some]
+    found = _in_one_message([None if part is None else _rows(*part, 2)[given] for part in parts],
+                            lambda x: _c10d("all_to_all_single", x, *counts, group))
     order = [n for some in comes for n in some]
-    return torch.cat([found[order.index(n)] for n in after[place - 1]], axis)
+    at = [order.index(n) for n in after[place - 1]]
+    return [None if part is None or x is None else _from_ranks(x[at], part[1]) for part, x in zip(parts, found)]

@@ -117,23 +117,26 @@ def tally(report: Report) -> str:
 def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> dict[str, int]:
     """`T=2048,H=8` -> {"T": 2048, "H": 8}. Raises click.BadParameter for another form, or for two numbers of one name.
     """
-    out: dict[str, int] = {}
-    for piece in value.split(",") if value else ():
-        match = re.fullmatch(r"\s*([^\s=]+)\s*=\s*(\d{1,15})\s*", piece)
-        if match is None:
-            raise click.BadParameter(f"`{piece.strip()}` is not of the form NAME=NUMBER, with a whole number from 0")
-        if out.setdefault(match[1], int(match[2])) != int(match[2]):
-            raise click.BadParameter(f"`{match[1]}` is given twice")
-    return out
+    return _numbers(value, 0)
 
 
 def _ranks(ctx: click.Context, param: click.Parameter, value: str) -> dict[str, int]:
-    """`dp=2,tp=4` -> {"dp": 2, "tp": 4}. Raises click.BadParameter for an axis of 0 ranks."""
-    found = _sizes(ctx, param, value)
-    for name, ranks in found.items():
-        if not ranks:
-            raise click.BadParameter(f"the axis `{name}` has 0 ranks: one has at least 1")
-    return found
+    """`dp=2,tp=4` -> {"dp": 2, "tp": 4}. Raises click.BadParameter as for sizes, and for an axis of 0 ranks."""
+    return _numbers(value, 1)
+
+
+def _numbers(value: str, least: int) -> dict[str, int]:
+    """Names with whole numbers from the least one. Raises click.BadParameter for another form, or for two numbers of
+    one name."""
+    out: dict[str, int] = {}
+    for piece in value.split(",") if value else ():
+        match = re.fullmatch(r"\s*([^\s=]+)\s*=\s*(\d{1,15})\s*", piece, re.ASCII)
+        if match is None or int(match[2]) < least:
+            said = f"`{piece.strip()}` is not of the form NAME=NUMBER, with a whole number from {least}"
+            raise click.BadParameter(said)
+        if out.setdefault(match[1], int(match[2])) != int(match[2]):
+            raise click.BadParameter(f"`{match[1]}` is given twice")
+    return out
 
 
 def known_sizes(sizes: Mapping[str, int], names: list[str], fixed: Mapping[str, int],

@@ -81,6 +81,9 @@ def _plans(file: Chosen, options: Options, against: str | None, devices: int, me
     if lacking:
         raise failure(f"the price of a plan needs a number for each size: {', '.join(lacking)}",
                       f"give --sizes {','.join(f'{name}=64' for name in lacking)}, with numbers of your own")
+    if nothing := [name for name, number in known.items() if number == 0]:
+        raise failure(f"nothing is computed where {nothing[0]} is 0, so no plan takes less time than another",
+                      f"give --sizes {nothing[0]}=64, for instance")
     devices_ = import_module(DEVICES)
     told = devices_.found(program, devices, room, bool(options.grad), known, BYTES[dtype])
     click.echo(json.dumps(told, ensure_ascii=False, indent=2) if style == "json" else devices_.as_text(told, room),
@@ -89,7 +92,7 @@ def _plans(file: Chosen, options: Options, against: str | None, devices: int, me
 
 def _bytes(memory: str) -> int:
     """A number of bytes, `80G` or `80GiB`. Raises EincError for any other text, and for 0."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kKMGT]?)(i?)[bB]?", memory.strip())
+    found = re.fullmatch(r"(\d{1,18}(?:\.\d+)?)\s*([kKMGT]?)(i?)[bB]?", memory.strip(), re.ASCII)
     if found is None or not float(found[1]):
         raise failure(f"`{memory}` is no number of bytes", "say it as 80G, or 80GiB for 80 · 2³⁰")
     power = " KMGT".index(found[2].upper() or " ")

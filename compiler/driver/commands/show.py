@@ -86,15 +86,15 @@ def command(*, file: Chosen, stage: str, explicit: bool, full: bool, grad: bool,
         known_sizes(sizes, names(program), program.sizes, program.idle)
     if stage == "plan" and not options.serves and (mesh or placing.meshed(program, options.plans)):
         if (stages := placing.in_stages(program, options.plans, mesh)) is not None:
-            click.echo(staged(stages, sizes, grad, full), nl=False)
+            click.echo(staged(stages, sizes, grad, full, narrow), nl=False)
             return
-        click.echo(as_text(placing.on_mesh(program, options.plans, mesh, sizes, grad), sizes, full), nl=False)
+        click.echo(as_text(placing.on_mesh(program, options.plans, mesh, sizes, grad), sizes, full, narrow), nl=False)
         return
     if stage == "plan" and (mesh or any(chosen(program.plans, options.plans).mesh().values())):
         found = placing.served_on_mesh(program, options.plans, mesh, sizes, compiling.choices(options))
         asked = {name for link in found.links for name in names(link.forward.program)}
         known_sizes(sizes, sorted(asked), program.sizes, program.idle)
-        click.echo(as_text(found, sizes, full), nl=False)
+        click.echo(as_text(found, sizes, full, narrow), nl=False)
         return
     if stage in ("typed", "normal"):
         changed, _ = compiling.asked(program, options)

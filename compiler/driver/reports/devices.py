@@ -53,8 +53,11 @@ def _uncut(program: TypedProgram, devices: int, names: Mapping[IndexSet, str], s
     told = ", ".join(f"{name} of {of.extent.at(sizes)}" for of, name in names.items())
     if any(s.by or s.packed is not None for s in names):
         return failure(f"`{program.name}` has positions of requests of different lengths, which are not cut")
+    if not names:
+        return failure(f"`{program.name}` has no letter whose extent is a size, so nothing of it can be cut",
+                       "give an index a size for its extent: `index t : time(T)`")
     return failure(f"nothing of `{program.name}` can be cut over {devices} devices",
-                   f"its letters have the extents {told}: give sizes that {devices} divides" if told else "",
+                   f"its letters have the extents {told}: give sizes that {devices} divides",
                    "`einc show --stage plan --mesh` tells of one plan why it cannot be had")
 
 

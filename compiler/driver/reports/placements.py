@@ -21,16 +21,19 @@ from einc.transforms.slicing.repeats import Round
 
 _HEADS = ("level", "step", "tensor", "over", "before", "after", "held", "sent", "why")
 _WIDTH, _GAP = 120, "  "
+_REAL = 4  # bytes of an element of the data, in what is printed
 
 
-def as_text(found: OnMesh, sizes: Mapping[str, int], full: bool = False) -> str:
-    """The program, and the gradient where it is there. With `full` every equation with the letter that is cut."""
+def as_text(found: OnMesh, sizes: Mapping[str, int], full: bool = False, narrow: bool = False) -> str:
+    """The program, and the gradient where it is there. With `full` every equation with the letter that is cut; `narrow`
+    as for a file."""
     mesh = ", ".join(f"{axis.name} = {axis.ranks}" for axis in found.mesh if not axis.around) or "one device"
     halves = [(f"{_piece(found, n)} on {mesh}", link.forward, link) for n, link in enumerate(found.links)]
     halves += [(f"{'its gradient' if len(found.links) == 1 else f'the gradient of {_piece(found, n)}'} on {mesh}",
                 link.backward, link)
                for n, link in reversed([*enumerate(found.links)]) if link.backward is not None]
-    lines = [line for title, half, link in halves for line in (*_half(title, half, sizes, full, link.round), "")]
+    lines = [line for title, half, link in halves
+             for line in (*_half(title, half, {**half.program.sizes, **sizes}, full, narrow, link.round), "")]
     return "\n".join([*lines, "bytes are for float32, on one device; a ring sends as few"]) + "\n"
 
 
@@ -48,16 +51,17 @@ def _piece(found: OnMesh, n: int) -> str:
     return f"what stands after the rounds for {before.repeat.index.name}" if before is not None else "the program"
 
 
-def _half(title: str, placed: Placed, sizes: Mapping[str, int], full: bool, one: Round | None) -> list[str]:
+def _half(title: str, placed: Placed, known: Mapping[str, int], full: bool, narrow: bool,
+          one: Round | None) -> list[str]:
     """One program: what comes in, its levels, what goes out, and what is sent, in all rounds where it is one."""
-    program, known = placed.program, {**placed.program.sizes, **sizes}
-    rows = list(_rows(placed, known))
-    counts = len(placed.moves)
-    total = sum((one.wire * number(one.move.bytes) for one in sent(placed, sizes)), number(0))
-    lines = [f"{title}: {counts} collective{'s' * (counts != 1)}", ""]
+    program, moves = placed.program, list(sent(placed, known, narrow))
+    along = sum(move.messages == 0 for move in moves)
+    total = sum((move.wire * number(move.move.element.size(_REAL)) for move in moves), number(0))
+    sent_as = f" sent as {len(moves) - along}" if along else ""
+    lines = [f"{title}: {len(moves)} collective{'s' * (len(moves) != 1)}{sent_as}", ""]
     lines += _grouped("given", [(t.key, placed.states(t.key)) for t in program.inputs()], placed)
     lines += _grouped("returned", [(name, placed.ends[key]) for name, key in program.outputs], placed)
-    lines += ["", *_aligned(rows), ""]
+    lines += ["", *_aligned(list(_rows(placed, known, moves))), ""]
     each = "" if one is None else f" in each round, {_figure(total * one.repeat.index.set.extent, known)} in all"
     lines.append(f"a device sends {_figure(total, known)}{each}")
     if full:
@@ -65,9 +69,8 @@ def _half(title: str, placed: Placed, sizes: Mapping[str, int], full: bool, one:
     return lines
 
 
-def _rows(placed: Placed, known: Mapping[str, int]) -> Iterable[tuple[str, ...]]:
+def _rows(placed: Placed, known: Mapping[str, int], moves: Sequence[Sent]) -> Iterable[tuple[str, ...]]:
     """The rows in order: the collectives before each level, and what is made in it."""
-    moves = list(sent(placed, known))
     for level in range(max([*placed.levels.values(), *(a.level for a in placed.arrivals)], default=0) + 1):
         for one in moves:
             if one.level == level:
@@ -78,13 +81,14 @@ def _rows(placed: Placed, known: Mapping[str, int]) -> Iterable[tuple[str, ...]]
 
 
 def _row(one: Sent, placed: Placed, known: Mapping[str, int]) -> tuple[str, ...]:
-    """A collective in words and figures."""
+    """A collective in words and figures; what goes along in the message of the row above has no step of its own."""
     move = one.move
     over = ", ".join(placed.mesh[n].name for n in move.axes if not placed.mesh[n].around)
-    held, wire = (_figure(x * number(move.bytes), known) for x in (move.held, one.wire))
+    held, wire = (_figure(x * number(move.element.size(_REAL)), known) for x in (move.held, one.wire))
     before, after = (_state(x, move.tensor, placed.program) for x in (move.before, move.after))
     after = "part after part" if move.kind == "pass" else after
-    return str(one.level), move.kind, move.tensor, over, before, after, held, wire, move.reason
+    level, step = (str(one.level), move.kind) if one.messages else ("", "")
+    return level, step, move.tensor, over, before, after, held, wire, move.reason
 
 
 def _state(state: State, key: str, program: Program) -> str:

@@ -17,8 +17,8 @@ from einc.syntax.printing.show import show
 _REAL = 4  # bytes of an element of the data
 
 
-def as_text(found: Staging, sizes: Mapping[str, int], grad: bool, full: bool) -> str:
-    """The stages in a line each, and what each kind is on the other axes of the mesh."""
+def as_text(found: Staging, sizes: Mapping[str, int], grad: bool, full: bool, narrow: bool) -> str:
+    """The stages in a line each, and what each kind is on the other axes of the mesh; `narrow` as for a file."""
     axis, parts, made = found.axis, found.parts, found.made
     lines = [f"{found.program.name} on {axis.name} = {axis.ranks}: stages of {made.count} / {axis.ranks} rounds, "
              f"{parts.letter} in {parts.count} parts by {parts.schedule}", ""]
@@ -35,7 +35,8 @@ def as_text(found: Staging, sizes: Mapping[str, int], grad: bool, full: bool) ->
               f"{axis.ranks} stages and m = {parts.count} parts"]
     text = "\n".join(lines) + "\n"
     if found.rest:
-        text += "".join("\n" + placed(on_rest(found, one, known, grad), known, full) for _, _, one in found.kinds)
+        text += "".join(
+            "\n" + placed(on_rest(found, one, known, grad), known, full, narrow) for _, _, one in found.kinds)
     return text
 
 

@@ -347,28 +347,35 @@ class Along:
     blocks: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """One tensor of a move. `shape` is what the rank holds before it with composites apart; of its axes one is
+    `joined`, of which each rank has a part before, and one is `parted`, of which it has one after; None for none.
+    `wide` if shares are put together in the wide type, whatever theirs is.
+    """
+
+    shape: tuple[Extent, ...]
+    joined: Along | None = None
+    parted: Along | None = None
+    wide: bool = False
+
+    @property
+    def relaid(self) -> bool:
+        """Whether the blocks of one axis come into another order."""
+        return self.joined is not None and self.parted is not None and self.joined.axis == self.parted.axis
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move(Operation):
-    """A tensor that the ranks of a mesh have in one state, in another one: one collective, or a `slice`, which is none.
-
-    `shape` is what the rank holds before it with composites apart; of its
-    axes one is `joined`, of which each rank has a part before, and one is `parted`, of which it has one after; None for
-    none. `fold` says how shares are put together; `wide` if they are so in the wide type, whatever theirs is.
+    """Tensors that the ranks of a mesh have in one state, in another one: one collective, in which all of them are sent
+    as one message, or a `slice`, which is none. `moved` says of each how it lies, `fold` how shares are put together.
     """
 
     does: ClassVar[str] = "move"
     kind: Literal["slice", "all_gather", "all_to_all", "all_reduce", "reduce_scatter"]
     group: RankGroup
-    shape: tuple[Extent, ...]
-    joined: Along | None = None
-    parted: Along | None = None
+    moved: tuple[Moved, ...]
     fold: str = "sum"
-    wide: bool = False
-
-    @property
-    def operand(self) -> str:
-        """The buffer of what the rank has before."""
-        return self.reads[0]
 
 
 Leaf = (Kernel | Contract | InSlices | Repack | Concat | Append | BroadcastView | Call | TopK | GroupedMatmul

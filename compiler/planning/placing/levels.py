@@ -6,7 +6,7 @@ pairs of positions, is made where it is read: nothing of that size waits for a c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from einc.ir.indices import INDEX_CLASSES
@@ -32,8 +32,6 @@ from einc.planning.placing.states import (
     ranks_of,
 )
 
-_REAL = 4  # bytes of an element of the data
-
 
 class Kept(Exception):  # noqa: N818 - what has to be cut in another way
     """A share that each hop has of a tensor would have to be kept for hops of a later level."""
@@ -48,6 +46,21 @@ class Arrival:
     states: States
     level: int
     moves: tuple[Move, ...]
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """A move of an arrival, with the states of its tensor before and after it."""
+
+    arrival: Arrival
+    move: Move
+    now: States
+    then: States
+
+    @property
+    def state(self) -> State:
+        """The state on the axes of the move before it, which is the same on each of them."""
+        return self.now[self.move.axes[0]]
 
 
 @dataclass(frozen=True)
@@ -85,17 +98,28 @@ class Placed:
         """Every collective with its level; what sends nothing is not among them. What goes round does so for each level
         whose hops read it; any other move of a tensor into the same states is made once.
         """
-        out, made = list[tuple[int, Move]](), set[tuple[str, States]]()
-        for a in self.arrivals:
-            for move, (_, then) in zip(a.moves, moved(self.states(a.tensor), a.states, self.mesh), strict=True):
-                if (a.tensor, then) in made:
-                    continue
-                made.add((a.tensor, then))
-                levels = [level for (level, _), targets in self.hopped.items() if move.kind == "pass" and any(
-                    a.tensor in self.reads(self.program.by_target[key]) and self.needs(key, a.tensor) == a.states
-                    for key in targets)]
-                out += [(level, move) for level in levels or [a.level] if move.kind not in SILENT]
+        out = [(level, one.move) for one in self.transfers for level in self.reached(one)
+               if one.move.kind not in SILENT]
         return tuple(sorted(out, key=lambda pair: pair[0]))
+
+    @property
+    def transfers(self) -> Iterator[Transfer]:
+        """Every move once, in an order in which they can be done."""
+        made = set[tuple[str, States]]()
+        for a in self.arrivals:
+            now = self.states(a.tensor)
+            for move, (_, then) in zip(a.moves, moved(now, a.states, self.mesh), strict=True):
+                if (a.tensor, then) not in made:
+                    made.add((a.tensor, then))
+                    yield Transfer(a, move, now, then)
+                now = then
+
+    def reached(self, one: Transfer) -> list[int]:
+        """The levels for which a move is made: of what goes round those whose hops read it."""
+        key, want = one.arrival.tensor, one.arrival.states
+        levels = [level for (level, _), targets in self.hopped.items() if one.move.kind == "pass" and any(
+            key in self.reads(self.program.by_target[made]) and self.needs(made, key) == want for made in targets)]
+        return levels or [one.arrival.level]
 
     @property
     def hopped(self) -> Mapping[tuple[int, int], frozenset[str]]:
@@ -276,7 +300,7 @@ class _Schedule:
         around = any(mesh[n].around for n in axes)
         how = " part after part" if around and isinstance(now[first], Part) and len(axes) > 1 else how
         ranks = mesh[first].ranks if around else ranks_of(mesh, axes)
-        return Move(key, axes, ranks, now[first], after, held, tensor.element.size(_REAL), cause + why + how, around)
+        return Move(key, axes, ranks, now[first], after, held, tensor.element, cause + why + how, around)
 
     def sink(self) -> None:
         """What is made point by point or at pairs of positions goes to the level of the first that reads it; what reads

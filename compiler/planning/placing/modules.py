@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from einc.ir.choices import Choices
-from einc.ir.elements import REAL
 from einc.ir.finite import surely_finite
 from einc.ir.indices import Extent, Index, IndexSet, number, size
-from einc.ir.plan import Along, Buffer, Gradient, Module, Move, PerRank, RankGroup, Step, makes
+from einc.ir.plan import Along, Buffer, Gradient, Module, Move, Moved, PerRank, RankGroup, Step, makes
 from einc.ir.plan.gradients import group_of
 from einc.ir.programs import Equation, NormalProgram, Program, Tensor, Told
 from einc.ir.sums import product, reached
@@ -23,11 +22,11 @@ from einc.planning import halves
 from einc.planning.analysis.cost import volume
 from einc.planning.analysis.signs import told
 from einc.planning.placing.hops import Hopping
-from einc.planning.placing.levels import Arrival, Placed, in_order, placed, references
+from einc.planning.placing.levels import Placed, Transfer, in_order, placed, references
 from einc.planning.placing.local import Local
+from einc.planning.placing.messages import Message, messages
 from einc.planning.placing.refusals import Refused
-from einc.planning.placing.states import Axis, Owned, Part, Share, State, States, moved
-from einc.planning.placing.states import Move as Moved
+from einc.planning.placing.states import Axis, Owned, Part, Share, States
 from einc.planning.planner import plan
 from einc.planning.repeated import clamped, trusting, with_wide
 from einc.transforms.gradients.backward import Derived
@@ -69,7 +68,7 @@ def derived(program: Program, mesh: tuple[Axis, ...], sizes: Mapping[str, int], 
     if not found.gradients:
         return Gradient(forward, replace(forward, inputs=(), outputs=(), buffers={}, steps=(), keys=()), (), (),
                         ()), one, None
-    below = halves.second(found, forward)
+    below = halves.second(found, forward.buffers)
     given, asked = between(found, one)
     two = placed(with_wide(normalise(below)), mesh, sizes, given, asked)
     backward = trusting(module_of(two, choices), frozenset(key for _, key in found.saved))
@@ -193,10 +192,11 @@ class _Ranks:
         asked = tuple(self.local.tensors[t.key] for t in program.inputs())
         self.buffers |= {t.key: buffer_of(t) for t in asked}
         last = max([*self.of.levels.values(), *(a.level for a in self.of.arrivals)], default=0)
+        sent = messages(self.of, self.choices.narrow)
         for level in range(last + 1):
-            for arrival in self.of.arrivals:
-                if arrival.level == level:
-                    self.arrive(arrival)
+            for message in sent:
+                if message.level == level:
+                    self.send(message)
             if level in levels:
                 self.planned(levels[level])
             for at, axis in self.local.hops:
@@ -261,45 +261,38 @@ class _Ranks:
 
     # what is between two levels
 
-    def arrive(self, arrival: Arrival) -> None:
-        """Adds the steps by which a tensor comes into other states."""
-        now = self.of.states(arrival.tensor)
-        for move, (_, then) in zip(arrival.moves, moved(now, arrival.states, self.of.mesh), strict=True):
-            self.move(arrival.tensor, move, now, then)
-            now = then
-
-    def move(self, key: str, move: Moved, now: States, then: States) -> None:
-        """Adds the steps of one move of a tensor from the states `now` to `then`, and the buffer that they make; none
-        where a merge or a hop has made it."""
-        made = self.local.name(key, then)
-        kind = move.kind
-        if made in self.buffers or kind == "pass":  # merged where it was made, or given to the hops
+    def send(self, message: Message) -> None:
+        """Adds the steps of a message, and the buffers that they make; none for what a merge or a hop has made, or what
+        is given to hops."""
+        new = [one for one in message.transfers if self.local.name(one.move.tensor, one.then) not in self.buffers]
+        kind = message.transfers[0].move.kind
+        if not new or kind == "pass":
             return
+        move, state, axis = new[0].move, new[0].state, self.of.mesh[new[0].move.axes[0]]
         if kind == "merge" or kind == "return":  # noqa: PLR1714 - so that the kind is known to be another
-            raise AssertionError(key)
-        source, axis, state = self.scaled(key, move, now), self.of.mesh[move.axes[0]], now[move.axes[0]]
-        after, atoms = then[move.axes[0]], _Atoms(self.of, key)
-        every = (*now, *then)
-        joined = Along(atoms.axis(state, every), state.blocks) if isinstance(state, Part) else None
-        parted = Along(atoms.axis(after, every), after.blocks) if isinstance(after, Part) else None
+            raise AssertionError(move.tensor)
         over = tuple(self.of.mesh[n].name for n in move.axes)
         group = RankGroup(size(group_of(over)), size(axis.place), move.ranks)
-        fold = state.fold if isinstance(state, Share) else "sum"
-        self.buffers[made] = buffer_of(self.local.tensors[made])
-        text = f"{key}: {move.kind} over {', '.join(over)}; {move.reason}"
-        self.steps.append(Move(reads=(source,), writes=(made,), texts=(text,), kind=kind, group=group,
-                               shape=atoms.held(now, every), joined=joined, parted=parted, fold=fold,
-                               wide=self.rounds(source, state, fold)))
+        sources = tuple(map(self.scaled, new))
+        made = tuple(self.local.name(one.move.tensor, one.then) for one in new)
+        self.buffers |= {key: buffer_of(self.local.tensors[key]) for key in made}
+        self.steps.append(Move(
+            reads=sources, writes=made, kind=kind, group=group, fold=state.fold if isinstance(state, Share) else "sum",
+            texts=tuple(f"{one.move.tensor}: {kind} over {', '.join(over)}; {one.move.reason}" for one in new),
+            moved=tuple(map(self.moved, new))))
 
-    def rounds(self, source: str, state: State, fold: str) -> bool:
-        """Whether what ranks fold would be rounded to the type of the data once for each of them."""
-        adds = isinstance(state, Share) and fold in ("sum", "prod")
-        return adds and self.buffers[source].element == REAL and not self.choices.narrow
+    def moved(self, one: Transfer) -> Moved:
+        """How a tensor of a message lies, of which a rank has `source`."""
+        state, after, atoms = one.state, one.then[one.move.axes[0]], _Atoms(self.of, one.move.tensor)
+        every = (*one.now, *one.then)
+        joined = Along(atoms.axis(state, every), state.blocks) if isinstance(state, Part) else None
+        parted = Along(atoms.axis(after, every), after.blocks) if isinstance(after, Part) else None
+        return Moved(atoms.held(one.now, every), joined, parted, one.move.adds and not self.choices.narrow)
 
-    def scaled(self, key: str, move: Moved, now: States) -> str:
+    def scaled(self, one: Transfer) -> str:
         """The buffer of what a rank adds: of a share relative to the reference of all, of owned values its own."""
-        axis, state, name = move.axes[0], now[move.axes[0]], self.local.name(key, now)
-        needed = [self.local.name(*one) for one in references(now, axis)]
+        axis, state, name = one.move.axes[0], one.state, self.local.name(one.move.tensor, one.now)
+        needed = [self.local.name(*made) for made in references(one.now, axis)]
         if not needed or not isinstance(state, Share | Owned):
             return name
         tensor = self.local.tensors[name]

@@ -71,7 +71,7 @@ def priced(mesh: tuple[Axis, ...], links: Sequence[Link], steps: Iterable[Recurr
             operations += times * sum((_operations(half, e, sizes) for e in half.program.equations), Fraction(0))
             for found in traffic.sent(half, sizes):
                 move = found.move
-                cost = times * found.wire.at(sizes) * (move.bytes if move.bytes != 4 else real)
+                cost = times * found.wire.at(sizes) * move.element.size(real)
                 sent, messages = sent + cost, messages + found.messages * int(times)
                 moves.append((cost, move))
             held += times * sum((_bytes(half, key, half.ends[key], sizes, real) for _, key in half.program.outputs),

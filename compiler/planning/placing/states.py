@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal, assert_never
 
+from einc.ir.elements import REAL, WIDE, Element
 from einc.ir.indices import Extent, IndexSet, number, size
 from einc.ir.plan.gradients import place_of
 from einc.ir.programs import Slot
@@ -152,9 +153,8 @@ SILENT = ("slice", "merge")  # what sends nothing
 class Move:
     """A tensor from one state to another on some axes of the mesh at once, which have so many `ranks` together.
 
-    `held` is the number of elements that a rank has before, `bytes` those of one. `reason` says why in words. On an
-    axis `around` another what hops made is merged; on both the ranks' parts come in hops, or shares of them go to the
-    ranks.
+    `held` is the number of elements that a rank has before, each an `element`. `reason` says why in words. On an axis
+    `around` another what hops made is merged; on both the ranks' parts come in hops, or shares of them go to the ranks.
     """
 
     tensor: str
@@ -163,7 +163,7 @@ class Move:
     before: State
     after: State
     held: Extent
-    bytes: int
+    element: Element
     reason: str = ""
     around: bool = False
 
@@ -184,6 +184,24 @@ class Move:
             case (Share() | Owned()), _:
                 return "all_reduce"
         assert_never(self.before)
+
+    def alike(self, narrow: bool) -> tuple[object, ...]:
+        """What moves that can go as one message have in common. What is folded is of one type; what is added up is sent
+        in the wide type, unless every product may be `narrow`."""
+        match self.before, self.after:
+            case Part(slot, component, blocks=first), Part(blocks=last) as after:
+                relaid = (slot, component) == (after.slot, after.component)  # blocks come into another order
+                return self.kind, self.axes, (first, last) if relaid else None
+            case Part(), _:
+                return self.kind, self.axes
+            case before, _:
+                fold = before.fold if isinstance(before, Share) else None
+                return self.kind, self.axes, fold, WIDE if self.adds and not narrow else self.element
+
+    @property
+    def adds(self) -> bool:
+        """Whether it adds or multiplies numbers that would be rounded to the type of the data once for each rank."""
+        return isinstance(self.before, Share) and self.before.fold in ("sum", "prod") and self.element == REAL
 
     @property
     def wire(self) -> Extent:

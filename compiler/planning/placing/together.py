@@ -294,7 +294,7 @@ class _Place:
             self.ranks[was] = Position(self.all.letters[becomes])  # a part on one axis, the same on the other
             return Position(own), Position(own)
         if axis.blocks(letter.set) > 1:
-            return self.blocks(at, letter, own, apart)
+            return self.blocks(at, letter, own, apart, becomes is not None)
         if becomes is not None:
             rank = self.all.letters[at]
             whole = self.all.pair(rank, letter.set, own) if apart else added(
@@ -307,14 +307,15 @@ class _Place:
         self.ranks[at] = added((Apply("floor", (Apply("div", (from_0, size_)),)), ONE))
         return Position(letter), added((Apply("mod", (from_0, size_)), const(letter.set.start)))
 
-    def blocks(self, at: int, letter: Index, own: Index, apart: bool) -> tuple[Term, Term]:
-        """The same on an axis on which a rank's part of the set is in two blocks, or in order of two."""
-        axis, rank, after = self.all.of.mesh[at], self.all.letters[at], self.then[at]
-        state = after if isinstance(after, Part) else self.now[at]
+    def blocks(self, at: int, letter: Index, own: Index, apart: bool, parted: bool) -> tuple[Term, Term]:
+        """The same on an axis on which a rank's part of the set is in two blocks, or in order of two: it is so after
+        the move where that has `parted` the slot, else before it."""
+        axis, rank = self.all.of.mesh[at], self.all.letters[at]
+        state = (self.then if parted else self.now)[at]
         ends = isinstance(state, Part) and state.blocks > 1
         found: InTwo | ByNumbers = in_two(self.all.splits, axis, rank, letter.set, own, ends) if apart else by_numbers(
             axis, rank, letter, own, ends)
-        if isinstance(after, Part):
+        if parted:
             return found.own, found.place
         self.ranks[at] = found.holder
         return found.at, found.there

@@ -11,13 +11,15 @@ from einc.planning.placing.around import met
 from einc.planning.placing.hops import Hopping
 from einc.planning.placing.levels import Placed, usual_sizes
 from einc.planning.placing.local import Local
-from einc.planning.placing.states import Move
+from einc.planning.placing.messages import messages
+from einc.planning.placing.states import SILENT, Move
 
 
 @dataclass(frozen=True)
 class Sent:
     """One move with its level, the number of messages that a rank takes part in, and how many elements it sends: of
-    blocks that go round as the ranks do on average.
+    blocks that go round as the ranks do on average. What goes along in the message of the move before it has none of
+    its own.
     """
 
     level: int
@@ -26,19 +28,31 @@ class Sent:
     wire: Extent
 
 
-def sent(placed: Placed, sizes: Mapping[str, int]) -> Iterator[Sent]:
-    """All that is sent, in its order. Where sizes that say which blocks meet are not known, all of them are counted,
-    unless it is the same for some that are usual.
+def sent(placed: Placed, sizes: Mapping[str, int], narrow: bool = False) -> Iterator[Sent]:
+    """All that is sent, in its order; `narrow` as for `messages`. Where sizes that say which blocks meet are not known,
+    all of them are counted, unless it is the same for some that are usual.
     """
-    local = Local(placed)
-    for level, move in placed.moves:
-        if not move.around:
-            yield Sent(level, move, 1, move.wire)
-            continue
-        at = level if move.kind == "pass" else placed.levels[move.tensor]
-        found = [needs(placed, local, (at, move.axes[1]), known) for known in _guesses(placed, sizes)]
-        share, hops = counted(found[0]) if all(one == found[0] for one in found) else (Fraction(1), move.ranks - 1)
-        yield Sent(level, move, hops, move.wire * number(share))
+    local, found, begun = Local(placed), list[Sent](), set[object]()
+    for message in messages(placed, narrow):
+        for n, one in enumerate(message.transfers):
+            for level in placed.reached(one) if one.move.kind not in SILENT else ():
+                if not one.move.around:
+                    found.append(Sent(level, one.move, int(n == 0), one.move.wire))
+                    continue
+                at = level if one.move.kind == "pass" else placed.levels[one.move.tensor]
+                hop = one.move.kind, at, one.move.axes
+                found.append(_round(placed, local, level, at, one.move, sizes, hop in begun))
+                begun.add(hop)
+    yield from sorted(found, key=lambda one: (one.level, one.move.kind if one.move.around else ""))
+
+
+def _round(placed: Placed, local: Local, level: int, at: int, move: Move, sizes: Mapping[str, int],
+           along: bool) -> Sent:
+    """What goes round in the hops of a level, in as many messages as there are hops in which something is sent; in none
+    of its own where it goes `along` with what else does."""
+    found = [needs(placed, local, (at, move.axes[1]), known) for known in _guesses(placed, sizes)]
+    share, hops = counted(found[0]) if all(one == found[0] for one in found) else (Fraction(1), move.ranks - 1)
+    return Sent(level, move, 0 if along else hops, move.wire * number(share))
 
 
 def _guesses(placed: Placed, sizes: Mapping[str, int]) -> Iterator[Mapping[str, int]]:
