@@ -97,3 +97,48 @@ def test_a_mutant_that_no_longer_applies_names_its_file() -> None:
         with pytest.raises(mutants.StaleError,
                            match=rf"^compiler/x\.py: the old text of the mutant `gone` stands {count} times"):
             one.applied(text)
+
+
+CONFTEST = """\
+import pytest
+def pytest_addoption(parser): parser.addoption("--whole", action="store_true")
+def pytest_collection_modifyitems(config, items):
+    items[:] = [i for i in items if config.getoption("--whole") or not i.get_closest_marker("whole")]
+"""
+TESTS = """\
+import pytest
+from a import x, y
+def test_first(): assert x == 1
+@pytest.mark.parametrize("n", [1, 2])
+def test_each(n): assert x == 1 or n != 2
+@pytest.mark.whole
+def test_rare(): assert y == 1
+def test_last(): assert x != 3
+def test_broken(): assert x == 1 and False
+"""
+
+
+@pytest.mark.whole
+def test_what_catches_a_mutant(tmp_path: Path) -> None:
+    """The first test that fails, the one that caught it last before all others; a rare one where no other does, what
+    fails without the bug, and a run that ends before its tests, are told."""
+    (tmp_path / "import").mkdir()
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "a.py").write_text("x = 1\ny = 1\n")
+    (tmp_path / "tests" / "conftest.py").write_text(CONFTEST)
+    (tmp_path / "tests" / "test_a.py").write_text(TESTS.rpartition("def")[0])
+    files, test = ("test_a.py",), "tests/test_a.py::test_"
+    found = [(mutants.Mutant("x", "a.py", *words, files), likely) for words, likely in (
+        (("x = 1", "x = 2"), ""), (("x = 1", "x = 2"), f"{test}each[2]"), (("x = 1", "x = 3"), f"{test}last"),
+        (("y = 1", "y = 2"), ""), (("y = 1", "y = 1  "), ""), (("y = 1", "y ="), ""),
+        (("y = 1", "import os; os._exit(3)"), ""))]
+    outcomes = [mutants.tried(one, tmp_path, True, likely) for one, likely in found]
+    assert [(one.caught_by, one.left_out) for one in outcomes] == [
+        (f"{test}first", False), (f"{test}each[2]", False), (f"{test}last", False), (f"{test}rare", True), ("", False),
+        ("tests/test_a.py", False), ("the process of the tests crashed", False)]
+    assert not mutants.tried(found[3][0], tmp_path, False).caught_by
+    assert (tmp_path / "a.py").read_text() == "x = 1\ny = 1\n"
+    (tmp_path / "tests" / "test_a.py").write_text(TESTS)
+    names = [f"{test}broken", "no end", "", f"{test}rare", f"{test}each[2]"]
+    assert mutants.unsound(names, tmp_path) == {
+        f"{test}broken": "fails without the bug too", "no end": "no test failed"}
