@@ -88,7 +88,7 @@ def tried(mutant: Mutant, checkout: Path, whole: bool, likely: str = "") -> Outc
     """
     file, begun = checkout / mutant.path, time.monotonic()
     files = sorted((f"tests/{name}" for name in mutant.tests), key=lambda name: not likely.startswith(name))
-    rounds = [[name, *more] for more in ([], ["--whole"])[:1 + whole] for name in files]
+    rounds = [[name, *more] for more in ([], ["--whole", "1/1"])[:1 + whole] for name in files]
     text, caught = file.read_text(encoding="utf-8"), ""
     try:
         file.write_text(mutant.applied(text), encoding="utf-8")

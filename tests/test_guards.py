@@ -271,6 +271,15 @@ def test_what_scales_a_quotient_of_sums_over_nothing(seed: int) -> None:
         torch.testing.assert_close(derived, other)
 
 
+@pytest.mark.parametrize("worth", ["x_s", "1"])
+def test_a_sum_of_what_is_positive_is_0_over_nothing(worth: str) -> None:
+    """So a mean by it is guarded, though each of its terms is positive."""
+    text = f"{LETTERS}input x_t\noutput y_t = (Σ_{{s < t}} {worth}) / (Σ_{{s < t}} (1 + abs(x_s)))"
+    x = torch.tensor([2.0, -3.0, 4.0])
+    above = torch.tensor([0.0, 2.0, -1.0]) if worth == "x_s" else torch.arange(3.0)
+    torch.testing.assert_close(einc.compile(text, "torch")(x=x), above / torch.tensor([1.0, 3.0, 7.0]))
+
+
 @pytest.mark.parametrize("tiles", [None, (2, 1), (3, 4)])
 def test_what_is_summed_by_numbers_in_small_tiles(tiles: tuple[int, int] | None) -> None:
     """The gradient of values that chosen elements name: each tile of it counts the numbers from its own first one."""

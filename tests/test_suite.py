@@ -101,9 +101,10 @@ def test_a_mutant_that_no_longer_applies_names_its_file() -> None:
 
 CONFTEST = """\
 import pytest
-def pytest_addoption(parser): parser.addoption("--whole", action="store_true")
+def pytest_addoption(parser): parser.addoption("--whole", nargs="?", const="all")
 def pytest_collection_modifyitems(config, items):
-    items[:] = [i for i in items if config.getoption("--whole") or not i.get_closest_marker("whole")]
+    runs = {None: (False,), "1/1": (True,), "all": (False, True)}[config.getoption("--whole")]
+    items[:] = [i for i in items if (i.get_closest_marker("whole") is not None) in runs]
 """
 TESTS = """\
 import pytest
