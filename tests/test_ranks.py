@@ -326,6 +326,7 @@ def refused(team: Team, cut: Cut, differs: list[Arrays], grad: bool = False) -> 
     return str(failed.value)
 
 
+@pytest.mark.always
 def test_what_differs_between_ranks_is_told_on_each(two: Team) -> None:
     """With what both have, before anything is sent that does not fit."""
     x = np.zeros((8, 8))
