@@ -43,9 +43,10 @@ def turn(case: Case, of: int) -> int:
 
 
 def each(cases: Sequence[Case], broken: Mapping[str, str], every: int = 1, slow: str = "",
-         few: Collection[str] | None = None) -> pytest.MarkDecorator:
+         few: Collection[str] | None = None, always: str = "") -> pytest.MarkDecorator:
     """A test for each case, without `--whole` for one of `every` so many, for none that is `slow` and, where they are
-    given, for the `few` alone; those that are known to fail are named with the reason, in groups: `one two`."""
+    given, for the `few` alone, but for those of `always` whatever they cost; those that are known to fail are named
+    with the reason, in groups: `one two`."""
     reasons = {name: reason for names, reason in broken.items() for name in names.split()}
     assert set(reasons) <= {case.name for case in cases}
     marks: dict[str, list[pytest.MarkDecorator]] = {
@@ -54,6 +55,8 @@ def each(cases: Sequence[Case], broken: Mapping[str, str], every: int = 1, slow:
         marks[case.name] += [pytest.mark.whole] if n % every or case.name in slow.split() else []
     for case in cases:
         marks[case.name] += [pytest.mark.whole] if few is not None and case.name not in few else []
+        if case.name in always.split():
+            marks[case.name] = [mark for mark in marks[case.name] if mark.name != "whole"] + [pytest.mark.always]
     return pytest.mark.parametrize("case", [pytest.param(c, id=c.name, marks=marks[c.name]) for c in cases])
 
 
