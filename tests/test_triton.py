@@ -495,3 +495,10 @@ def test_a_tile_is_masked_for_one_position_that_one_row_leaves_out(width: int) -
     none under one of 32; no logit is so large that the others do not count.
     """
     agrees(Case(f"window{width}", WINDOW, {"T": 75, "D": 4, "W": width}), {"T": 75, "D": 4, "W": width}, SMALL)
+
+
+@pytest.mark.always
+def test_a_tile_is_masked_for_its_last_position() -> None:
+    """Of rows 17 to 32 the first alone leaves out position 16, the last of the first tile."""
+    text = WINDOW.replace("dim W\n", "").replace("s ∈ (t - W, t]", "s ≤ t - 2")
+    agrees(Case("late", text, {"T": 75, "D": 4}), {"T": 75, "D": 4}, SMALL)
