@@ -106,7 +106,7 @@ def means(case: Case, every: bool) -> None:
                 assert_close(got, wanted(case, n), NEAR)
 
 
-@each(CASES, BROKEN, few=DRAWN, always="bias")
+@each(CASES, BROKEN, few=DRAWN, always="bias softcap")
 def test_kernels_mean_what_the_interpreter_says(case: Case) -> None:
     """One function for all sizes, whatever the tiles."""
     means(case, every=False)
