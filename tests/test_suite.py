@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import costs
 import pytest
-from conftest import CHECKED, chosen, drawn, share
+from conftest import CHECKED, chosen, drawn, left_out, share
 
 from bench import mutants
 
@@ -32,6 +34,15 @@ def test_a_draw_has_one_of_so_many_and_always_one() -> None:
 
     assert (runs(9, 4), runs(9, 4, 3), runs(1, 4), runs(1, 4, 3)) == ([0, 4, 8], [3, 7], [0], [0])
     assert all(runs(count, every, first) for count in range(1, 9) for every in range(1, 9) for first in range(9))
+
+
+def test_what_always_runs_is_left_out_by_no_draw() -> None:
+    def item(n: int) -> Any:
+        marks = {"drawn": pytest.mark.drawn(4).mark} | ({"always": pytest.mark.always.mark} if n in (1, 4) else {})
+        return Mock(nodeid=NAMES[n], get_closest_marker=marks.get)
+
+    items = [item(n) for n in range(9)]
+    assert [n for n, one in enumerate(items) if one not in left_out(items)] == [0, 1, 4, 8]
 
 
 def test_tests_cost_the_same_on_average_whatever_one_takes() -> None:
