@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -58,6 +59,7 @@ def failing(checkout: Path, words: Sequence[str], likely: str = "") -> list[str]
 def _run(out: Connection, checkout: Path, words: list[str], likely: str) -> None:
     """Runs pytest in this process, a leader of its own group, as if it had been started in CHECKOUT."""
     os.setsid()
+    Thread(target=_end_with_parent, daemon=True).start()
     os.chdir(checkout)
     for stream in (1, 2):
         os.dup2(os.open("output.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), stream)
@@ -70,3 +72,10 @@ def _run(out: Connection, checkout: Path, words: list[str], likely: str) -> None
     ended = int(pytest.main(["-n", "0", "-p", "no:cacheprovider", *words], plugins=[failures]))
     well = ended in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)  # a file may leave all to --whole
     out.send(failures.names or ([] if well else [f"pytest ended with status {ended}"]))
+
+
+def _end_with_parent() -> None:
+    """Ends this process and what the tests have started where the one that asked for them is gone."""
+    if (parent := multiprocessing.parent_process()) is not None:
+        parent.join()
+        os.killpg(0, signal.SIGKILL)
