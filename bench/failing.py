@@ -66,8 +66,8 @@ def _run(out: Connection, checkout: Path, words: list[str], likely: str) -> None
     os.environ["PYTHONPATH"] = str(checkout / "import")
     sys.path[:0] = [str(checkout / "import"), str(checkout)]
     sys.dont_write_bytecode = True
-    for name in [name for name in sys.modules if name.partition(".")[0] == "bench"]:
-        del sys.modules[name]  # that of the checkout is meant
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("bench", "einc")]:
+        del sys.modules[name]  # those of the checkout are meant
     failures = Failures(likely)
     ended = int(pytest.main(["-n", "0", "-p", "no:cacheprovider", *words], plugins=[failures]))
     well = ended in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)  # a file may leave all to --whole
