@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import click
 import torch
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -584,16 +585,19 @@ def paged_command(*, lengths: tuple[int, ...], pages: tuple[int, ...], batch: in
 @main.command("mutants", context_settings=HELP)
 @click.option("--only", "wanted", multiple=True, metavar="NAME", help="Only these mutants; every one without it.")
 @click.option("--list", "listed", is_flag=True, help="Print the table and run nothing.")
-@click.option("--all", "everything", is_flag=True, help="Run the whole suite where the tests named for a mutant pass.")
-@click.option("--workers", type=click.IntRange(min=0), default=2, show_default=True, help="Processes of pytest.")
+@click.option("--whole", is_flag=True, help="Where the tests of a mutant's files pass, run what they leave to `pytest "
+                                            "--whole`, too.")
+@click.option("--workers", type=click.IntRange(min=1), default=2, show_default=True,
+              help="Mutants that are tried side by side.")
 @OUT
-def mutants_command(wanted: tuple[str, ...], listed: bool, everything: bool, workers: int, out: Path) -> None:
+def mutants_command(wanted: tuple[str, ...], listed: bool, whole: bool, workers: int, out: Path) -> None:
     """Put one deliberate bug after another into a copy of the compiler, and see which test fails first.
 
-    The mutants stand in bench/mutants.toml, each with the test files that should see it. (`python -m bench.mutations`
-    is about slips in specs instead.) The exit status is 1 where a mutant survives or no longer applies.
+    The mutants stand in bench/mutants.toml, each with the test files that should see it; the test that caught it in the
+    last run, which the JSON lines tell, runs first. (`python -m bench.mutations` is about slips in specs instead.) The
+    exit status is 1 where a mutant survives the tests that run by default, or no longer applies.
     """
-    console, here, table, rows = wide_console(), Run(), mutants.mutants(), list[Row]()
+    console, here, table = wide_console(), Run(), mutants.mutants()
     if unknown := [name for name in wanted if name not in table]:
         raise click.UsageError(f"there is no mutant `{unknown[0]}`: --list prints their names")
     chosen = [table[name] for name in wanted or table]
@@ -601,24 +605,40 @@ def mutants_command(wanted: tuple[str, ...], listed: bool, everything: bool, wor
         mutants.check(chosen)
     except mutants.StaleError as why:
         raise click.ClickException(str(why)) from None
-    shown = Table("mutant", "wing", "tests" if listed else "caught by", "" if listed else "seconds", box=None,
-                  pad_edge=False)
+    if listed:
+        console.print(_columns(["mutant", "wing", "tests"],
+                               [(one.name, one.wing, ", ".join(one.tests)) for one in chosen]))
+        return
+    file, rows = out / "mutants.jsonl", dict[str, Row]()
+    likely = {row["case"]: row["caught_by"] for row in read(file)}
     with progress(console, len(chosen)) as (tell, step), tempfile.TemporaryDirectory() as room:
-        checkout = Path() if listed else mutants.copied(Path(room))
-        for one in chosen:
-            if listed:
-                shown.add_row(one.name, one.wing, ", ".join(one.tests), "")
-                continue
-            tell(one.name)
-            found = mutants.tried(one, checkout, everything, workers)
-            rows.append(here.row("mutant", case=one.name, wing=one.wing, caught_by=found.caught_by, doubt=found.doubt,
-                                 seconds=round(found.seconds, 1), whole_suite=found.whole_suite))
-            write(out / "mutants.jsonl", rows[-1:])
-            shown.add_row(one.name, one.wing, found.doubt or found.caught_by or "SURVIVED", f"{found.seconds:.0f}")
+        checkouts = mutants.copied(Path(room), workers)
+        for found in mutants.all_tried(chosen, checkouts, whole, likely):
+            name = found.mutant.name
+            rows[name] = here.row("mutant", case=name, wing=found.mutant.wing, caught_by=found.caught_by,
+                                  doubt="not yet run without the bug" if found.caught_by else "",
+                                  seconds=round(found.seconds, 1), left_out=found.left_out)
+            write(file, [rows[name]])
+            tell(name)
             step()
-    console.print(shown)
-    if survivors := [row["case"] for row in rows if row["doubt"] or not row["caught_by"]]:
-        raise click.ClickException(f"no test sees {', '.join(survivors)}")
+        tell("the tests that failed, without a bug")
+        unsound = mutants.unsound({row["caught_by"] for row in rows.values()}, checkouts[0])
+    for row in rows.values():
+        row["doubt"] = unsound.get(row["caught_by"], "")
+    write(file, rows.values())
+    console.print(_columns(["mutant", "wing", "caught by", "seconds", ""], [
+        (name, row["wing"], row["caught_by"] or "SURVIVED", f"{row['seconds']:.0f}",
+         row["doubt"] or ("left to --whole" if row["left_out"] else "")) for name, row in rows.items()]))
+    if survivors := [name for name, row in rows.items() if row["doubt"] or row["left_out"] or not row["caught_by"]]:
+        raise click.ClickException(f"no test that runs by default sees {', '.join(survivors)}")
+
+
+def _columns(names: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    """A table without lines."""
+    table = Table(*names, box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*map(escape, row))
+    return table
 
 
 @main.command("same", context_settings=HELP)

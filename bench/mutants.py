@@ -1,28 +1,30 @@
 """Whether the tests catch deliberate bugs: mutants of the compiler, one bug each, and the first test that fails for it.
 
 `bench.mutations` is another thing: it puts slips into *specs* and judges what the checker says of
-them. Here the compiler's own text is changed, in a copy of the checkout, and the tests are
-judged. The mutants stand in `mutants.toml`.
+them. Here the compiler's own text is changed, in copies of the checkout, and the tests are
+judged. The mutants stand in `mutants.toml`; `bench.failing` runs the tests of a copy.
 """
 
 from __future__ import annotations
 
+import compileall
 import os
-import re
 import shutil
-import subprocess
-import sys
 import time
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
+from py_compile import PycInvalidationMode
+from queue import SimpleQueue
+
+from bench.failing import failing
 
 TABLE = Path(__file__).with_suffix(".toml")
 ROOT = Path(__file__).parent.parent
 _PARTS = ("compiler", "backends", "grammar", "specs", "tests", "bench")
 _LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc", "results", ".*", "*.egg-info")
-_FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", re.M)
 
 
 class StaleError(ValueError):
@@ -57,15 +59,13 @@ class Mutant:
 class Outcome:
     """What the tests said of a mutant: the first test that failed, empty where none did, and the wall time in seconds.
 
-    `doubt` says why that failure proves nothing, where it does not. `whole_suite`: more
-    was run than the files that are named.
+    `left_out`: it is one of those that run with `--whole` alone.
     """
 
     mutant: Mutant
     caught_by: str
-    doubt: str
+    left_out: bool
     seconds: float
-    whole_suite: bool
 
 
 def mutants() -> dict[str, Mutant]:
@@ -80,45 +80,60 @@ def check(chosen: Iterable[Mutant]) -> None:
         one.applied((ROOT / one.path).read_text(encoding="utf-8"))
 
 
-def tried(mutant: Mutant, checkout: Path, everything: bool, workers: int) -> Outcome:
+def tried(mutant: Mutant, checkout: Path, whole: bool, likely: str = "") -> Outcome:
     """Puts the bug into CHECKOUT, a copy, runs the tests up to the first that fails, and takes the bug out again.
 
-    `everything`: the whole suite runs where the files that the mutant names pass. A test that fails without the bug too
-    catches nothing. RuntimeError where pytest cannot run.
+    The file of the test LIKELY, and that test in it, run first. `whole`: where all pass, the tests that these files
+    leave to `--whole` run too.
     """
-    file = checkout / mutant.path
-    text, begun = file.read_text(encoding="utf-8"), time.monotonic()
-    changed, whole = mutant.applied(text), False
+    file, begun = checkout / mutant.path, time.monotonic()
+    files = sorted((f"tests/{name}" for name in mutant.tests), key=lambda name: not likely.startswith(name))
+    rounds = [[name, *more] for more in ([], ["--whole", "1/1"])[:1 + whole] for name in files]
+    text, caught = file.read_text(encoding="utf-8"), ""
     try:
-        file.write_text(changed, encoding="utf-8")
-        failed = ""
-        for test in mutant.tests:
-            failed = failed or first_failure(checkout, [f"tests/{test}"], workers)
-        if everything and not failed:
-            whole, failed = True, first_failure(checkout, [], workers)
+        file.write_text(mutant.applied(text), encoding="utf-8")
+        for words in rounds:
+            if found := failing(checkout, ["-x", *words], likely):
+                caught = found[0]
+                break
     finally:
         file.write_text(text, encoding="utf-8")
-    seconds = time.monotonic() - begun
-    broken = bool(failed) and bool(first_failure(checkout, [failed], 0))
-    return Outcome(mutant, failed, f"{failed} fails without the bug too" if broken else "", seconds, whole)
+    return Outcome(mutant, caught, bool(caught) and "--whole" in words, time.monotonic() - begun)
 
 
-def first_failure(checkout: Path, tests: Sequence[str], workers: int) -> str:
-    """The first test that fails in a checkout, of these files or of all; empty where none
-    does. RuntimeError where no test runs."""
-    command = [sys.executable, "-B", "-m", "pytest", "-x", "-n", str(workers), "-p", "no:cacheprovider", "-rfE", *tests]
-    environment = os.environ | {"PYTHONPATH": str(checkout / "import")}
-    done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode == 0:
-        return ""
-    if found := _FAILED.search(done.stdout):
-        return found[1]
-    raise RuntimeError(f"pytest ended with status {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+def all_tried(chosen: Iterable[Mutant], checkouts: Sequence[Path], whole: bool,
+              likely: Mapping[str, str]) -> Iterator[Outcome]:
+    """The outcome of each mutant as it comes, one mutant at a time in each copy. LIKELY has the test that caught a
+    mutant before, by the mutant's name."""
+    free = SimpleQueue[Path]()
+    for checkout in checkouts:
+        free.put(checkout)
+
+    def outcome(one: Mutant) -> Outcome:
+        checkout = free.get()
+        try:
+            return tried(one, checkout, whole, likely.get(one.name, ""))
+        finally:
+            free.put(checkout)
+
+    with ThreadPoolExecutor(len(checkouts)) as pool:
+        for future in as_completed([pool.submit(outcome, one) for one in chosen]):
+            yield future.result()
 
 
-def copied(room: Path) -> Path:
-    """Copies this checkout into the folder ROOM; the copy's folder `import` holds it as the package einc."""
-    checkout = room / "checkout"
+def unsound(failures: Iterable[str], checkout: Path) -> dict[str, str]:
+    """Why those of the failures that prove nothing do not: no test failed, or it fails in a copy without a bug too."""
+    named = {name: name.startswith("tests/") for name in failures if name}
+    tests = sorted(name for name, test in named.items() if test)
+    broken = failing(checkout, [*tests, "--whole"]) if tests else []
+    return {name: "no test failed" for name, test in named.items() if not test} | dict.fromkeys(
+        broken, "fails without the bug too")
+
+
+def copied(room: Path, count: int) -> list[Path]:
+    """Copies this checkout so many times into the folder ROOM; the folder `import` of each copy holds it as the package
+    einc."""
+    checkout, *others = copies = [room / f"checkout{n}" for n in range(count)]
     checkout.mkdir()
     for part in _PARTS:
         shutil.copytree(ROOT / part, checkout / part, ignore=_LEFT_OUT)
@@ -128,5 +143,9 @@ def copied(room: Path) -> Path:
     view = checkout / "import" / "einc"
     view.mkdir(parents=True)
     for entry in (*(checkout / "compiler").iterdir(), *(checkout / name for name in ("backends", "grammar", "specs"))):
-        (view / entry.name).symlink_to(entry)
-    return checkout
+        (view / entry.name).symlink_to(os.path.relpath(entry, view))
+    # A bug may come and go within the second to which a file's time is kept: compiled files go by what a text is
+    compileall.compile_dir(checkout, quiet=2, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
+    for other in others:
+        shutil.copytree(checkout, other, symlinks=True)
+    return copies

@@ -2,10 +2,11 @@
 
 `pytest` runs a fixed draw, which is to take five minutes on two quiet cores; `pytest --whole` runs all, and with K/N
 one share of what is left out. Four things leave a test out, and each keeps some of its kind: what it costs, by
-`costs.py`, for every test that is dear and has not the mark `always`; `@pytest.mark.whole`;
-`@pytest.mark.drawn(every, first=0)`, for a function with many parameters; and in tests over all programs the arguments
-`few` and `every` of `helpers.each`, where `programs.DRAWN` are the programs that all of these share, so that each is
-compiled once. `--cpu` prints where the time goes. A function that the command line names runs whatever it costs.
+`costs.py`, for every test that is dear; `@pytest.mark.whole`; `@pytest.mark.drawn(every, first=0)`, for a function
+with many parameters; and in tests over all programs the arguments `few` and `every` of `helpers.each`, where
+`programs.DRAWN` are the programs that all of these share, so that each is compiled once. The first and the third leave
+out nothing that has the mark `always`, as `helpers.kept` gives it to single parameters. `--cpu` prints where the time
+goes. A function that the command line names runs whatever it costs.
 
 Without `--whole` kernels of C++ are compiled without optimisation: they mean the same, and an eighth of the time is
 needed for each. The shares of the slow tests compile as users do.
@@ -71,7 +72,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "whole: runs with `--whole` alone, beside others of its kind that always run")
     config.addinivalue_line("markers", "drawn(every, first=0): of its parameters one of `every` so many always runs, "
                                        "counted from `first`, and the others with `--whole`")
-    config.addinivalue_line("markers", "always: runs without `--whole` whatever it costs")
+    config.addinivalue_line("markers", "always: runs without `--whole` whatever it costs, drawn or not")
     if config.getoption("--whole") not in (None, "all"):
         share(config.getoption("--whole"))
     if config.getoption("--cpu") is not None or config.getoption("--update-costs"):
@@ -109,13 +110,12 @@ def left_out(items: Sequence[pytest.Item], named: Sequence[str] = ()) -> set[pyt
             functions[item.nodeid.partition("[")[0]].append(item)
     for some in functions.values():
         for n, item in enumerate(some):
-            mark = item.get_closest_marker("drawn")
-            late |= {item} if mark and not drawn(n, len(some), *mark.args) else set()
+            mark, always = map(item.get_closest_marker, ("drawn", "always"))
+            late |= {item} if mark and not always and not drawn(n, len(some), *mark.args) else set()
     asked = {costs.function(name).rpartition("::")[2] for name in named if "::" in name}
     dear = costs.left_out((item.nodeid for item in items if item not in late), costs.read())
-    late |= {item for item in items if item.nodeid in dear and not item.get_closest_marker("always")
-             and costs.function(item.name) not in asked}
-    return late
+    return late | {item for item in items if item.nodeid in dear and not item.get_closest_marker("always")
+                   and costs.function(item.name) not in asked}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -43,9 +43,10 @@ def turn(case: Case, of: int) -> int:
 
 
 def each(cases: Sequence[Case], broken: Mapping[str, str], every: int = 1, slow: str = "",
-         few: Collection[str] | None = None) -> pytest.MarkDecorator:
+         few: Collection[str] | None = None, always: str = "") -> pytest.MarkDecorator:
     """A test for each case, without `--whole` for one of `every` so many, for none that is `slow` and, where they are
-    given, for the `few` alone; those that are known to fail are named with the reason, in groups: `one two`."""
+    given, for the `few` alone, but for those of `always` whatever they cost; those that are known to fail are named
+    with the reason, in groups: `one two`."""
     reasons = {name: reason for names, reason in broken.items() for name in names.split()}
     assert set(reasons) <= {case.name for case in cases}
     marks: dict[str, list[pytest.MarkDecorator]] = {
@@ -54,6 +55,8 @@ def each(cases: Sequence[Case], broken: Mapping[str, str], every: int = 1, slow:
         marks[case.name] += [pytest.mark.whole] if n % every or case.name in slow.split() else []
     for case in cases:
         marks[case.name] += [pytest.mark.whole] if few is not None and case.name not in few else []
+        if case.name in always.split():
+            marks[case.name] = [mark for mark in marks[case.name] if mark.name != "whole"] + [pytest.mark.always]
     return pytest.mark.parametrize("case", [pytest.param(c, id=c.name, marks=marks[c.name]) for c in cases])
 
 
@@ -69,6 +72,12 @@ def each_in_turn(cases: Sequence[Case], name: str, ways: Mapping[str, Any], alwa
     return pytest.mark.parametrize(("case", name), [
         pytest.param(c, value, id=f"{c.name}-{way}", marks=[pytest.mark.whole] * late(c, way))
         for c in cases for way, value in ways.items()])
+
+
+def kept(values: Iterable[Any], *always: Any) -> list[Any]:
+    """The values as parameters of a test, which always runs for those of `always`: nothing else that runs by default
+    sees some deliberate bug of `bench/mutants.toml`."""
+    return [pytest.param(value, marks=pytest.mark.always) if value in always else value for value in values]
 
 
 def pairs_in_turn(names: str, *lists: Iterable[Any], every: int) -> pytest.MarkDecorator:

@@ -189,6 +189,14 @@ def test_states_change_together_and_loops_follow_each_other(room: Path) -> None:
     assert np.allclose(found["k"], h * g + 2 * a)
 
 
+def test_what_the_start_is_made_of_stands_before_the_rounds(room: Path) -> None:
+    """So does what is read after them as well."""
+    a, w, v = random(4, 3), random(3, 3), random(2, 3)
+    found = meant(room, "input a_t^f\nweight w_f^p\ng_t^p = a_t^f w_f^p\nh_t^p = exp(g_t^f) w_f^p\nfor ℓ in 1..N:\n"
+                        "    weight v^f\n    h_t^f ← v^f h_t^f\noutput b_t^f = h_t^f + g_t^f\n", a=a, w=w, v=v)
+    assert np.allclose(found["b"], np.exp(a @ w) @ w * v[0] * v[1] + a @ w)
+
+
 def test_a_called_spec_may_have_rounds(room: Path) -> None:
     spec(room, "deep", "index t : time(T)\nindex f : feature(D)\ninput x_t^f\nh_t^f = x_t^f\n"
         "for ℓ in 1..N:\n    weight w^f\n    h_t^f ← w^f h_t^f\noutput h_t^f\n")

@@ -43,6 +43,11 @@ def test_parts_are_joined(name: str, numbers: tuple[int, ...], dtype: torch.dtyp
     assert any(ran.values())
 
 
+@pytest.mark.always
+def test_the_parts_of_one_body_are_joined() -> None:
+    test_parts_are_joined("softmax", SIZES[0], torch.float32)
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 def test_parts_depend_on_sizes_alone(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same bits for any number of threads, whichever part is done last."""

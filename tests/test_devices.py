@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from helpers import typed_of
+from helpers import typed, typed_of
 from placing_cases import BY_NAME, axes
 
 from einc.driver.cli import main
@@ -75,6 +75,14 @@ def test_what_is_counted() -> None:
     data = 4 * 8 * 4 * 8 * 2  # what is given and what is returned
     assert one.operations == 8 * many.operations and many.sent == 0
     assert (one.held, many.held) == (weights + data, weights + data / 8)
+
+
+def test_every_round_is_counted() -> None:
+    program = typed("index t : time(T)\nindex f, g : feature(D)\ninput x_t^f\nh_t^f = x_t^f\nfor ℓ in 1..N:\n"
+                    "    weight W_f^g\n    h_t^g ← h_t^f W_f^g\noutput h_t^f\n")
+    some, counts = pieces(program, grad=False), ({"T": 4, "D": 3, "N": count} for count in (1, 2, 5))
+    one, two, five = (priced((), *put(some, (), sizes), sizes, 4).price.operations for sizes in counts)
+    assert five - one == 4 * (two - one) > 0
 
 
 @pytest.mark.parametrize(("spec", "letter", "share"), [("kda", "h", 8), ("kda", "e", 1), ("ssd", "h", 1)])

@@ -47,17 +47,17 @@ def test_every_storage_has_a_spelling(row: Element) -> None:
 
 
 def test_one_more_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bytes that name rows of a table."""
-    byte = Element("integer", "int8", 1, "byte")
-    monkeypatch.setattr(signatures, "DECLARED", {**signatures.DECLARED, byte.word: byte})
-    text = TEXT.format(word="byte")
+    """Numbers of two bytes that name rows of a table."""
+    short = Element("integer", "int16", 2, "short")
+    monkeypatch.setattr(signatures, "DECLARED", {**signatures.DECLARED, short.word: short})
+    text = TEXT.format(word="short")
     program = checking.typed(text)
     plan = front.plan(program)
-    assert plan.buffers["w"].element == byte and "input w_{t} : byte" in show(program)
+    assert plan.buffers["w"].element == short and "input w_{t} : short" in show(program)
     for back_end in ("torch", "triton", "cpp"):
         ast.parse(front.emit(plan, back_end))
-    # A pass that reads bytes has no type in C++, so torch's statements run it.
-    for word, compiled in (("int", True), ("byte", False)):
+    # A pass that reads these has no type in C++, so torch's statements run it.
+    for word, compiled in (("int", True), ("short", False)):
         assert ("_native" in front.emit(front.plan(checking.typed(BIAS.format(word=word))), "cpp")) == compiled
-    w, table = torch.tensor([3, 1, 2], dtype=torch.int8), torch.randn(3, 2, dtype=torch.float64)
+    w, table = torch.tensor([3, 1, 2], dtype=torch.int16), torch.randn(3, 2, dtype=torch.float64)
     assert torch.equal(einc.compile(text)(w=w, E=table), table[[2, 0, 1]])

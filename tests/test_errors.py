@@ -425,6 +425,13 @@ def assert_told(text: str) -> None:
         assert problem.code in Problem.registry
 
 
+def test_a_problem_is_told_once() -> None:
+    source, report = Source("x.ein", "x_t y_t"), Report()
+    for start in (0, 0, 4):
+        report.add(Problem("nothing declares it", Span(source, start, start + 1)))
+    assert [problem.span.start for problem in report.problems if problem.span] == [0, 4]
+
+
 @examples(10, 300, mutants())
 def test_no_mutant_of_a_spec_gives_a_traceback(text: str) -> None:
     assert_told(text)

@@ -12,7 +12,7 @@ import pytest
 import torch
 from cpp_texts import COMPILER
 from guarded_programs import guarded
-from helpers import Arrays, arrays, assert_close, called, cut, meaning, tensors, typed
+from helpers import Arrays, arrays, assert_close, called, cut, kept, meaning, tensors, typed
 from naive import Naive
 from programs import Case
 from test_triton import SMALL, choice
@@ -212,7 +212,9 @@ def example(name: str) -> Case:
     return Case("guarded", LETTERS + EXAMPLES[name], {"T": 5, "H": 3, "D": 7, "W": 8}, {"doc": ("1", "3")})
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", kept(EXAMPLES, "weights of rows that have no letter of their sum",
+                                      "a maximum of nothing for each of a few",
+                                      "what is summed by a number for each of a few"))
 def test_an_example(name: str) -> None:
     kernels_agree(example(name), [None, (2, 1)])
     gradients_agree(example(name))
@@ -269,6 +271,15 @@ def test_what_scales_a_quotient_of_sums_over_nothing(seed: int) -> None:
              for x in (found, want))
     for derived, other in zip(*pairs, strict=True):
         torch.testing.assert_close(derived, other)
+
+
+@pytest.mark.parametrize("worth", ["x_s", "1"])
+def test_a_sum_of_what_is_positive_is_0_over_nothing(worth: str) -> None:
+    """So a mean by it is guarded, though each of its terms is positive."""
+    text = f"{LETTERS}input x_t\noutput y_t = (Σ_{{s < t}} {worth}) / (Σ_{{s < t}} (1 + abs(x_s)))"
+    x = torch.tensor([2.0, -3.0, 4.0])
+    above = torch.tensor([0.0, 2.0, -1.0]) if worth == "x_s" else torch.arange(3.0)
+    torch.testing.assert_close(einc.compile(text, "torch")(x=x), above / torch.tensor([1.0, 3.0, 7.0]))
 
 
 @pytest.mark.parametrize("tiles", [None, (2, 1), (3, 4)])

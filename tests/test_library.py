@@ -11,6 +11,7 @@ import torch
 import einc
 from einc.backends.host.runtime.values import _in_parts
 from einc.driver import compiling, gradients, library
+from einc.driver.checking import typed
 from einc.driver.front import Compiled
 from einc.ir.choices import LibraryRow
 from einc.ir.plan import Call, Gradient, PerRequest, leaves
@@ -92,6 +93,26 @@ def test_one_thing_in_every_spelling(spelling: str) -> None:
 @pytest.mark.parametrize("spelling", OTHER)
 def test_what_is_not_the_same_is_not_called(spelling: str) -> None:
     assert calls(OTHER[spelling]) == []
+
+
+WEIGHED = """
+index t : time(T)
+index s : time({})
+index d, k : feature(D)
+dim P
+input Q_t^d, K_s^d, V_s^d
+output Y_t^d = Σ_s exp(Q_t^k K_{{s k}}) V_s^d : all
+"""
+
+
+@pytest.mark.parametrize(("length", "called"), [("P + T", 1), ("T + P", 1), ("S", 0), ("P + 2 T", 0), ("T", 0)])
+def test_a_size_of_several_is_that_of_the_row(length: str, called: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the row names P is told by nothing but the whole, so the whole decides."""
+    made = library.made_row({"spec": "sums", "call": "torch.sums({Q}, {K}, {V})", "where": "True"},
+                            typed(WEIGHED.format("P + T")))
+    monkeypatch.setattr(compiling, "library", lambda: (LibraryRow(1, lambda: made),))
+    plan = einc.compile(WEIGHED.format(length), "torch").plan
+    assert sum(isinstance(step, Call) for step in leaves(plan.steps)) == called
 
 
 @pytest.mark.drawn(4)

@@ -296,6 +296,8 @@ The columns of the matrix are normalised to one.""", "do not settle"),
     ("ones of which nothing says how many", QKV + r"$$ O = V - \mathbf{1} \mathbf{1}^\top V $$", "of how many"),
     ("letters of an entry that nothing counts", r"""$$ M_{ij} = \frac{1}{i - j} $$""", "is a number here and a script"),
     ("a diagonal matrix that scales nothing", QKV + r"$$ D = \mathrm{diag}(Q \mathbf{1}_d) $$", "stands alone"),
+    ("a letter beside one that counts", r"""For positions $t, l \in \{1..T\}$ let $x_t$ be given.
+$$ y_t = \sum_l M_{lj} x_l $$""", "`lj` is no declared index"),
     ("a sum over a letter that nothing counts", QKV + r"$$ y = \sum_j Q_j $$", "`j` is no declared index"),
     ("ones of no size", QKV + r"$$ y = Q \mathbf{1}_k $$", "no size"),
     ("an entry that is a matrix", QKV + r"Let $A \in \mathbb{R}^{n \times n}$. $$ A_{ij} = Q K^\top $$", "right side"),

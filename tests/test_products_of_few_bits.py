@@ -266,15 +266,16 @@ plan few:
     assert torch.equal(einc.compile(text, plan="few", backend=backend)(x, w), torch.full((3, 5), 64.0, dtype=kind))
 
 
+@pytest.mark.parametrize("body", ["X_t^f W_f^g / z_t", "log(z_t) X_t^f W_f^g"])
 @pytest.mark.parametrize("backend", ["torch", "cpp"])
-def test_a_sum_over_nothing_is_0(backend: str) -> None:
-    text = """
+def test_a_sum_over_nothing_is_0(backend: str, body: str) -> None:
+    text = f"""
 index t : time(T)
 index f : feature(D)
 index g : feature(E)
 input X_t^f, z_t
 weight W_f^g
-output Y_t^g = Σ_f 1[f < t] X_t^f W_f^g / z_t
+output Y_t^g = Σ_f 1[f < t] {body}
 plan few:
     products of W by int8 per row
 """

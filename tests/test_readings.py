@@ -219,30 +219,31 @@ def test_a_line_of_a_matrix_and_a_vector_side_by_side_are_a_question(right: str)
 
 # what readings cost
 
-def readings(many: int, monkeypatch: pytest.MonkeyPatch) -> int:
-    """How often the equations of a document are read, which has so many displays that say again what others say, and
-    an equation that is not read.
-    """
-    count = 0
-    once = elaborate._Text._read
+def ways(text: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """How vectors lie each time when the equations of a document are read."""
+    found, once = list[str](), elaborate._Text._read
 
-    def counting(self: elaborate._Text, told: elaborate.Told, lie: str) -> Work:
-        nonlocal count
-        count += 1
+    def noting(self: elaborate._Text, told: elaborate.Told, lie: str) -> Work:
+        found.append(lie)
         return once(self, told, lie)
 
     with monkeypatch.context() as patch:
-        patch.setattr(elaborate._Text, "_read", counting)
-        lines = (rf"$$ y^{{({n})}} = W^{{({n})}} x = W^{{({n})}} x + 0 $$" for n in range(many))
-        shapes = ", ".join(rf"W^{{({n})}}" for n in range(many))
-        entries(rf"Let $x \in \mathbb{{R}}^d$ and ${shapes} \in \mathbb{{R}}^{{d \times d}}$. "
-                + "\n\n".join(lines) + "\n\n$$ z = x q $$")
-    return count
+        patch.setattr(elaborate._Text, "_read", noting)
+        entries(text)
+    return found
+
+
+def repeating(many: int) -> str:
+    """So many displays that say again what others say, and an equation that is not read."""
+    lines = (rf"$$ y^{{({n})}} = W^{{({n})}} x = W^{{({n})}} x + 0 $$" for n in range(many))
+    shapes = ", ".join(rf"W^{{({n})}}" for n in range(many))
+    return (rf"Let $x \in \mathbb{{R}}^d$ and ${shapes} \in \mathbb{{R}}^{{d \times d}}$. " + "\n\n".join(lines)
+            + "\n\n$$ z = x q $$")
 
 
 def test_readings_grow_with_the_text_and_not_with_its_square(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another way for vectors to lie is tried only where it may read something else."""
-    few, many = (readings(n, monkeypatch) for n in (4, 16))
+    few, many = (len(ways(repeating(n), monkeypatch)) for n in (4, 16))
     assert math.log(many / few) / math.log(4) <= 1.2
     assert many <= 2 * 17
 
@@ -251,6 +252,12 @@ def test_readings_grow_with_the_text_and_not_with_its_square(monkeypatch: pytest
 
 BOTH = (r"For $t = 1, \dots, n$ let $q_t, k_t, v_t \in \mathbb{R}^d$ and $S_0 = 0$. "
         r"$$ S_t = S_{t-1} + v_t k_t^\top, \quad o_t = S_t q_t $$")
+
+
+def test_a_vector_that_can_lie_in_one_way_is_tried_in_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    declared = r"Let $x \in \mathbb{R}^d$, $W \in \mathbb{R}^{d \times e}$. "
+    assert {*ways(declared + "$$ y = W x + x $$", monkeypatch)} == {"", "upright"}
+    assert {"columns", "rows"} <= {*ways(BOTH, monkeypatch)}
 
 
 @pytest.mark.parametrize("words", ["All vectors are column vectors.", "Vectors are always columns.",

@@ -8,6 +8,7 @@ import inspect
 import numpy as np
 import pytest
 import torch
+import triton_modes
 from helpers import Array, arrays, assert_close, called, cut, distance, meaning, tensors, typed
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,12 +70,17 @@ def test_other_domains_stay_as_they_are(domain: str) -> None:
     assert scans(run(f"{HEAD}output y_t^d = Σ_{{u, {domain}}} x_u^d : all", {"T": 5, "S": 1, "D": 2, "W": 2})) == []
 
 
-def test_running_sums_keep_their_digits() -> None:
+@pytest.mark.always
+@pytest.mark.parametrize("backend", ["torch", "triton"])
+def test_running_sums_keep_their_digits(backend: str) -> None:
     """Differences of sums over a long past: the past cancels, and what is left has the digits of what was summed."""
     program = typed("index t, u : time(T)\ninput x_t\ng_t = Σ_{u ≤ t} x_u\noutput y_t = g_t - g_{max(t - 1, 1)}")
     plan = front.plan(program)
     x = (np.random.default_rng(0).standard_normal(3000) + 1000).astype(np.float32)
-    got = load(front.emit(plan), plan.name)(x=torch.from_numpy(x)).numpy()
+    with triton_modes.interpreted():
+        source = front.emit(plan, backend)
+        run = triton_modes.tiled(source, plan.name) if backend == "triton" else load(source, plan.name)
+        got = run(x=torch.from_numpy(x)).numpy()
     assert np.abs(got[1:] - x[1:]).max() < 1e-3
 
 

@@ -336,6 +336,15 @@ def test_states_of_layers_stand_beside_rows_in_pages() -> None:
     np.testing.assert_allclose(got["Y"], wanted(name, inputs).numpy(), rtol=1e-9, atol=1e-9)
 
 
+def test_rounds_in_rounds_are_printed_after_what_they_read() -> None:
+    """So a printed program reads back in the same order, though other rounds stand before these."""
+    first = show(typed(
+        "index t : time(T)\ninput x_t\nweight u\na_t = u x_t\nG_t = x_t\nH_t = x_t\nfor m in 1..M:\n    G_t ← 2 G_t\n"
+        "for ℓ in 1..N:\n    S = 0\n    for t in 1..T:\n        y_t = S + H_t G_t\n        S ← y_t a_t\n"
+        "    H_t ← H_t + y_t\noutput Y_t = H_t\n"))
+    assert show(typed(first)) == first and first.index("a_{t} =") < first.index("for ℓ")
+
+
 # what is refused
 
 BAD = {

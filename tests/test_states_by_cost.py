@@ -115,3 +115,14 @@ def test_what_divides_by_nothing_before_the_first(domain: str, T: int) -> None:
     want = torch.where((torch.arange(T) == 0) & (domain == "s < t"), torch.zeros_like(x), sums / g)
     assert torch.allclose(got[1:], want[1:], atol=1e-12)
     assert got[0] == want[0] or domain == "s ≤ t"
+
+
+@pytest.mark.parametrize("T", [1, 5, 300])
+def test_what_divides_by_nothing_beside_an_addend(T: int) -> None:
+    """Each addend is a sum of its own, whose factor is infinite where the sum is over nothing."""
+    spec = "index t, s : time(T)\ninput x_s, g_t\noutput y_t = Σ_{s < t} x_s (1 / g_t + x_s)"
+    x, g = torch.randn(2, T, generator=torch.Generator().manual_seed(T), dtype=torch.float64)
+    g[0] = 0
+    want = (torch.cumsum(x, 0) - x)[1:] / g[1:] + (torch.cumsum(x * x, 0) - x * x)[1:]
+    got = einc.compile(spec, backend="torch")(x=x, g=g)
+    torch.testing.assert_close(got, torch.cat([x.new_zeros(1), want]))

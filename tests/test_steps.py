@@ -111,6 +111,8 @@ def test_it_is_no_fact_of_what_an_equation_defines() -> None:
     text = "# P\n\n" r"$$U = V V^\top$$" f"\n\n{ROTATED}\n"
     side = 'matrix V : d × d\nvector q, k : d\nsection "P":\n    U^⊤ U = I\n'
     assert [x.status for x in entries(text, side)] == ["compiled", "skipped"]
+    later = f"# P\n\n{ROTATED}\n\n# Q\n\n" r"$$U = V V^\top$$" "\n"
+    assert [x.status for x in entries(later, side.replace("matrix V", "matrix U, V"))] == ["skipped", "compiled"]
 
 
 def test_nothing_is_computed_of_it() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import costs
 import pytest
-from conftest import CHECKED, chosen, drawn, share
+from conftest import CHECKED, chosen, drawn, left_out, share
 
 from bench import mutants
 
@@ -32,6 +34,15 @@ def test_a_draw_has_one_of_so_many_and_always_one() -> None:
 
     assert (runs(9, 4), runs(9, 4, 3), runs(1, 4), runs(1, 4, 3)) == ([0, 4, 8], [3, 7], [0], [0])
     assert all(runs(count, every, first) for count in range(1, 9) for every in range(1, 9) for first in range(9))
+
+
+def test_what_always_runs_is_left_out_by_no_draw() -> None:
+    def item(n: int) -> Any:
+        marks = {"drawn": pytest.mark.drawn(4).mark} | ({"always": pytest.mark.always.mark} if n in (1, 4) else {})
+        return Mock(nodeid=NAMES[n], get_closest_marker=marks.get)
+
+    items = [item(n) for n in range(9)]
+    assert [n for n, one in enumerate(items) if one not in left_out(items)] == [0, 1, 4, 8]
 
 
 def test_tests_cost_the_same_on_average_whatever_one_takes() -> None:
@@ -97,3 +108,49 @@ def test_a_mutant_that_no_longer_applies_names_its_file() -> None:
         with pytest.raises(mutants.StaleError,
                            match=rf"^compiler/x\.py: the old text of the mutant `gone` stands {count} times"):
             one.applied(text)
+
+
+CONFTEST = """\
+import pytest
+def pytest_addoption(parser): parser.addoption("--whole", nargs="?", const="all")
+def pytest_collection_modifyitems(config, items):
+    runs = {None: (False,), "1/1": (True,), "all": (False, True)}[config.getoption("--whole")]
+    items[:] = [i for i in items if (i.get_closest_marker("whole") is not None) in runs]
+"""
+TESTS = """\
+import pytest
+from a import x, y
+def test_first(): assert x == 1
+@pytest.mark.parametrize("n", [1, 2])
+def test_each(n): assert x == 1 or n != 2
+@pytest.mark.whole
+def test_rare(): assert y == 1
+def test_last(): assert x != 3
+def test_broken(): assert x == 1 and False
+"""
+
+
+@pytest.mark.whole
+def test_what_catches_a_mutant(tmp_path: Path) -> None:
+    """The first test that fails, the one that caught it last before all others; a rare one where no other does, what
+    fails without the bug, and a run that ends before its tests, are told."""
+    (tmp_path / "import").mkdir()
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "a.py").write_text("x = 1\ny = 1\n")
+    (tmp_path / "tests" / "conftest.py").write_text(CONFTEST)
+    (tmp_path / "tests" / "test_a.py").write_text(TESTS.rpartition("def")[0])
+    files, test = ("test_a.py",), "tests/test_a.py::test_"
+    found = [(mutants.Mutant("x", "a.py", *words, files), likely) for words, likely in (
+        (("x = 1", "x = 2"), ""), (("x = 1", "x = 2"), f"{test}each[2]"), (("x = 1", "x = 3"), f"{test}last"),
+        (("y = 1", "y = 2"), ""), (("y = 1", "y = 1  "), ""), (("y = 1", "y ="), ""),
+        (("y = 1", "import os; os._exit(3)"), ""))]
+    outcomes = [mutants.tried(one, tmp_path, True, likely) for one, likely in found]
+    assert [(one.caught_by, one.left_out) for one in outcomes] == [
+        (f"{test}first", False), (f"{test}each[2]", False), (f"{test}last", False), (f"{test}rare", True), ("", False),
+        ("tests/test_a.py", False), ("the process of the tests crashed", False)]
+    assert not mutants.tried(found[3][0], tmp_path, False).caught_by
+    assert (tmp_path / "a.py").read_text() == "x = 1\ny = 1\n"
+    (tmp_path / "tests" / "test_a.py").write_text(TESTS)
+    names = [f"{test}broken", "no end", "", f"{test}rare", f"{test}each[2]"]
+    assert mutants.unsound(names, tmp_path) == {
+        f"{test}broken": "fails without the bug too", "no end": "no test failed"}

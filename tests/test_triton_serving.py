@@ -97,11 +97,8 @@ def shared_pass(domain: str, outputs: str) -> tuple[TypedProgram, str]:
     return program, source
 
 
-@examples(16, 40, st.sampled_from(DOMAINS), st.sampled_from(OUTPUTS), st.integers(1, 5), st.integers(0, 70),
-          st.integers(2, 9), st.integers(0, 99), phases=QUICK)
-def test_parts_of_a_pass_are_joined_to_the_whole(domain: str, outputs: str, rows: int, length: int, parts: int,
-                                                 seed: int) -> None:
-    """Any number of parts, for any number of points: parts without a point are neutral, of which all may be."""
+def joined(domain: str, outputs: str, rows: int, length: int, parts: int, seed: int) -> None:
+    """Compares so many parts of a pass with the whole, and both with the interpreter."""
     program, source = shared_pass(domain, outputs)
     sizes, random = {"T": rows, "S": length, "D": 3}, np.random.default_rng(seed)
     most = {"lo": length, "hi": length, "of": 6}
@@ -114,6 +111,19 @@ def test_parts_of_a_pass_are_joined_to_the_whole(domain: str, outputs: str, rows
         found.append(called(function, program, tensors(inputs), sizes))
     assert_close(found[1], {name: x.numpy() for name, x in found[0].items()}, NEAR)
     assert_close(found[1], meaning(program, inputs, sizes), NEAR)
+
+
+@examples(16, 40, st.sampled_from(DOMAINS), st.sampled_from(OUTPUTS), st.integers(1, 5), st.integers(0, 70),
+          st.integers(2, 9), st.integers(0, 99), phases=QUICK)
+def test_parts_of_a_pass_are_joined_to_the_whole(domain: str, outputs: str, rows: int, length: int, parts: int,
+                                                 seed: int) -> None:
+    """Any number of parts, for any number of points: parts without a point are neutral, of which all may be."""
+    joined(domain, outputs, rows, length, parts, seed)
+
+
+@pytest.mark.always
+def test_parts_with_maxima_of_their_own_are_joined() -> None:
+    joined("s ≤ t + S - T", OUTPUTS[4], 3, 40, 3, 0)
 
 
 @pytest.mark.parametrize("processors", [1, 8, 108, 132])

@@ -8,7 +8,6 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from einc.checking.declarations.names import head, index_name, left_of, size_name
-from einc.checking.matrices.entries import open_side
 from einc.checking.matrices.factors import binds, bound
 from einc.checking.matrices.known import Known
 from einc.checking.matrices.lines import index, taken
@@ -185,9 +184,8 @@ def _placed(body: s.Expression, free: set[str], text: _Text) -> Iterator[tuple[s
                 continue
             counted = (*(text.known.letters.get(x, "") for x in symbol.stack),
                        *(side[0] if len(side) == 1 else "" for side in sides))
-            kept = text.known.letters if any(map(open_side, use.places)) else ()  # `K_{:,t}` makes no other letter of t
             for place, size in zip(use.places, counted, strict=True):
-                yield from ((w.text, size) for w in words((place,)) if w.text in free and w.text not in kept and size)
+                yield from ((w.text, size) for w in words((place,)) if w.text in free and size)
 
 
 def _taken(node: s.Expression, free: set[str], text: _Text) -> Iterator[tuple[str, str]]:

@@ -35,10 +35,7 @@ def separate(term: Term, held: Holds, moving: Holds) -> list[Pair]:
         return [((term,), ())]
     match term:
         case Apply("mul", args):
-            parts = [separate(x, held, moving) for x in args]
-            if sum(len(p) > 1 for p in parts) > 1:
-                raise Entangled(term)  # a product of differences: multiplied out it would cancel itself away
-            return _multiplied(parts)
+            return _multiplied([separate(x, held, moving) for x in args])
         case Apply("add", args):
             return [p for x in args for p in separate(x, held, moving)]
         case Apply("sub", (x, y)):
