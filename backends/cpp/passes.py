@@ -224,7 +224,7 @@ class Pass:
                 self.body(f"st({places.names[let.name]} + i * W, {places.value(let.name, at).text});")
         for let in folds:
             name, values = places.names[let.name], [converted(places.value(a, at), "real", True) for a in let.args]
-            there = f"choose(iota < splat(rows - i * W), {' * '.join(values)}, splat((float){begun(fold_of(let))}))"
+            there = f"choose(leading(rows - i * W), {' * '.join(values)}, splat((float){begun(fold_of(let))}))"
             self.body(f"{name} = {stepped(fold_of(let), name, there)};")
         for store in stores:
             strides = places.addresses.slots(store)

@@ -92,6 +92,7 @@ INL I splat(bool y) { int x = y ? -1 : 0; return I{LIST(SAME)}; }
 #define PLACE(i) i
 static const I iota = {LIST(PLACE)};
 #undef PLACE
+INL I leading(L n) { return iota < splat(n < W ? n : (L)W); }  // the first n lanes; all where n is larger
 INL V ld(const float* p) { return *(const V*)p; }
 INL void st(float* p, V x) { *(V*)p = x; }
 INL V ldu(const float* p) { return *(const VU*)p; }
@@ -966,8 +967,8 @@ static void halve(const float* p, L n, L rows, u32* y) {
   for (L s = 0; s < n; s++) {
     V low = ld(p + s * M), high = ld(p + s * M + W);
     if (rows < M) {
-      low = choose(iota < splat((int)rows), low, V{});
-      high = choose(iota + W < splat((int)rows), high, V{});
+      low = choose(leading(rows), low, V{});
+      high = choose(leading(rows - W), high, V{});
     }
     *(U*)(y + s * W) = two(low, high);
   }
