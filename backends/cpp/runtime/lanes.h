@@ -524,6 +524,13 @@ template <class T> static void side_by_side(const T* p, L ss, L fs, L n, L featu
 // A sum of more than LONG products is a sum of sums of so many.
 #define LONG 512
 #define RARE __attribute__((noinline, cold)) static
+// Compilers keep sums in registers only where no other function is given the address of what they stand in, and where no
+// lane of them is read at a place that is computed: such a function, or such a lane, has a copy.
+template <int N> INL void set_all(V (&a)[N][QV], const V (&b)[N][QV]) {
+  UNROLL for (int j = 0; j < N; j++)
+    UNROLL for (int i = 0; i < QV; i++) a[j][i] = b[j][i];
+}
+INL void add_lanes(float* o, L n, V x, float scale) { for (L i = 0; i < n; i++) o[i] += x[i] * scale; }
 template <int N> INL void add_all(V (&a)[N][QV], const V (&b)[N][QV]) {
   UNROLL for (int j = 0; j < N; j++)
     UNROLL for (int i = 0; i < QV; i++) a[j][i] += b[j][i];
@@ -531,7 +538,11 @@ template <int N> INL void add_all(V (&a)[N][QV], const V (&b)[N][QV]) {
 // a[j] = sum over f of k[j][f] * q[f]: N positions of the stream against a tile of rows.
 template <int N> RARE void long_products(const float* q, const float* k, L ks, L kf, L n, V (&a)[N][QV]);
 template <int N> INL void products(const float* __restrict q, const float* __restrict k, L ks, L kf, L n, V (&a)[N][QV]) {
-  if (n > LONG) return long_products<N>(q, k, ks, kf, n, a);
+  if (n > LONG) {
+    V b[N][QV];
+    long_products<N>(q, k, ks, kf, n, b);
+    return set_all<N>(a, b);
+  }
   UNROLL for (int j = 0; j < N; j++)
     UNROLL for (int i = 0; i < QV; i++) a[j][i] = V{};
   if (kf == 1)
@@ -743,7 +754,7 @@ template <int N> INL void turned(const float* __restrict p, const float* __restr
   UNROLL for (int j = 0; j < N; j++)
     UNROLL for (int i = 0; i < QV; i++) {
       if (i * W + W <= n) stu(o + j * os + i * W, ldu(o + j * os + i * W) + a[j][i]);
-      else for (L f = i * W; f < n; f++) o[j * os + f] += a[j][i][f - i * W];
+      else add_lanes(o + j * os + i * W, n - i * W, a[j][i], 1.f);
     }
 }
 static void spread(const float* p, const float* y, L across, L rows, L n, L features, float* o, L os, L of) {
@@ -975,7 +986,11 @@ static void halve(const float* p, L n, L rows, u32* y) {
 }
 template <int N> RARE void long_products16(const u32* q, const bf16* k, L ks, L n, V (&a)[N][QV]);
 template <int N> INL void products16(const u32* __restrict q, const bf16* __restrict k, L ks, L n, V (&a)[N][QV]) {
-  if (n > LONG) return long_products16<N>(q, k, ks, n, a);
+  if (n > LONG) {
+    V b[N][QV];
+    long_products16<N>(q, k, ks, n, b);
+    return set_all<N>(a, b);
+  }
   UNROLL for (int j = 0; j < N; j++)
     UNROLL for (int i = 0; i < QV; i++) a[j][i] = V{};
   for (L f = 0; f < n / 2; f++) {
@@ -1033,7 +1048,7 @@ template <int N> INL void turned16(const u32* __restrict p, const u32* __restric
   UNROLL for (int j = 0; j < N; j++)
     UNROLL for (int i = 0; i < QV; i++) {
       if (i * W + W <= n) stu(o + j * os + i * W, ldu(o + j * os + i * W) + a[j][i] * scale);
-      else for (L f = i * W; f < n; f++) o[j * os + f] += a[j][i][f - i * W] * scale;
+      else add_lanes(o + j * os + i * W, n - i * W, a[j][i], scale);
     }
 }
 static void spread16(const u32* p, const u32* y, L across, L rows, L n, L features, float* o, L os, L of, float scale) {
