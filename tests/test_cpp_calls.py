@@ -163,7 +163,8 @@ def repeated(name: str, kernel: Run, given: list[torch.Tensor]) -> bool:
             patch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
             if not kernel(others):
                 return False
-        results.append([x.contiguous().view(torch.uint8) if x.numel() else x for x in others])
+        plain = [x.clone(memory_format=torch.contiguous_format).reshape(-1) for x in others]
+        results.append([x.view(torch.uint8) if x.numel() else x for x in plain])
     for threads, found in zip(THREADS[1:], results[1:], strict=True):
         assert all(map(torch.equal, results[0], found)), f"{name} has other bits with {threads} threads"
     return kernel(given)
