@@ -101,8 +101,9 @@ def test_offsets_have_64_bits(name: str, dtype: torch.dtype) -> None:
 
 @pytest.mark.whole
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("name", [name for name in BACKWARD if name != "gated_deltanet"])  # it takes all memory, untold why
+@pytest.mark.parametrize("name", [name for name in BACKWARD if name != "gated_deltanet"])
 def test_offsets_of_gradients_have_64_bits(name: str, dtype: torch.dtype) -> None:
+    """The gradient of `gated_deltanet` is left out: this test then takes all memory, and it is not known why."""
     case, function, moved = NAMES[name], derived(NAMES[name], "cpp"), set[str]()
     sizes = {**case.sizes, **{one: 37 for one in ("T", "U", "S", "T_sum") if one in case.sizes}}
     data = tensors(arrays(typed_of(case), sizes, case.ranges), dtype)
