@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -30,7 +30,7 @@ row_weights row_twice mask_causal mask_strict mask_all mask_future mask_window m
 mask_parity mask_documents mask_pages mask_sinks mask_strided mask_not_one mask_by_data mask_two capped sink bias
 bias_of_positions logsumexp moments moments_of_weights one_value_in_two_kernels softmax_of_softmax attention_weights
 gates_in_gates positions_behind one_projection one_term_two_domains cross_entropy loss activations primitives folds count
-exact_factor value_twice constant_max constant_prod value_in_weights empty_reference positions_after infinite_within waiting
+exact_factor value_twice constant_max constant_prod value_in_weights positions_after infinite_within waiting
 added_to_a_number packs_on_both_sides beyond_32_bits over_a_negative mask_of_parts packed_sums packed_shift call
 rounds alibi alibi_any_heads attention attention_backward cross_attention cross_attention_rope decoder_lm deepseek_attention
 deepseek_moe deepseek_sparse block_diagonal blocks_before cosine decode differential dilated documents entropy_penalty
@@ -162,6 +162,27 @@ def running(function: Function) -> Iterator[dict[str, bool]]:
     ran: dict[str, bool] = globals_of(function)["_RAN"]
     ran.clear()
     yield ran
+
+
+Run = Callable[[list[torch.Tensor]], bool]
+
+
+@contextmanager
+def runs_by(function: Function, way: Callable[[str, Run, list[torch.Tensor]], bool]) -> Iterator[None]:
+    """Within, calls of compiled kernels go through `way`: it is given the name of a kernel, a function that runs it on
+    tensors like those of the call, and these.
+    """
+    names = globals_of(function)
+    kept = names["_native"]
+
+    def run(text: str, name: str, tensors: list[torch.Tensor], *rest: Any) -> bool:
+        return way(name, lambda others: bool(kept(text, name, others, *rest)), tensors)
+
+    names["_native"] = run
+    try:
+        yield
+    finally:
+        names["_native"] = kept
 
 
 @contextmanager

@@ -124,7 +124,7 @@ def test_kernels_mean_what_the_interpreter_says(case: Case, dtype: torch.dtype) 
             given = tensors(arrays(program, sizes, case.ranges, trial), dtype)
             ran = near(function, program, given, sizes, BOUNDS[dtype])
             found |= ran.keys()
-            nothing = 0 in sizes.values() and " == 0) return 1;" in text
+            nothing = 0 in sizes.values() and " == 0) return -1;" in text
             assert all(ran.values()) or nothing or case.name in NEVER, f"did not run at {sizes}: {ran}"
     assert found
 
@@ -283,33 +283,6 @@ def test_any_strides_will_do_and_inputs_stay(case: Case, laid: Callable[[torch.T
     ran = near(function, program, given, case.trials()[trial], BOUNDS[torch.float32])
     assert ran and all(ran.values())
     assert all(torch.equal(given[key], before[key]) for key in given)
-
-
-@pytest.mark.drawn(2)
-@pytest.mark.parametrize("name", ["mask_causal", "documents", "gqa", "logsumexp"])
-def test_the_same_bits_for_any_number_of_threads(name: str) -> None:
-    """Forward; a piece of work is the same whoever does it."""
-    case = NAMES[name]
-    function, trial = module_of(case), len(case.trials()) - 2
-    given, found = tensors(inputs_at(case, trial), torch.float32), []
-    for threads in (1, 2, 5, 2):
-        torch.set_num_threads(threads)
-        found.append(called(function, typed_of(case), given, case.trials()[trial]))
-    for other in found[1:]:
-        assert all(torch.equal(other[key], y) for key, y in found[0].items())
-
-
-def test_gradients_have_the_same_bits_for_any_number_of_threads() -> None:
-    """Sums over rows are added by one thread for each unit, in one order."""
-    case, found = NAMES["mask_causal"], []
-    trial = next(n for n, sizes in enumerate(case.trials()) if sizes["T"] == 37)
-    for threads in (1, 2, 5):
-        torch.set_num_threads(threads)
-        found.append(
-            cotangents(derived(case, "cpp"), case, tensors(inputs_at(case, trial)), torch.float32, case.trials()[trial])
-        )
-    for other in found[1:]:
-        assert all(torch.equal(other[key], y) for key, y in found[0].items())
 
 
 # numbers that are none, and large ones

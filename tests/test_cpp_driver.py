@@ -14,6 +14,7 @@ from cpp_driver import Call, checked, recorded
 from cpp_texts import COMPILER, NAMES, NEEDED, module_of, possible
 from helpers import arrays, called, tensors, typed_of
 from test_cpp import cotangents, derived
+from test_cpp_few import FEATURES, given, shared
 
 pytestmark = [NEEDED, pytest.mark.usefixtures("kernel_cache")]
 
@@ -88,6 +89,33 @@ def test_sanitizers_find_nothing_in_gradients(tmp_path: Path, name: str, dtype: 
     for calls in found:
         checked(tmp_path, derived(NAMES[name], "cpp"), calls, [COMPILER, *SANITIZERS],
                 bound=1e-3 if dtype == torch.float32 else 5e-2)
+
+
+def few(dtype: torch.dtype) -> list[Call]:
+    """The calls of a kernel of few rows at any width and length, for any number of heads that share."""
+    with recorded(shared()) as calls:
+        for each in (1, 2, 3, 4, 7, 8):
+            for n, D in enumerate(FEATURES):
+                shared()(**given(each, D, (1, 15, 16, 17, 40, 300)[(n + each) % 6], 1 + 2 * (n % 2), dtype))
+    return calls
+
+
+@pytest.mark.whole
+@pytest.mark.skipif(not sanitized(), reason="the C++ compiler has no address and undefined-behaviour sanitizers")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+def test_sanitizers_find_nothing_in_kernels_of_few_rows(tmp_path: Path, dtype: torch.dtype) -> None:
+    """Rows, features and positions that fill vectors, and what is left over."""
+    calls = few(dtype)
+    assert len(calls) == 6 * len(FEATURES) and {call.vectors for call in calls} == {1}
+    checked(tmp_path, shared(), calls, [COMPILER, *SANITIZERS], bound=1e-4 if dtype == torch.float32 else 2e-2)
+
+
+@pytest.mark.whole
+@pytest.mark.skipif(not (ARM and EMULATOR), reason="no compiler and emulator of aarch64 is found: install "
+                                                   "g++-aarch64-linux-gnu and qemu-user")
+def test_kernels_of_few_rows_on_aarch64(tmp_path: Path) -> None:
+    """Vectors of four lanes have at most two rows beside each other."""
+    checked(tmp_path, shared(), few(torch.float32), [ARM, "-O2", "-static", "-march=armv8-a"], [EMULATOR])
 
 
 @pytest.mark.whole

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from random import Random
 
 import pytest
 import torch
 from cpp_texts import NEEDED, loaded, running
-from helpers import typed
+from helpers import Function, typed
 from torch.nn.functional import scaled_dot_product_attention
 
 pytestmark = [NEEDED, pytest.mark.usefixtures("kernel_cache")]
@@ -27,18 +28,33 @@ output Y_{h t}^d = Σ_s softmax_s(L_{h t s}) V_{π(h), s}^d
 BOUNDS = {torch.float32: 2e-6, torch.bfloat16: 2e-2}
 
 
+FEATURES = (1, 16, 33, 64, 80, 128, 272, 530)  # fewer than wait beside each other, and more
+
+
+@cache
+def shared() -> Function:
+    """The function of these equations, with the tile that users have."""
+    return loaded(typed(SHARED), 256)
+
+
+def given(each: int, D: int, S: int, T: int, dtype: torch.dtype) -> dict[str, torch.Tensor]:
+    """Inputs in which so many heads share keys and values."""
+    drawn = torch.Generator().manual_seed(each + D + S)
+    shapes = {"Q": (2 * each, T, D), "K": (2, S, D), "V": (2, S, D)}
+    return {key: torch.randn(*shape, generator=drawn).to(dtype) for key, shape in shapes.items()}
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, pytest.param(torch.bfloat16, marks=pytest.mark.whole)], ids=str)
 def test_any_width_for_any_number_of_heads_that_share(dtype: torch.dtype) -> None:
     """What torch gives in float64; more positions and features than wait beside each other, and fewer."""
-    random, drawn = Random(0), torch.Generator().manual_seed(0)
-    function = loaded(typed(SHARED), 256)
+    random = Random(0)
     for each in (1, 2, 3, 4, 7, 8):
-        for D in (1, 16, 33, 64, 80, 128, 272, 530):
+        for D in FEATURES:
             S = random.choice((1, 15, 17, 40, 300, 700))
-            Q, K, V = (torch.randn(count, length, D, generator=drawn).to(dtype)
-                       for count, length in ((2 * each, random.choice((1, 3))), (2, S), (2, S)))
-            with running(function) as ran:
-                found = function(Q=Q, K=K, V=V)
-            want = scaled_dot_product_attention(Q.double(), *(x.double().repeat_interleave(each, 0) for x in (K, V)))
+            data = given(each, D, S, random.choice((1, 3)), dtype)
+            with running(shared()) as ran:
+                found = shared()(**data)
+            K, V = (data[key].double().repeat_interleave(each, 0) for key in "KV")
+            want = scaled_dot_product_attention(data["Q"].double(), K, V)
             assert isinstance(found, torch.Tensor) and any(ran.values())
             assert (found.double() - want).abs().max() <= BOUNDS[dtype] * want.abs().max(), (each, S, D)

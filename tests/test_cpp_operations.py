@@ -53,3 +53,28 @@ def test_every_operation_has_a_kernel_and_its_meaning(seed: int) -> None:
         given = tensors(arrays(program, sizes, {"i": ("1", "4"), "n": ("2", "3")}), torch.float32)
         ran = near(loaded(program), program, given, sizes, BOUNDS[torch.float32], least=1.0)
         assert ran and all(ran.values()), source
+
+
+IN_A_PASS = ["x_t^f", "z_t^f", "r_t", "i_t", "j^f", "t", "f", "(t - f)", "3", "0.5", "F", "c", "n"]
+PASS_HEAD = """index t : time(T)
+index f : feature(F)
+input x_t^f, z_t^f, r_t, c
+input i_t, j^f, n : int
+"""
+
+
+@pytest.mark.drawn(12, 2)  # the seed whose operations have been hidden by a name
+@pytest.mark.parametrize("seed", range(12))
+def test_every_operation_in_a_pass(seed: int) -> None:
+    """Over lanes that are neighbours in memory: on real numbers of lanes, and on operands of any kind."""
+    random, names = Random(seed), sorted(ALL)
+    for start in range(seed % 3 * EACH, len(names), 3 * EACH):
+        right = [ALL[name].replace("x_t", "x_t^f").format(*some) for name in names[start:start + EACH]
+                 for some in (("x_t^f", "z_t^f"), random.choices(IN_A_PASS, k=2))]
+        source = PASS_HEAD + "".join(f"output y{chr(97 + n)}_t^f = exp(-abs(x_t^f - z_t^f)) ({body}) + tanh(x_t^f)\n"
+                                     for n, body in enumerate(right))
+        program, sizes = typed(source), {"T": 6, "F": 21}
+        assert "L begin, L end" in emitted(program), source
+        given = tensors(arrays(program, sizes, {"i": ("1", "4"), "j": ("1", "4"), "n": ("2", "3")}), torch.float32)
+        ran = near(loaded(program), program, given, sizes, BOUNDS[torch.float32], least=1.0)
+        assert ran and all(ran.values()), (ran, source)

@@ -155,9 +155,9 @@ class Pass:
 
     def _counted(self, digits: Sequence[tuple[str, str]], extent: str, whole: bool) -> None:
         """Writes the head of the loop over units: their places count up like the digits of a number."""
-        self.body("L rest = begin;")
+        self.body("L digits = begin;")
         for place, count in reversed(digits):
-            self.body(f"L {place} = rest % {count}; rest /= {count};")
+            self.body(f"L {place} = digits % {count}; digits /= {count};")
         self.body.open("for (L unit = begin; unit < end; unit++) {")
         if whole:
             self.body(f"const L first = 0, rows = {extent};")
@@ -224,7 +224,7 @@ class Pass:
                 self.body(f"st({places.names[let.name]} + i * W, {places.value(let.name, at).text});")
         for let in folds:
             name, values = places.names[let.name], [converted(places.value(a, at), "real", True) for a in let.args]
-            there = f"choose(iota < splat(rows - i * W), {' * '.join(values)}, splat((float){begun(fold_of(let))}))"
+            there = f"choose(leading(rows - i * W), {' * '.join(values)}, splat((float){begun(fold_of(let))}))"
             self.body(f"{name} = {stepped(fold_of(let), name, there)};")
         for store in stores:
             strides = places.addresses.slots(store)

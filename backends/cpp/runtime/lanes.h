@@ -98,6 +98,7 @@ INL I splat(bool y) { int x = y ? -1 : 0; return I{LIST(SAME)}; }
 #define PLACE(i) i
 static const I iota = {LIST(PLACE)};
 #undef PLACE
+INL I leading(L n) { return iota < splat(n < W ? n : (L)W); }  // the first n lanes; all where n is larger
 INL V ld(const float* p) { return *(const V*)p; }
 INL void st(float* p, V x) { *(V*)p = x; }
 INL V ldu(const float* p) { return *(const VU*)p; }
@@ -342,11 +343,17 @@ INL V sums(V (&a)[W]) {
 }
 #endif
 
-// W numbers that lie side by side.
+// W numbers that lie side by side. One instruction widens them, which compilers make four of; sanitizers would not see
+// what it reads.
+#if defined(__AVX512F__) && W == 16 && !defined(__SANITIZE_ADDRESS__)
+#define WIDEN 1
+#else
+#define WIDEN 0
+#endif
 INL V near(const float* p) { return ldu(p); }
 typedef int8 B __attribute__((vector_size(W), may_alias, aligned(1)));
 INL I bytes(const void* p) {  // each with its sign
-#if defined(__AVX512F__) && W == 16
+#if WIDEN
   I x;
   asm("vpmovsxbd %1, %0" : "=v"(x) : "m"(*(const B*)p));
   return x;
@@ -378,7 +385,13 @@ INL V near(const e5m2* p) { return few(bytes(p), 2, 0x1p112f, 0x7c); }
 INL V near(const bf16* p) {
   typedef unsigned short H __attribute__((vector_size(W * 2), aligned(2), may_alias));
   typedef u32 U4 __attribute__((vector_size(W * 4), may_alias));
-  return (V)(__builtin_convertvector(*(const H*)p, U4) << 16);
+#if WIDEN
+  U4 x;
+  asm("vpmovzxwd %1, %0" : "=v"(x) : "m"(*(const H*)p));
+#else
+  U4 x = __builtin_convertvector(*(const H*)p, U4);
+#endif
+  return (V)(x << 16);
 }
 #if defined(FLOAT16)
 INL V near(const f16* p) { V y; for (int i = 0; i < W; i++) y[i] = num(p[i]); return y; }
@@ -544,6 +557,13 @@ static void side_by_side(const int4* p, L ss, L fs, L n, L features, int8* __res
 // A sum of more than LONG products is a sum of sums of so many.
 #define LONG 512
 #define RARE __attribute__((noinline, cold)) static
+// Compilers keep sums in registers only where no other function is given the address of what they stand in, and where no
+// lane of them is read at a place that is computed: such a function, or such a lane, has a copy.
+template <int N> INL void set_all(V (&a)[N][QV], const V (&b)[N][QV]) {
+  UNROLL for (int j = 0; j < N; j++)
+    UNROLL for (int i = 0; i < QV; i++) a[j][i] = b[j][i];
+}
+INL void add_lanes(float* o, L n, V x, float scale) { for (L i = 0; i < n; i++) o[i] += x[i] * scale; }
 template <int N> INL void add_all(V (&a)[N][QV], const V (&b)[N][QV]) {
   UNROLL for (int j = 0; j < N; j++)
     UNROLL for (int i = 0; i < QV; i++) a[j][i] += b[j][i];
@@ -551,7 +571,11 @@ template <int N> INL void add_all(V (&a)[N][QV], const V (&b)[N][QV]) {
 // a[j] = sum over f of k[j][f] * q[f]: N positions of the stream against a tile of rows.
 template <int N> RARE void long_products(const float* q, const float* k, L ks, L kf, L n, V (&a)[N][QV]);
 template <int N> INL void products(const float* __restrict q, const float* __restrict k, L ks, L kf, L n, V (&a)[N][QV]) {
-  if (n > LONG) return long_products<N>(q, k, ks, kf, n, a);
+  if (n > LONG) {
+    V b[N][QV];
+    long_products<N>(q, k, ks, kf, n, b);
+    return set_all<N>(a, b);
+  }
   UNROLL for (int j = 0; j < N; j++)
     UNROLL for (int i = 0; i < QV; i++) a[j][i] = V{};
   if (kf == 1)
@@ -765,7 +789,7 @@ template <int N> INL void turned(const float* __restrict p, const float* __restr
   UNROLL for (int j = 0; j < N; j++)
     UNROLL for (int i = 0; i < QV; i++) {
       if (i * W + W <= n) stu(o + j * os + i * W, ldu(o + j * os + i * W) + a[j][i]);
-      else for (L f = i * W; f < n; f++) o[j * os + f] += a[j][i][f - i * W];
+      else add_lanes(o + j * os + i * W, n - i * W, a[j][i], 1.f);
     }
 }
 static void spread(const float* p, const float* y, L across, L rows, L n, L features, float* o, L os, L of) {
@@ -989,15 +1013,19 @@ static void halve(const float* p, L n, L rows, u32* y) {
   for (L s = 0; s < n; s++) {
     V low = ld(p + s * M), high = ld(p + s * M + W);
     if (rows < M) {
-      low = choose(iota < splat((int)rows), low, V{});
-      high = choose(iota + W < splat((int)rows), high, V{});
+      low = choose(leading(rows), low, V{});
+      high = choose(leading(rows - W), high, V{});
     }
     *(U*)(y + s * W) = two(low, high);
   }
 }
 template <int N> RARE void long_products16(const u32* q, const bf16* k, L ks, L n, V (&a)[N][QV]);
 template <int N> INL void products16(const u32* __restrict q, const bf16* __restrict k, L ks, L n, V (&a)[N][QV]) {
-  if (n > LONG) return long_products16<N>(q, k, ks, n, a);
+  if (n > LONG) {
+    V b[N][QV];
+    long_products16<N>(q, k, ks, n, b);
+    return set_all<N>(a, b);
+  }
   UNROLL for (int j = 0; j < N; j++)
     UNROLL for (int i = 0; i < QV; i++) a[j][i] = V{};
   for (L f = 0; f < n / 2; f++) {
@@ -1055,7 +1083,7 @@ template <int N> INL void turned16(const u32* __restrict p, const u32* __restric
   UNROLL for (int j = 0; j < N; j++)
     UNROLL for (int i = 0; i < QV; i++) {
       if (i * W + W <= n) stu(o + j * os + i * W, ldu(o + j * os + i * W) + a[j][i] * scale);
-      else for (L f = i * W; f < n; f++) o[j * os + f] += a[j][i][f - i * W] * scale;
+      else add_lanes(o + j * os + i * W, n - i * W, a[j][i], scale);
     }
 }
 static void spread16(const u32* p, const u32* y, L across, L rows, L n, L features, float* o, L os, L of, float scale) {
