@@ -57,7 +57,8 @@ def grown(module: Module, case: Case, name: str, times: int) -> dict[str, float]
 
 
 @each(FILES, {"selective_attention cope": "a sum of what pairs have, over positions, is made anew for each pair",
-              "simplicial": "a tile holds all pairs of positions, and not those of two windows alone"},
+              "simplicial": "a tile holds all pairs of positions, and not those of two windows alone",
+              "stick_breaking": "what a tile of a block of rows holds is told in tiles that nobody has a size for"},
       few=DRAWN)
 def test_cost_grows_as_it_should(case: Case) -> None:
     """Twice and four times the length: work by the square where every row sees all before it, memory as what is given,
@@ -183,7 +184,8 @@ def _case(name: str) -> Case:
     return next(c for c in FILES if c.name == name)
 
 
-@each(FILES, {"deepseek_sparse fp8_block fp8_lm": "a layer of 25 steps and more"}, few=DRAWN)
+@each(FILES, {"deepseek_sparse fp8_block fp8_lm": "a layer of 25 steps and more",
+              "stick_breaking": "with numbers, the rows of a block are still a name"}, few=DRAWN)
 def test_a_plan_fits_a_screen(case: Case) -> None:
     """With formulas and with numbers; with numbers no formula is left."""
     module = plan_of(case)

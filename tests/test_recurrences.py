@@ -378,7 +378,8 @@ ssd_sum requests requests_packed sdpa selective_attention sliding_window swiglu_
 
 
 # What is found in a round is told as text of that round, not of the whole.
-@each([case for case in FILES if case.name not in WITH_ROUNDS], {}, few=DRAWN)
+@each([case for case in FILES if case.name not in WITH_ROUNDS], {
+    "stick_breaking": "the text of its pass names a tensor that it does not define"}, few=DRAWN)
 def test_in_which_specs_one_recurrence_is_found(case: Case) -> None:
     found = found_in(case)
     assert (len(found) == 1 and not found[0].note) == (case.name in ALONE)
@@ -400,8 +401,9 @@ QUICK = {"distillation": [], "nsa": [], "clip_loss": [],  # several passes, of w
          "norm_projection": [pytest.mark.always]}  # what another value reads of a block is the new one
 
 
-@pytest.mark.parametrize("case", [pytest.param(c, id=c.name, marks=QUICK.get(c.name, [pytest.mark.whole]))
-                                  for c in FILES if c.name not in OPEN_TEXTS])
+@pytest.mark.parametrize("case", [pytest.param(c, id=c.name, marks=QUICK.get(c.name, [pytest.mark.whole]) + [
+    pytest.mark.xfail(strict=True, reason="the text of its pass names a tensor that it does not define")
+    ] * (c.name == "stick_breaking")) for c in FILES if c.name not in OPEN_TEXTS])
 def test_every_pass_that_is_told_is_proved(case: Case) -> None:
     """Each pass of each piece in place of its equations: there is nothing that `einc derive` has to say of it."""
     pieces = by_piece(pipeline.normal(typed_of(case)))

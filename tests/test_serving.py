@@ -245,3 +245,10 @@ def test_a_sum_that_goes_on_reads_no_row_twice(name: str) -> None:
     torch.testing.assert_close(made(cache, **part(5, 6)), want.narrow(place, 5, 1))
     cache["V"].store.fill_(float("nan"))
     torch.testing.assert_close(made(cache, **part(6, 7)), want.narrow(place, 6, 1))
+
+
+@pytest.mark.always
+@pytest.mark.parametrize(("name", "product"), [("int8_cache", "_shares("), ("linear", 'torch.einsum("htd,hsd,ts->ht"')])
+def test_a_step_multiplies_matrices_where_nothing_is_infinite(name: str, product: str) -> None:
+    """No part of it is told that codes, or exponentials less their maximum, may be infinite."""
+    assert product in served(named(name)).source

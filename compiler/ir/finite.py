@@ -10,7 +10,7 @@ from einc.ir.indices import Extent
 from einc.ir.primitives import NONNEGATIVE, POSITIVE, PRIMITIVES, UNKNOWN
 from einc.ir.programs import Definitions, Equation, definitions
 from einc.ir.signs import sign
-from einc.ir.sums import factors
+from einc.ir.sums import factors, reached
 from einc.ir.terms import (
     TRUE,
     Apply,
@@ -25,15 +25,16 @@ from einc.ir.terms import (
     Term,
     Truth,
     Where,
+    conjuncts,
     free_indices,
     reads,
     walk,
 )
 from einc.ir.witnesses import infinite_over_nothing
 
-# Where a value is computed: where its reader asks for it, where it exists, where it may not exist, or where it and all
-# that it is made of exist and no one may ask for it.
-Place = Literal["asked", "on", "off", "unread"]
+# Where a value is computed: where its reader asks for it, where it exists, where it may not exist, where it and all
+# that it is made of exist and no one may ask for it, or where it exists, no axis is without elements and no divisor 0.
+Place = Literal["asked", "on", "off", "unread", "filled"]
 
 
 _KEEP = ("add", "sub", "neg", "max", "min", "logaddexp", "exact", "nonpositive", "floor", "ceil")  # −∞ of −∞
@@ -88,28 +89,39 @@ def _finite_at(term: Term, equations: Definitions, at: Place) -> bool:
         case Read(tensor):
             if tensor not in equations:
                 return True
-            inner = at if at == "unread" else "off" if at != "on" and equations[tensor].domain != TRUE else "on"
+            inner = at if at in ("unread", "filled") else "off" if at != "on" and equations[tensor].domain != TRUE else "on"
             known = equations.about(tensor).finite
             if (tensor, inner) not in known:
                 known[tensor, inner] = _finite_at(equations[tensor].body, equations, inner)
             return known[tensor, inner]
-        case Where(_, then):
-            return _finite_at(then, equations, at)
+        case Where(condition, then):
+            asked = any(c == reached(then) for c in conjuncts(condition))
+            return _finite_at(then, equations, at) or (asked and _finite_or_nothing(then, equations, at))
         case Join(_, parts):
             return all(_finite_at(part, equations, at) for _, part in parts)
         case Fold(_, _, _, body):
             inner = "on" if at == "unread" else at
-            return not infinite_over_nothing(term, free_indices(term)) and _finite_at(body, equations, inner)
+            filled = at == "filled" and term.domain == TRUE
+            return _finite_at(body, equations, inner) and (
+                filled or not infinite_over_nothing(term, free_indices(term)))
         case Apply("div", (above, Size(extent))) if _empty_with(above, extent, equations):
             return _finite_at(above, equations, at)
         case Apply("exp" | "exp2" | "expm1", (power,)) if at in ("off", "unread") and _may_grow(power, equations):
             return False
+        case Apply("div", args) if at == "filled" and all(_finite_at(a, equations, at) for a in args):
+            return True
         case Apply("div", (above, below)) if at in ("off", "unread") and _finite_at(below, equations, "on"):
             # A divisor that overflows makes a quotient 0.
             return _finite_at(above, equations, at) and _stays_finite("div", (above, below), equations)
         case Apply(op, args) if all(_finite_at(a, equations, at) for a in args):
             return _stays_finite(op, args, equations)
     return False
+
+
+def _finite_or_nothing(term: Term, equations: Definitions, at: Place) -> bool:
+    """Whether a term is the largest of finite numbers, which is −∞ over nothing and nowhere else infinite."""
+    body = equations[term.tensor].body if isinstance(term, Read) and term.tensor in equations else term
+    return isinstance(body, Fold) and body.op == "max" and _finite_at(body.body, equations, at)
 
 
 def _may_grow(power: Term, equations: Mapping[str, Equation]) -> bool:

@@ -161,8 +161,7 @@ def _cut_up(candidate: Candidate, choices: Choices, taken: dict[str, Tensor]) ->
         buffers[run.target] = _along_runs(buffers[run.target], run)
     whole = _Whole(program, equations, buffers, keys, runs, choices, [])
     for group in made:
-        step = _alone(program, group, buffers, candidate.sizes, choices.compiled)
-        step = step or _step(whole, group, _kept(program, group, made))
+        step = _alone(whole, group, candidate.sizes) or _step(whole, group, _kept(program, group, made))
         steps.append(step)
         stored -= {e.target for e in group.equations} - makes(step)
     # a scaled sum is one
@@ -173,14 +172,13 @@ def _cut_up(candidate: Candidate, choices: Choices, taken: dict[str, Tensor]) ->
     return Cut(tuple(left), {k: v for k, v in buffers.items() if k in stored}, tuple(keys), bool(whole.spare))
 
 
-def _alone(program: NormalProgram, group: FusedGroup, buffers: dict[str, Buffer],
-           sizes: Mapping[str, int], compiled: bool) -> Leaf | None:
+def _alone(whole: _Whole, group: FusedGroup, sizes: Mapping[str, int]) -> Leaf | None:
     """The step that is no kernel of the plan's own, of a group of one equation."""
     if len(group.equations) > 1:
         return None
-    (only,) = group.equations
+    (only,), program, buffers = group.equations, whole.program, whole.buffers
     return (pick(program, only, buffers) or segment(program, only, buffers) or grouped(program, only, buffers)
-            or contraction(program, only, buffers, sizes, compiled))  # fmt: skip
+            or contraction(program, only, buffers, sizes, whole.choices.compiled))  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,8 @@ def whole(
 
 def with_wide(program: P) -> P:
     """What is one number for each row says so itself: what a part of the program makes is an output of that part. So do
-    the states of rounds over positions, and what may be no finite number, which another part reads as an input.
+    the states of rounds over positions, and what may be no finite number for another reason than a divisor of 0, which
+    another part reads as an input.
     """
     known = definitions(program.by_target)
     outputs = {key for _, key in program.outputs}
@@ -106,7 +107,7 @@ def with_wide(program: P) -> P:
         for key, t in program.tensors.items()
     }
     for e in program.equations:
-        if not surely_finite(Read(e.target, e.axes), known):
+        if not surely_finite(Read(e.target, e.axes), known, "filled"):
             tensors[e.target] = replace(tensors[e.target], told=replace(tensors[e.target].told, infinite=True))
     return replace(program, tensors=tensors)
 

@@ -17,7 +17,7 @@ from itertools import combinations
 from einc.ir.primitives import POSITIVE
 from einc.ir.signs import sign
 from einc.ir.sums import fraction
-from einc.ir.terms import ZERO, Apply, Const, Fold, Read, Term, Where, both, canonical, walk
+from einc.ir.terms import ZERO, Apply, Const, Fold, Read, Term, Where, both, canonical, free_indices, walk
 from einc.transforms.normal.reach import Reaches
 
 
@@ -25,7 +25,8 @@ def asked(weight: Term, power: Term, whole: Mapping[Term, tuple[Term, ...]], kno
           given: Term) -> Iterator[Term]:
     """The conditions under which the weight of e^power is not 0, without those that surely hold where the power is
     above −∞: that of a gate, which the power has, and that of a sum that is `whole`, relative to the largest of what it
-    sums, but for what is asked of that. Digits that cancel in a sum are as they are written.
+    sums, but for what is asked of that. Digits that cancel in a sum are as they are written. A weight with a letter
+    that the power has not is not asked: the largest would be of more points than there are exponents.
     """
     for factor in fraction(weight)[0]:
         if factor in whole:
@@ -41,7 +42,8 @@ def asked(weight: Term, power: Term, whole: Mapping[Term, tuple[Term, ...]], kno
                 yield from asked(inner, power, whole, known, given)
             case Const(value) if value != 0:
                 pass
-            case _ if known.sign(factor) != POSITIVE and sign(factor, known.equations, given) != POSITIVE:
+            case _ if (free_indices(factor) <= free_indices(power) and known.sign(factor) != POSITIVE
+                       and sign(factor, known.equations, given) != POSITIVE):
                 yield Apply("ne", (factor, ZERO))
 
 
