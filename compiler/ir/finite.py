@@ -89,7 +89,8 @@ def _finite_at(term: Term, equations: Definitions, at: Place) -> bool:
         case Read(tensor):
             if tensor not in equations:
                 return True
-            inner = at if at in ("unread", "filled") else "off" if at != "on" and equations[tensor].domain != TRUE else "on"
+            off = at != "on" and equations[tensor].domain != TRUE
+            inner = at if at in ("unread", "filled") else "off" if off else "on"
             known = equations.about(tensor).finite
             if (tensor, inner) not in known:
                 known[tensor, inner] = _finite_at(equations[tensor].body, equations, inner)
