@@ -60,13 +60,15 @@ def updated(old: Mapping[str, float], tests: Mapping[str, float], there: Iterabl
         found[function(name)].append(seconds)
     means = {name: sum(some) / len(some) for name, some in found.items()}
     kept = set(there) | set(means)
-    return {name: seconds for name, seconds in {**old, **means}.items() if name in kept and one_of(seconds) > 1}
+    return {name: seconds for name, seconds in {**old, **means}.items()
+            if name in kept and (one_of(seconds) > 1 or name not in means)}
 
 
 def defined() -> set[str]:
-    """The test functions that stand in the files of the tests, by their names with the file."""
-    return {f"tests/{file.name}::{name}" for file in TABLE.parent.glob("test_*.py")
-            for name in re.findall(r"^def (test_\w+)", file.read_text(encoding="utf-8"), re.M)}
+    """The test functions that stand in the files of the tests, by their names with the file, and the state machines."""
+    found = re.compile(r"^(?:def (test_\w+)|(Test\w+) = )", re.M)
+    return {f"tests/{file.name}::{name or f'{machine}::runTest'}" for file in TABLE.parent.glob("test_*.py")
+            for name, machine in found.findall(file.read_text(encoding="utf-8"))}
 
 
 def write(costs: Mapping[str, float], table: Path = TABLE) -> None:

@@ -60,6 +60,10 @@ def test_a_gate_of_0_reaches_no_interval_without_it(backend: str) -> None:
     given = {"g": np.array([0.9, 0.8, 0.0, 0.7, 0.9]), "x": np.arange(5) + 1.0}
     got = einc.compile(text, backend=backend)(**{key: torch.from_numpy(x) for key, x in given.items()})
     np.testing.assert_allclose(got.numpy(), einc.interpret(text, given)["y"], rtol=1e-12)
+    lost = text.replace("log(g_u)", "log1p(-g_u)")  # the logarithm of what is left is −∞ where the gate is 1
+    given["g"] = 1 - given["g"]
+    got = einc.compile(lost, backend=backend)(**{key: torch.from_numpy(x) for key, x in given.items()})
+    np.testing.assert_allclose(got.numpy(), einc.interpret(lost, given)["y"], rtol=1e-12)
 
 
 @settings(max_examples=15)

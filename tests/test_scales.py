@@ -174,3 +174,32 @@ def test_a_difference_of_near_exponents_is_taken_first(backend: str) -> None:
                                ("max_s exp(x_s - x_t + 0.5 z_s)", x - x[:, None] + 0.5 * z)):
         made = einc.compile(f"index t, s : time(T)\ninput x_t, z_t\noutput y_t = {formula} : all\n", backend, own=True)
         torch.testing.assert_close(made(x=x, z=z), exponents.double().exp().amax(1).float(), rtol=2e-6, atol=0)
+
+
+# Sums all of whose weights are 0, beside scales that are not theirs, with what autograd is given.
+EMPTY: dict[str, Formula] = {
+    "(Σ_{s ≤ t} exp(x_s) v_s) / exp(w_t)": lambda k, x, v, w: pairs(k.exp(x) * v) / k.exp(w),
+    "(Σ_{s ≤ t} exp(x_s) v_s) / (1 + Σ_{s ≤ t} exp(w_s))":
+        lambda k, x, v, w: pairs(k.exp(x) * v) / (1 + pairs(k.exp(w))),
+    "(Σ_{s ≤ t} exp(x_s) v_s) / √(Σ_{s ≤ t} exp(2 x_s)) + 0 w_t":
+        lambda k, x, v, w: pairs(k.exp(x) * v) / k.sqrt(pairs(k.exp(2 * x))),
+    "(exp(x_t) v_t + Σ_{s < t} exp(w_s) v_s) / (exp(x_t) + Σ_{s < t} exp(w_s))": lambda k, x, v, w: (
+        k.exp(x) * v + pairs(k.exp(w) * v) - k.exp(w) * v) / (k.exp(x) + pairs(k.exp(w)) - k.exp(w)),
+}
+
+
+@pytest.mark.parametrize("formula", EMPTY)
+@pytest.mark.parametrize("values", [[0.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0, 0.0]], ids=["some", "all"])
+def test_weights_that_are_all_0_have_their_slopes(formula: str, values: list[float]) -> None:
+    data = {"x": [0.1, 0.2, 0.3, -1.0], "v": values, "w": [0.3, 0.1, 0.2, 0.5]}
+    leaves, others = ({key: torch.tensor(x, dtype=torch.float64, requires_grad=True) for key, x in data.items()}
+                      for _ in range(2))
+    text = f"index t, s : time(T)\ninput x_t, v_t, w_t\noutput y_t = {formula}"
+    got, wanted = einc.compile(text, "torch", own=True, grad=True)(**leaves), EMPTY[formula](torch, **others)
+    torch.testing.assert_close(got, wanted)
+    got.sum().backward()
+    wanted.sum().backward()
+    for key in data:
+        mine, other = (torch.zeros(T, dtype=torch.float64) if one[key].grad is None else one[key].grad
+                       for one in (leaves, others))
+        torch.testing.assert_close(mine, other)

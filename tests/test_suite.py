@@ -66,6 +66,8 @@ def test_the_table_of_costs_has_what_was_measured_last_and_is_there() -> None:
     old = {"a": 9.0, "b": 9.0, "gone": 9.0, "cheaper": 9.0}
     assert costs.updated(old, {"a[1]": 1, "a[2]": 3, "cheaper": 0.1, "new": 5}, {"a", "b", "cheaper", "new"}) == {
         "a": 2.0, "b": 9.0, "new": 5.0}
+    assert costs.updated({"as written": 0.15}, {"b": 0.12}, {"as written", "b"}) == {"as written": 0.15}
+    assert "tests/test_pages.py::TestRequests::runTest" in costs.defined()
 
 
 def test_the_table_of_costs_is_what_is_written(tmp_path: Path) -> None:

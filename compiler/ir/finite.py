@@ -113,9 +113,9 @@ def _finite_at(term: Term, equations: Definitions, at: Place) -> bool:
             return True
         case Apply("div", (above, below)) if at in ("off", "unread") and _finite_at(below, equations, "on"):
             # A divisor that overflows makes a quotient 0.
-            return _finite_at(above, equations, at) and _stays_finite("div", (above, below), equations)
+            return _finite_at(above, equations, at) and stays_finite("div", (above, below), equations)
         case Apply(op, args) if all(_finite_at(a, equations, at) for a in args):
-            return _stays_finite(op, args, equations)
+            return stays_finite(op, args, equations)
     return False
 
 
@@ -138,7 +138,7 @@ def _empty_with(term: Term, extent: Extent, equations: Mapping[str, Equation]) -
     return isinstance(body, Fold) and body.op == "sum" and any(i.set.extent == extent for i in body.bound)
 
 
-def _stays_finite(op: str, args: tuple[Term, ...], equations: Mapping[str, Equation]) -> bool:
+def stays_finite(op: str, args: tuple[Term, ...], equations: Mapping[str, Equation]) -> bool:
     """Whether an operation on finite numbers gives one."""
     match op, args:
         case "div" | "mod", (_, below):  # where an extent is 0 there is nothing that could be infinite

@@ -108,12 +108,13 @@ class Distance:
 def distance(result: Numbers, reference: Numbers, dtype: str) -> Distance:
     """Largest difference, and root mean square of the difference over that of the reference; integers must be equal.
 
-    Infinities must stand in the same places, and NaN is as far away as can be.
+    Infinities and NaN must stand in the same places, as a root of a negative number is NaN; elsewhere they are as far
+    away as can be.
     """
     bound = _VERIFIED.get(dtype, 0.0)
     if result.shape != reference.shape:
         return Distance(float("inf"), float("inf"), bound)
-    same = (result == reference) & ~np.isfinite(reference)
+    same = ~np.isfinite(reference) & ((result == reference) | (np.isnan(result) & np.isnan(reference)))
     with np.errstate(invalid="ignore"):
         difference = np.where(same, 0.0, np.abs(result - reference.astype(np.float64)))
     if difference.size == 0:

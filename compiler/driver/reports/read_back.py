@@ -17,17 +17,21 @@ _HEAD = ("index", "dim", "input", "weight", "output")
 
 
 def source_of(program: NormalProgram, found: Recurrence) -> str:
-    """The program as a spec in which the recurrence stands in place of the equations that it comes from."""
+    """The program as a spec in which the recurrence stands in place of the equations that it comes from. What one of
+    its lines defines and an equation outside reads stands there, too, under another name."""
     program = _beside(peeled(program), found)
     lines = (*found.start, *found.block, *found.finish)
     defined = {x.left.tensor for x in lines}
     needed = {read.tensor for t in (found.domain, *(x.right for x in lines)) for read in reads(t)}
-    needed |= {key for _, key in program.outputs} - defined
+    needed = (needed | {key for _, key in program.outputs}) - defined
     kept: list[Equation] = []
     for equation in reversed(program.equations):
-        if equation.target in needed and equation.target not in defined:
+        if equation.target in needed:
             kept.append(equation)
             needed |= equation.reads
+    twice = {e.target for e in kept} & defined
+    program = replace(program, tensors={key: replace(t, text=f"other_{key}") if key in twice else t
+                                        for key, t in program.tensors.items()})
     head = [x for x in show(program).splitlines() if x.split(" ")[0] in _HEAD]
     body = [x for x in show(replace(program, equations=tuple(reversed(kept)))).splitlines()
             if x.split(" ")[0] not in _HEAD]

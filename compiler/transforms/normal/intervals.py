@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from einc.ir.domains import is_whole, linear, proves
+from einc.ir.finite import stays_finite
 from einc.ir.indices import INDEX_CLASSES, Index
-from einc.ir.primitives import POSITIVE
+from einc.ir.primitives import POSITIVE, PRIMITIVES
 from einc.ir.programs import Equation, Program
 from einc.ir.signs import sign
 from einc.ir.terms import (
@@ -159,9 +160,9 @@ def finite(term: Term, known: Mapping[str, Equation]) -> bool:
         match part:
             case Const(value) if math.isinf(value):
                 return False
-            case Apply("div", (_, below)) if sign(below, known) != POSITIVE:
+            case Apply("pow", (inner, *_)) if sign(inner, known) != POSITIVE:
                 return False
-            case Apply("log" | "pow", (inner, *_)) if sign(inner, known) != POSITIVE:
+            case Apply(op, args) if op in PRIMITIVES and not stays_finite(op, args, known):
                 return False
             case Fold(op) if op != "sum":
                 return False

@@ -142,13 +142,14 @@ class ScaledValues(ABC):
 
     def _over(self, above: list[Term], scales: Scales, given: Term, beside: Asked) -> list[Scaled]:
         """The factors above a stroke. A scale below it may be theirs, where none is left over: what is small relative
-        to it is as small in the quotient."""
+        to it is as small in the quotient. Else weights above are asked where no slope is taken: where all of a sum are
+        0, its scale would be −∞, and with it the slope in each of them 0."""
         if not scales:
             return [self._scaled(f, given, beside) for f in above]
         made = [self._scaled(f, given, scales) for f in above]
         if self._none_left([p for p, _ in made if p != ZERO], scales):
             return made
-        return [self._scaled(f, given, None) for f in above]
+        return [self._scaled(f, given, () if self.named else None) for f in above]
 
     def _paired(self, over: list[Scaled], below: list[Term], under: list[Scaled],
                 given: Term) -> tuple[list[Term], list[Scaled]]:
