@@ -24,9 +24,10 @@ def source_of(program: NormalProgram, found: Recurrence) -> str:
     defined = {x.left.tensor for x in lines}
     needed = {read.tensor for t in (found.domain, *(x.right for x in lines)) for read in reads(t)}
     needed = (needed | {key for _, key in program.outputs}) - defined
+    results = {x.left.tensor for x in found.finish}
     kept: list[Equation] = []
     for equation in reversed(program.equations):
-        if equation.target in needed:
+        if equation.target in needed and equation.target not in results:
             kept.append(equation)
             needed |= equation.reads
     twice = {e.target for e in kept} & defined
