@@ -18,7 +18,7 @@ Shared = Callable[[int, int, int], float]  # of rows, columns and stages: bytes 
 # Tiles in the order in which they are tried: rows, columns, warps, stages. Three stages hide the loads of a loop that
 # two do not, and eight warps are worth it from 128 rows on: `bench/results/gpu.jsonl` has what each took on an H100.
 # Where a row is too long for that, they share 64 rows. They do not share 64 x 32: of one such kernel of float32 Triton
-# 3.6 makes code that reads where it may not, on an H100; all other tiles of it are right.
+# 3.6 makes code that reads where it may not, on an H100; the thirteen other tiles that were tried are right.
 _PRODUCTS = (
     (64, 64, 4, 3), (128, 64, 8, 3), (128, 128, 8, 2), (128, 64, 8, 2), (64, 64, 4, 2), (64, 32, 4, 3), (128, 32, 8, 3),
     (128, 32, 8, 2), (64, 32, 4, 2), (64, 64, 8, 2), (32, 64, 4, 2), (32, 32, 4, 2), (16, 64, 4, 3), (16, 64, 4, 2),
