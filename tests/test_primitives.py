@@ -160,6 +160,13 @@ def test_every_back_end_spells_a_row_or_expands_it(monkeypatch: pytest.MonkeyPat
     assert not any(f"torch.{name}" in text for name in ("log1p", "expm1", "special.erfc", "abs", "ceil"))
 
 
+@pytest.mark.parametrize("weight", ["exp(-(t - s))", "exp(-(t - s)) sqrt(t)", "exp(s - t) / s", "log(t + s)"])
+def test_functions_of_positions_have_the_digits_of_the_data(weight: str) -> None:
+    program = typed(f"index t, s : time(T)\ninput x_s\noutput Y_t = Σ_s [s ≤ t] {weight} x_s")
+    for backend in ("torch", "triton"):
+        agrees(program, {"T": 5}, 1e-12, backend)
+
+
 def test_numbers_of_sizes_are_expanded_too(monkeypatch: pytest.MonkeyPatch) -> None:
     program = typed(f"{HEAD}output Y_t^i = log1p(1/D) expm1(-T) erfc(T/D) logaddexp(1/D, T, T) x_t^i")
     for spelled in (True, False):
