@@ -162,7 +162,7 @@ def test_every_back_end_spells_a_row_or_expands_it(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("weight", ["exp(-(t - s))", "exp(-(t - s)) sqrt(t)", "exp(s - t) / s", "log(t + s)"])
 def test_functions_of_positions_have_the_digits_of_the_data(weight: str) -> None:
-    program = typed(f"index t, s : time(T)\ninput x_s\noutput Y_t = Σ_s [s ≤ t] {weight} x_s")
+    program = typed(f"index t, s : time(T)\ninput x_s\noutput Y_t = Σ_{{s ≤ t}} {weight} x_s")
     for backend in ("torch", "triton"):
         agrees(program, {"T": 5}, 1e-12, backend)
 
