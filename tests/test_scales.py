@@ -50,6 +50,13 @@ FORMULAS: dict[str, Formula] = {
     "exp(v_t) (Σ_s w_s exp(x_s)) / (Σ_s exp(x_s))": lambda k, x, v, w: k.exp(v) * (w * k.exp(x)).sum() / k.exp(x).sum(),
     "log(Σ_s (w_s + 0.5 w_s^2) exp(x_s)) + 0 v_t": lambda k, x, v, w: k.log(((w + w**2 / 2) * k.exp(x)).sum()) + 0 * v,
     "log(exp(x_t) + Σ_{s ≤ t} w_s exp(v_s))": lambda k, x, v, w: k.log(k.exp(x) + pairs(w * k.exp(v))),
+    "log1p(exp(x_t)) + 0 v_t + 0 w_t": lambda k, x, v, w: k.log1p(k.exp(x)),
+    "log1p(w_t exp(x_t)) + 0 v_t": lambda k, x, v, w: k.log1p(w * k.exp(x)),
+    "expm1(x_t) exp(v_t) / (expm1(x_t) + 2) + 0 w_t":
+        lambda k, x, v, w: k.expm1(x) * k.exp(v) / (k.expm1(x) + 2),
+    "abs(w_t^2 exp(x_t)) / (1 + exp(x_t)) + 0 v_t": lambda k, x, v, w: k.abs(w**2 * k.exp(x)) / (1 + k.exp(x)),
+    "exp(v_t) ∏_s (2 exp(x_s)) + 0 w_t": lambda k, x, v, w: k.exp(v) * (2 * k.exp(x)).prod(),
+    "log(∏_{s ≤ t} (1 / (1 + exp(-x_s)))) + 0 v_t + 0 w_t": lambda k, x, v, w: -pairs(k.log1p(k.exp(-x))),
 }
 WAYS = ["torch", pytest.param("cpp", marks=pytest.mark.skipif(not COMPILER, reason="no C++ compiler is here"))]
 
@@ -203,3 +210,26 @@ def test_weights_that_are_all_0_have_their_slopes(formula: str, values: list[flo
         mine, other = (torch.zeros(T, dtype=torch.float64) if one[key].grad is None else one[key].grad
                        for one in (leaves, others))
         torch.testing.assert_close(mine, other)
+
+
+# A formula beside its slope in x, both of which numpy's longest floats hold.
+BESIDE_ONE: dict[str, tuple[Formula, Formula]] = {
+    "log1p(w_t exp(x_t)) + 0 v_t": (lambda k, x, v, w: k.log1p(w * k.exp(x)),
+                                    lambda k, x, v, w: w * k.exp(x) / (1 + w * k.exp(x))),
+    "expm1(x_t) exp(v_t) / (expm1(x_t) + 2) + 0 w_t": (
+        lambda k, x, v, w: k.expm1(x) * k.exp(v) / (k.expm1(x) + 2),
+        lambda k, x, v, w: 2 * k.exp(x) * k.exp(v) / (k.expm1(x) + 2) ** 2),
+}
+
+
+@pytest.mark.always
+@pytest.mark.parametrize("formula", BESIDE_ONE)
+@pytest.mark.parametrize("far", [1.0, 100.0])
+def test_sums_with_one_keep_their_digits(formula: str, far: float) -> None:
+    data = {"x": [11.0 * far, -20.0, 1.0, 1e-9], "v": [25.0, 1.0, -1.0, 0.0], "w": [1.0, 1.0, -0.1, 0.0]}
+    value, slope = (real(np, *(np.array(data[key], np.longdouble) for key in "xvw")) for real in BESIDE_ONE[formula])
+    given = {key: torch.tensor(x, dtype=torch.float64, requires_grad=True) for key, x in data.items()}
+    found = compiled(formula, "torch", True)(**given)
+    found.sum().backward()
+    np.testing.assert_allclose(found.detach().numpy(), value.astype(float), rtol=1e-12)
+    np.testing.assert_allclose(given["x"].grad.numpy(), slope.astype(float), rtol=1e-12, atol=1e-280)

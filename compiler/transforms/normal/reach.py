@@ -41,7 +41,7 @@ from einc.ir.terms import (
 LARGE, SMALL = "large", "small"
 Reach = frozenset[str]
 NOWHERE: Reach = frozenset()
-_FAR = 40.0  # exponentials of less are neither, in any type: the square of e^40 is a bfloat16
+FAR = 40.0  # exponentials of less are neither, in any type: the square of e^40 is a bfloat16
 
 
 @dataclass
@@ -73,12 +73,16 @@ class Reaches:
             case Apply("exp", (power,)):
                 return self._exponential(power)
             case Apply("pow", (Const(Fraction() as base), Apply() | Read() as power)) if base > 0:
-                far = _FAR / abs(math.log(base)) if base != 1 else math.inf
+                far = FAR / abs(math.log(base)) if base != 1 else math.inf
                 return NOWHERE if self._closed(power) else _turned(self._spread(power, far), base < 1)
             case Apply("pow", (base, Const(Fraction() as power))):
                 return _turned(self.reach(base), power < 0)
+            case Apply("expm1", (power,)):
+                return self._exponential(power) - {SMALL}
             case Apply("mul" | "sqrt" | "neg", args):
                 return NOWHERE.union(*map(self.reach, args))
+            case Apply("abs", (inner,)) if self.sign(inner) >= NONNEGATIVE:
+                return self.reach(inner)
             case Apply("div", (above, below)):
                 return self.reach(above) | _turned(self.reach(below), True)
             case Apply("add" | "sub", args):
@@ -89,6 +93,8 @@ class Reaches:
                 return frozenset({LARGE for f in found if LARGE in f} | ({SMALL} if small else set()))
             case Where(_, then):
                 return self.reach(then)
+            case Fold("prod"):
+                return self.reach(term.body)
             case Fold("sum"):
                 if self.apart(term.body):
                     return NOWHERE
@@ -106,7 +112,7 @@ class Reaches:
             return NOWHERE
         if self.arms(power) or self._is_share(power):
             return frozenset({SMALL})
-        return self._spread(power, _FAR)
+        return self._spread(power, FAR)
 
     def _closed(self, term: Term) -> bool:
         """Whether a term is one number, which is computed in float64."""

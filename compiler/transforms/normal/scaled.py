@@ -40,11 +40,12 @@ from einc.ir.terms import (
 )
 from einc.transforms.laws.simplify import simplify
 from einc.transforms.normal.exponents import with_exponents
-from einc.transforms.normal.reach import LARGE, SMALL, Reaches, letters_for
+from einc.transforms.normal.reach import FAR, LARGE, SMALL, Reaches, letters_for
 from einc.transforms.normal.scale_terms import cancelled, divided, is_part, merged, minus
 from einc.transforms.normal.scaled_values import Scaled, ScaledValues
 
 _Program = TypeVar("_Program", bound=Program)
+_FAR = const(Fraction(FAR))
 _NEAR = const(Fraction("-0.7"))  # about −log 2: from here on 1 − e^x is nearer to 1 than to 0
 
 
@@ -55,7 +56,7 @@ def scaled(program: _Program, named: bool = False) -> _Program:
     """
     program = with_exponents(program)
     known = program.by_target
-    if not any(x.op == "exp" or (x.op == "pow" and isinstance(x.args[0], Const)) for e in program.equations
+    if not any(x.op in ("exp", "expm1") or (x.op == "pow" and isinstance(x.args[0], Const)) for e in program.equations
                for x in _applied(e)):
         return program
     work = _Scaling(Reaches(dict(known)), dict(program.tensors), named)
@@ -111,6 +112,8 @@ class _Scaling(ScaledValues):
         match term:
             case Apply("log", (inner,)) if self.known.reach(inner):
                 return self._log(inner, given)
+            case Apply("log1p", (inner,)) if self.known.reach(inner):
+                return self._log_beside_one(inner, given)
             case Apply("sqrt" | "pow", (base, *rest)) if self.known.reach(base) and all(is_part(r) for r in rest):
                 return self._whole(self._scaled(term, given))
             case Apply("div" | "mul") if self._clashes(term):
@@ -186,8 +189,22 @@ class _Scaling(ScaledValues):
                 not isinstance(base, Const) and self.known.sign(base) >= NONNEGATIVE
             ):
                 return Apply("mul", (rest[0] if rest else const(Fraction(1, 2)), self._log(base, given)))
+            case Fold("prod", bound, domain, body) if self.known.sign(body) >= NONNEGATIVE:
+                return Fold("sum", bound, domain, self._log(body, in_body(given, term)))
         power, value = self._scaled(term, given, None)
         return power if value == ONE else Apply("add", (power, Apply("log", (value,))))
+
+    def _log_beside_one(self, term: Term, given: Term) -> Term:
+        """log(1 + v e^m): where the value may be negative, m + log(e^−m + v) where e^m is large, and as it stands
+        elsewhere: that sum would lose the digits of a small value."""
+        if self.known.sign(term) >= NONNEGATIVE:
+            return Apply("logaddexp", (ZERO, self._log(term, given)))
+        power, value = self._scaled(term, given, None)
+        far = both(Apply("lt", (_FAR, power)), Apply("ne", (value, ZERO)))
+        beyond = Apply("log", (Apply("add", (Apply("exp", (Apply("neg", (power,)),)), value)),))
+        half = Apply("exp", (Apply("mul", (const(Fraction(1, 2)), power)),))  # e^m may be infinite where v is 0
+        inside = Apply("log1p", (short((value, half, half)),))
+        return Apply("add", (Where(negation(far), inside), Where(far, Apply("add", (power, beyond)))))
 
     def _log_quotient(self, logs: list[tuple[int, Term]], zero: list[list[Term]], given: Term) -> Term:
         """The logarithm of a quotient of what may be 0 on both sides: 0 / 0 is 0, so what is below counts only where a

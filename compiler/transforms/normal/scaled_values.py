@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from einc.ir.domains import proves
+from einc.ir.domains import negation, proves
 from einc.ir.draft import unused
 from einc.ir.finite import surely_above
 from einc.ir.primitives import NONNEGATIVE
@@ -92,9 +92,13 @@ class ScaledValues(ABC):
                 power, value = self._scaled(inner, given)
                 times = rest[0] if rest else const(Fraction(1, 2))
                 return Apply("mul", (times, power)), self._raised(op, value, rest)
+            case Apply("expm1", (power,)):
+                return self._less_one(self.term(power, given), given)
             case Apply("neg", (inner,)):
                 power, value = self._scaled(inner, given, beside)
                 return power, Apply("neg", (value,))
+            case Apply("abs", (inner,)):  # of what is not negative: others have no scale
+                return self._scaled(inner, given, beside)
             case Apply("mul" | "div"):
                 return self._quotient(term, given, beside)
             case Apply("add" | "sub"):
@@ -103,6 +107,10 @@ class ScaledValues(ABC):
             case Where(condition, then):
                 power, value = self._scaled(then, both(given, condition), beside)
                 return only(power, condition), Where(condition, value)
+            case Fold("prod", bound, domain, body):
+                power, value = self._scaled(body, in_body(given, term))
+                return (ZERO if power == ZERO else Fold("sum", bound, domain, power),
+                        ONE if value == ONE else Fold("prod", bound, domain, value))
             case Fold():
                 return self._fold(term, given, beside)
         return ZERO, self.term(term, given)
@@ -222,6 +230,15 @@ class ScaledValues(ABC):
         if weighed and not alike:
             self.whole[value] = ()
         return most, value
+
+    def _less_one(self, power: Term, given: Term) -> Scaled:
+        """e^p − 1 relative to e^p where that is the larger part by far: nearer to 0 a difference would lose digits."""
+        large = Apply("lt", (ONE, power))
+        scale: Term = Where(large, power)
+        if self.named:
+            scale = self._apart(scale, given, "scale")
+        beyond = total([(1, TRUE, ONE, minus(power, scale)), (-1, TRUE, ONE, Apply("neg", (scale,)))])
+        return scale, Apply("add", (Where(negation(large), Apply("expm1", (power,))), Where(large, beyond)))
 
     def _finite(self, power: Term) -> Term:
         """A scale that something is divided by: 0 in place of the −∞ that it is where there is nothing to sum, and
