@@ -43,10 +43,11 @@ class Search:
     trials: int
 
 
-def search(claim: Claim, seed: int = 0, enough: int = _ENOUGH) -> Search:
-    """Looks for a difference at a few sizes."""
+def search(claim: Claim, seed: int = 0, enough: int = _ENOUGH, zeros: bool = False) -> Search:
+    """Looks for a difference at a few sizes, at random inputs, of which some and at first all are 0 where
+    `zeros` are asked for."""
     done = 0
-    for sizes, arrays in islice(_trials(claim, seed), _TRIALS):
+    for sizes, arrays in islice(_trials(claim, seed, zeros), _TRIALS):
         try:
             values = interpret(claim.program, arrays, sizes)
         except (Problem, ArithmeticError, ValueError, MemoryError):
@@ -81,7 +82,7 @@ def _same(a: Array, b: Array, close: float) -> Array:
 # sizes and inputs
 
 
-def _trials(claim: Claim, seed: int) -> Iterator[tuple[dict[str, int], Arrays]]:
+def _trials(claim: Claim, seed: int, zeros: bool) -> Iterator[tuple[dict[str, int], Arrays]]:
     """Sizes and inputs, the smallest first."""
     random, program = np.random.default_rng(seed), claim.program
     over = [x for x in _sets(program) if x.packed is None]
@@ -94,6 +95,9 @@ def _trials(claim: Claim, seed: int) -> Iterator[tuple[dict[str, int], Arrays]]:
         sizes = {n: program.sizes.get(n, few[n] if trial == 0 else int(random.integers(1, few[n] + 3))) for n in names}
         _agreed(program, sizes)
         made = _inputs(program, sizes, random, positive=trial % 2 == 1)
+        if made is not None and zeros:
+            made = {key: x * random.integers(0, 2, x.shape) * (trial > 0) if x.dtype.kind == "f" else x
+                    for key, x in made.items()}
         honoured = made if made is None or not claim.given else _honouring(claim, made, sizes)
         yield {n: x for n, x in sizes.items() if n not in total}, {} if honoured is None else honoured
         trial += 1

@@ -1,8 +1,8 @@
 """Whether two tensors are equal where both exist: proved by normal form, refuted by
 numbers at which they differ, or open.
 
-A proof by normal form holds wherever both sides are finite. What the language says of 0 / 0 it does not see, so a few
-numbers are tried before it, and one that differs counts.
+A proof by normal form holds wherever both sides are finite and no divisor is 0: that 0 / 0 is 0 it does not see. So what
+is divided is tried with inputs of 0 too, and where the sides differ there the proof says so.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from einc.ir.domains import empty
 from einc.ir.draft import unused
 from einc.ir.elements import REAL
 from einc.ir.indices import Index
-from einc.ir.programs import Equation, TypedProgram
-from einc.ir.terms import TRUE, Position, Read, Term, both, substitute
+from einc.ir.primitives import POSITIVE
+from einc.ir.programs import Equation, Program, TypedProgram
+from einc.ir.signs import sign
+from einc.ir.terms import TRUE, Apply, Position, Read, Term, both, substitute, walk
 from einc.meaning.assumptions import Rule, rule
 from einc.meaning.conditions import indicator
 from einc.meaning.counterexamples import Counterexample, search
@@ -34,9 +36,11 @@ from einc.meaning.unfolding import FEW, TooLong, Unfolding
 
 @dataclass(frozen=True)
 class Proved:
-    """A claim that was proved; `how` names the method."""
+    """A claim that was proved; `how` names the method, and `but` has points with a divisor of 0 where the sides differ.
+    """
 
     how: str
+    but: Counterexample | None = None
 
 
 @dataclass(frozen=True)
@@ -143,9 +147,16 @@ def prove(claim: Claim, seed: int = 0, known: Mapping[str, Equation] = MappingPr
     if not how and own & known.keys():
         how, _ = by_induction(_with(claim, {key: e for key, e in known.items() if key not in own}), why)
     if how:
-        return Proved(how)
+        return Proved(how, search(claim, seed, enough=6, zeros=True).found if _divides(claim.program) else None)
     more = search(claim, seed + 1, enough=6)
     return Open(why, first.trials + more.trials) if more.found is None else Refuted(more.found)
+
+
+def _divides(program: Program) -> bool:
+    """Whether a divisor, or what has a power below 0, may be 0."""
+    known = program.by_target
+    return any(isinstance(x, Apply) and (x.op == "div" and sign(x.args[1], known) != POSITIVE or x.op == "pow")
+               for term in program.terms for x in walk(term))
 
 
 def by_form(claim: Claim) -> tuple[str, str]:

@@ -64,9 +64,10 @@ def _verdict_lines(claim: Claim, verdict: Verdict) -> list[str]:
              else f"{claim.span.source.name}:{claim.span.source.position(claim.span.start)[0]}: ")
     text = claim.text.removeprefix("claim").strip()
     match verdict:
-        case Proved(how):
+        case Proved(how, but):
             word = "wrong, the sides are equal" if claim.negated else "proved"
-            return [f"{place}{word}: {text}", f"    by normal form, {how}"]
+            zero = [] if but is None else ["    but not where a divisor is 0, as with inputs of 0:", *_table(but)]
+            return [f"{place}{word}: {text}", f"    by normal form, {how}", *zero]
         case Refuted(example):
             word = "refuted by example, as claimed" if claim.negated else "refuted"
             return [f"{place}{word}: {text}", *_table(example)]
@@ -90,12 +91,16 @@ def _data(claim: Claim, verdict: Verdict) -> dict[str, Any]:
     if claim.span is not None:
         page |= {"file": claim.span.source.name, "line": claim.span.source.position(claim.span.start)[0]}
     match verdict:
-        case Proved(how):
-            return {**page, "verdict": "proved", "how": how}
+        case Proved(how, but):
+            return {**page, "verdict": "proved", "how": how, **({} if but is None else {"but": _points(but)})}
         case Refuted(example):
-            points = [{"at": dict(zip(example.letters, at, strict=True)), "left": left, "right": right}
-                      for at, left, right in example.points]
-            return {**page, "verdict": "refuted", "sizes": dict(example.sizes), "points": points,
-                    "differ": example.total}
+            return {**page, "verdict": "refuted", **_points(example)}
         case Open(why, trials):
             return {**page, "verdict": "open", "why": why, "trials": trials}
+
+
+def _points(found: Counterexample) -> dict[str, Any]:
+    """Points at which the sides differ as plain data for JSON."""
+    points = [{"at": dict(zip(found.letters, at, strict=True)), "left": left, "right": right}
+              for at, left, right in found.points]
+    return {"sizes": dict(found.sizes), "points": points, "differ": found.total}
