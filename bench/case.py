@@ -55,6 +55,7 @@ class Entry:
     full: tuple[Sizes, ...] = ()
     asks: tuple[str, ...] = ()
     grad: ClassVar[bool] = False  # whether our module is compiled with its gradient
+    plan: ClassVar[str | None] = None  # of the text, by which our module is compiled
 
     def used(self, function: Callable[..., Any], given: Mapping[str, Any]) -> Any:
         """One call of our function."""
@@ -80,6 +81,9 @@ class Case(Protocol):
     @property
     def grad(self) -> bool:
         """Whether our module is compiled with its gradient."""
+    @property
+    def plan(self) -> str | None:
+        """The plan of the text by which our module is compiled."""
     def used(self, function: Callable[..., Any], given: Mapping[str, Any]) -> Any:
         """One call of our function."""
     def sizes(self, full: bool) -> tuple[Sizes, ...]: ...

@@ -51,7 +51,8 @@ def prepare(folder: Path, carry: str = "", names: Sequence[str] = (), tell: Tell
 
     What the folder held of an earlier one is replaced. EincError where a spec has errors.
     """
-    made = {case.kernel: einc.compile(case.case.spec, backend="triton", own=True, grad=case.case.grad)
+    made = {case.kernel: einc.compile(case.case.spec, backend="triton", own=True, grad=case.case.grad,
+                                      **({"plan": case.case.plan} if case.case.plan else {}))
             for case in CASES}
     for part in ("kernels", "bench"):
         shutil.rmtree(folder / part, ignore_errors=True)

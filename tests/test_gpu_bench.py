@@ -107,7 +107,7 @@ def test_names_of_cases_differ() -> None:
 
 @pytest.mark.whole
 def test_a_run_checks_tries_tiles_and_times(folder: Path, tmp_path: Path) -> None:
-    names = ("causal-8192", "mla-decode-16384", "cross-entropy-4096", "retention-16384")
+    names = ("causal-8192", "mla-decode-16384", "cross-entropy-4096", "retention-16384", "paged-16384")
     done = carried(folder, tmp_path, "--part", "measure", *(word for name in names for word in ("--case", name)))
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith("[]\n"), "the project is not imported"

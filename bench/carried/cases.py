@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from bench.attention import Attention, Mask
 from bench.backward import Backward
 from bench.carried.layers import Latents, Retention, Rotary
+from bench.carried.paged import GROUPED as PAGED
+from bench.carried.paged import PAGE, Paged
 from bench.case import Case, Sizes, Tensors
 from bench.cases import ALIBI, GQA, WINDOW, alibi, document_ids, documents, softcap, window
 from bench.losses import LinearCrossEntropy
@@ -121,6 +123,7 @@ PACKED = Attention("documents", "packed documents", "gallery/documents", (), mas
 GROUPS = Attention("gqa", "grouped queries 8:1", GQA, ())
 DECODE = Attention("decode", "one query over a cache", "gallery/decode", (), mask=None)
 GROUPED = Attention("decode-gqa", "one query over a cache, 8:1", GQA_DECODE, (), mask=None)
+PAGES = Paged("paged", f"one query over pages of {PAGE}, 8:1", PAGED, (), mask=None)
 BACK = Backward("causal-grad", "causal, forward and backward", "sdpa", ())
 BACK_NEAR = Backward("window-grad", "a window, forward and backward", WINDOW, (), asks=("W",), mask=window)
 LATENT = Latents("mla-decode", "one query over latents, absorbed", LATENTS, ())
@@ -143,6 +146,8 @@ CASES: tuple[Measured, ...] = (
              bytes_bound=True),
     *(Measured(GROUPED, {"B": 1, "H": 64, "G": 8, "T": 1, "S": S, "D": 128}, _small(H=4, G=1, T=1, S=S // 512),
                UNMASKED, bytes_bound=True) for S in (4096, 16384, 131072)),
+    *(Measured(PAGES, {"B": B, "H": 64, "G": 8, "T": 1, "S": S, "D": 128}, _small(B=B // 8 + 1, H=4, G=1, T=1, S=100),
+               UNMASKED, bytes_bound=True) for B, S in ((1, 4096), (1, 16384), (1, 131072), (16, 16384))),
     Measured(CAUSAL, _square(1024), _small(T=9), KERNELS),
     Measured(CAUSAL, _square(512), _small(T=8), KERNELS),
     Measured(CAPPED, _square(8192), _small(), ("flex", "flex-mask")),
