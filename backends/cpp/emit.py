@@ -43,7 +43,8 @@ LANES = 16  # of the widest vectors: more rows fill a tile of two
 
 
 def emit(plan: Module | Gradient | SegmentedModule | PerRank, module_class: ModuleClass | None = None) -> str:
-    """The whole file."""
+    """The text of the whole file of a plan: of one function, of a function with its gradient, or of what each rank
+    runs. With a `module_class` the file has a class of torch, too."""
     if isinstance(plan, PerRank):
         return write_ranks(plan, Cpp(), module_class)
     if isinstance(plan, Gradient | SegmentedModule):
@@ -135,7 +136,7 @@ class Cpp:
         self._calls(kernel, page, " and ".join([*_many(schedule), many[0]]), rare, vectors)
 
     def contracted(self, step: Contract | InSlices, page: Page) -> bool:
-        """Nothing: they are calls of torch."""
+        """Whether a contraction is written in another way than as a call of torch: what the back end `torch` says."""
         return self.torch.contracted(step, page)
 
     def _calls(self, kernel: Kernel, page: Page, many: str, few: str, vectors: str) -> None:
@@ -201,6 +202,6 @@ class Cpp:
         return self.torch.streams(module, kernel, buffer, axis)
 
     def definitions(self) -> list[str]:
-        """The text of all compiled kernels."""
+        """The lines that hold the text of all compiled kernels as one string; none where nothing is compiled."""
         text = "\n".join([*map(header, self.headers), *self.functions, 'extern "C" L complete() { return 1; }'])
         return ["", "", '_CPP = r"""', *laid_out(text).split("\n"), '"""'] if self.functions else []

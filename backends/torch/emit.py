@@ -36,7 +36,8 @@ from einc.ir.plan import (
 
 
 def emit(plan: Module | Gradient | SegmentedModule | PerRank, module_class: ModuleClass | None = None) -> str:
-    """The whole file."""
+    """The text of the whole file of a plan: of one function, of a function with its gradient, or of what each rank
+    runs. With a `module_class` the file has a class of torch, too."""
     if isinstance(plan, PerRank):
         return write_ranks(plan, Torch(), module_class)
     if isinstance(plan, Gradient | SegmentedModule):
@@ -82,7 +83,7 @@ class Torch:
         write_kernel(page.module, kernel, page.body, scribe)
 
     def contracted(self, step: Contract | InSlices, page: Page) -> bool:
-        """Nothing: they are calls of torch."""
+        """False: this dialect writes every contraction as a call of torch."""
         del step, page
         return False
 

@@ -34,7 +34,8 @@ from einc.ir.plan import (
 
 
 def emit(plan: Module | Gradient | SegmentedModule | PerRank, module_class: ModuleClass | None = None) -> str:
-    """The whole file."""
+    """The text of the whole file of a plan: of one function, of a function with its gradient, or of what each rank
+    runs. With a `module_class` the file has a class of torch, too."""
     if isinstance(plan, PerRank):
         return write_ranks(plan, _Triton(), module_class)
     if isinstance(plan, Gradient | SegmentedModule):

@@ -128,7 +128,8 @@ class ScaledValues:
         return Where(both(*left), body) if left else body
 
     def _quotient(self, term: Term, given: Term, beside: Asked) -> Scaled:
-        """Products and quotients."""
+        """The pair of a product or quotient: the scales above the stroke less those below, but for what both share.
+        What is divided by is 0 exactly where the whole is, so that 0 / 0 stays 0."""
         above, below = fraction(term)
         under = [self.scaled(f, given, None) for f in below]
         over = self._over(above, tuple(p for p, _ in under if p != ZERO), given, beside)
