@@ -13,13 +13,11 @@ from einc.backends.cpp.layout import laid_out
 from einc.backends.cpp.passes import scheduled
 from einc.backends.cpp.schedule import Schedule, Unwritten, shared
 from einc.backends.cpp.wrapping import commented
-from einc.backends.host.gradient import write_gradient
+from einc.backends.host.file import write_file
 from einc.backends.host.legal import Unspelled, legal
 from einc.backends.host.loops import Page
-from einc.backends.host.module import write
 from einc.backends.host.source import Part, Source
 from einc.backends.host.spelled import spells
-from einc.backends.host.stages import write_ranks
 from einc.backends.torch.emit import Torch
 from einc.backends.writer import identifier, sized
 from einc.ir.plan import (
@@ -43,13 +41,8 @@ LANES = 16  # of the widest vectors: more rows fill a tile of two
 
 
 def emit(plan: Module | Gradient | SegmentedModule | PerRank, module_class: ModuleClass | None = None) -> str:
-    """The text of the whole file of a plan: of one function, of a function with its gradient, or of what each rank
-    runs. With a `module_class` the file has a class of torch, too."""
-    if isinstance(plan, PerRank):
-        return write_ranks(plan, Cpp(), module_class)
-    if isinstance(plan, Gradient | SegmentedModule):
-        return write_gradient(plan, Cpp(), module_class)
-    return write(plan, Cpp(), module_class)
+    """The text of the whole file of a plan, with a class of torch where there is a `module_class`."""
+    return write_file(plan, Cpp(), module_class)
 
 
 @cache
