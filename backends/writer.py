@@ -50,7 +50,7 @@ class Writer:
         self.depth += 1
 
     def close(self) -> None:
-        """Ends the block that `open` began."""
+        """Ends the block that `open` began: what is written next stands one step further out."""
         self.depth -= 1
 
     @property

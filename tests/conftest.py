@@ -164,15 +164,15 @@ def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
-    """Two processes that are ranks of one another, for the tests of a file."""
+    """Two processes that are ranks of one another, for all tests of a worker: a start takes seconds."""
     team = Team(2, tmp_path_factory.mktemp("two"))
     yield team
     team.end()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def four(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
     """Four of them."""
     team = Team(4, tmp_path_factory.mktemp("four"))

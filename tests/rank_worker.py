@@ -1,6 +1,7 @@
 """One rank of a team: it runs emitted files on the tensors that it is told of, and needs torch and numpy alone.
 
-A job is a line of JSON on standard input, and so is the answer on standard output. After an error there is no more.
+A job is a line of JSON on standard input, and so is the answer on standard output. After an error there is no more,
+unless the job is `early`: what it is about comes before anything is sent, so that the ranks are still together.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ def main(rank: int, ranks: int, meeting: str) -> None:
             answer = run(job, rank, meshes)
         except BaseException as error:  # the answer says it, and this rank is gone; torch's checkpoints raise such
             print(json.dumps({"error": f"{type(error).__name__}: {error}"}), flush=True)
+            if job.get("early"):
+                continue
             sys.stdin.read()  # until whoever asked ends the team, for others may still listen
             os._exit(1)
         print(json.dumps(answer), flush=True)

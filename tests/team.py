@@ -46,13 +46,15 @@ class Team:
 
     def run(self, source: str, entry: str, given: Arrays, outputs: list[str], *, grad: bool, plain: bool = False,
             sizes: Mapping[str, int] | None = None, differs: list[Arrays] | None = None,
-            traced: bool = False, some: list[str] | None = None) -> tuple[Arrays, list[Any]]:
+            traced: bool = False, some: list[str] | None = None, early: bool = False) -> tuple[Arrays, list[Any]]:
         """What the ranks make of whole arrays, put together, and the collectives of each half: as they are sent, or, if
         it is `traced`, as they stand in the graphs of `torch.compile`. `differs` are inputs that each rank has one of
-        its own of, `some` those inputs alone that have a gradient. Raises TeamError, and the team begins anew.
+        its own of, `some` those inputs alone that have a gradient. Raises TeamError, and the team begins anew, unless
+        all ranks are to refuse the call `early`, before they send anything, and do.
         """
         job: dict[str, Any] = {"entry": entry, "outputs": outputs, "grad": grad, "plain": plain,
-                               "sizes": dict(sizes or {}), "traced": traced} | ({} if some is None else {"some": some})
+                               "sizes": dict(sizes or {}), "traced": traced, "early": early}
+        job |= {} if some is None else {"some": some}
         if differs is not None:
             self.folder.joinpath("own").mkdir(exist_ok=True)
             at = self.folder / "own" / str(self.jobs)
@@ -97,7 +99,8 @@ class Team:
             process.stdin.flush()
         answers = self.answers()
         if any("error" in answer for answer in answers):
-            self.end()
+            if not (job.get("early") and all(answer.get("error") for answer in answers)):
+                self.end()
             raise TeamError("\n".join(answer.get("error", "") for answer in answers))
         assert all(answer == answers[0] for answer in answers)
         return dict(np.load(out)), answers[0]["counts"]

@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from triton_modes import interpreted
 
 import einc
+from einc.backends.host.runtime.bytes import _from_bytes, _in_bytes
 from einc.driver import compiling, front
 from einc.driver.cli import main
 from einc.driver.commands import data
@@ -98,6 +99,14 @@ def test_every_byte_is_two_numbers() -> None:
     run = einc.compile("index t : time(T)\nindex d : feature(2)\ninput x_t^d : int4\ninput y_t\n"
                        "output z_t^d = x_t^d + y_t")
     assert torch.equal(run(x=packed, y=torch.zeros(256)), pairs.float())
+
+
+def test_a_slice_of_bytes_begins_at_either_half() -> None:
+    numbers = torch.arange(-8, 3, dtype=torch.int8)
+    packed = _in_bytes(numbers)
+    for first in range(5):
+        for count in range(len(numbers) - first + 1):
+            assert torch.equal(_from_bytes(packed, first, count), numbers[first : first + count])
 
 
 def test_bytes_of_nothing() -> None:

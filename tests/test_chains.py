@@ -15,6 +15,7 @@ import einc
 from einc.driver import compiling, pipeline
 from einc.driver.back_ends import emit
 from einc.driver.checking import typed
+from einc.ir.programs import Definitions
 from einc.planning.contractions.associate import _ALL, _PAIRS, Search, samples
 
 HEAD = "index t, s : time(T)\nindex d, e : feature(D)\ninput x_t^d\nweight W_e^d, M_e^d\n"
@@ -45,6 +46,15 @@ def chained(count: int, line: Callable[[int], str]) -> str:
 
 def compiled(text: str) -> None:
     emit(compiling.plan(pipeline.normal(typed(text))))
+
+
+def test_what_is_found_of_a_value_is_kept_where_it_is_defined() -> None:
+    """Definitions that are laid over others share what is found of these, however many lie between."""
+    first, second = typed("index t : time(T)\ninput x_t\na_t = x_t\nb_t = a_t\noutput y_t = b_t\n").equations[:2]
+    below = Definitions([first])
+    middle = Definitions([second], below)
+    above = Definitions([], middle)
+    assert above.about(first.target) is below and above.about(second.target) is middle
 
 
 @pytest.mark.parametrize(("kind", "sizes"), [

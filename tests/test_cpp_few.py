@@ -9,22 +9,12 @@ import pytest
 import torch
 from cpp_texts import NEEDED, loaded, running
 from helpers import Function, typed
+from texts import grouped
 from torch.nn.functional import scaled_dot_product_attention
 
 pytestmark = [NEEDED, pytest.mark.usefixtures("kernel_cache")]
 
-SHARED = """
-index h : head(H)
-index g : head(G)
-index t : time(T)
-index s : time(S)
-index d, k : feature(D)
-map π(h) = ceil(h G / H) : g
-input Q_{h t}^d, K_{g s}^d, V_{g s}^d
-mask L_{h t s} : all
-L_{h t s} = 1/√D Q_{h t}^k K_{π(h), s k}
-output Y_{h t}^d = Σ_s softmax_s(L_{h t s}) V_{π(h), s}^d
-"""
+SHARED = grouped(False, "all")
 BOUNDS = {torch.float32: 2e-6, torch.bfloat16: 2e-2}
 
 

@@ -8,25 +8,14 @@ from typing import Any
 
 import pytest
 import torch
+from texts import grouped
 from torch.nn.functional import scaled_dot_product_attention
 
 import einc
 from einc.backends.host.contractions import _matrices
 from einc.backends.torch.runtime.products import _columns, _shares, _twice
 
-GROUPED = """
-index n : batch(B)
-index h : head(H)
-index g : head(G)
-index t : time(T)
-index s : time(S)
-index d, k : feature(D)
-map π(h) = ceil(h G / H) : g
-input Q_{n h t}^d, K_{n g s}^d, V_{n g s}^d
-mask L_{n h t s} : s ≤ t + S - T
-L_{n h t s} = 1/√D Q_{n h t}^k K_{n, π(h), s k}
-output Y_{n h t}^d = Σ_s softmax_s(L_{n h t s}) V_{n, π(h), s}^d
-"""
+GROUPED = grouped(True, "s ≤ t + S - T")
 BOUNDS = {torch.float64: 1e-13, torch.float32: 2e-6, torch.float16: 1e-3, torch.bfloat16: 5e-3}
 
 

@@ -356,7 +356,7 @@ def refused(team: Team, cut: Cut, differs: list[Arrays], grad: bool = False) -> 
     made = built(program, Options("torch", grad=grad, plan="it"), mesh=cut.mesh)
     with pytest.raises(TeamError) as failed:
         team.run(made.source, program.name, given, [name for name, _ in program.outputs], grad=grad, plain=True,
-                 differs=differs)
+                 differs=differs, early=True)
     return str(failed.value)
 
 

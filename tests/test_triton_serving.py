@@ -104,11 +104,12 @@ def joined(domain: str, outputs: str, rows: int, length: int, parts: int, seed: 
     most = {"lo": length, "hi": length, "of": 6}
     inputs = arrays(program, sizes, dict.fromkeys(most, ("0", "1")), seed)
     inputs |= {name: random.integers(0, most[name] + 1, inputs[name].shape) for name in most if name in inputs}
-    function = tiled(source, "text", lambda kind, rows, columns: SMALL[kind])
-    found = []
-    for many in (1, parts):
-        space(function)["_parts"] = lambda *_, many=many: many  # what is not shared does not ask
+    found, asked = [], list[int]()
+    for many in (1, parts):  # each a file of its own: a file asks once for a call of the same sizes
+        function = tiled(source, "text", lambda kind, rows, columns: SMALL[kind])
+        space(function)["_parts"] = lambda *_, many=many: asked.append(many) or many
         found.append(called(function, program, tensors(inputs), sizes))
+    assert asked == [1, parts]
     assert_close(found[1], {name: x.numpy() for name, x in found[0].items()}, NEAR)
     assert_close(found[1], meaning(program, inputs, sizes), NEAR)
 

@@ -54,3 +54,20 @@ def meaning(program: Program) -> dict[str, Any]:
         "splits": program.splits,
         "sums": program.sums,
     }
+
+
+def grouped(batch: bool, domain: str) -> str:
+    """Heads that share keys and values, with or without a batch, over the keys of a domain."""
+    n, first, line = ("n ", "n, ", "index n : batch(B)\n") if batch else ("", "", "")
+    return f"""
+{line}index h : head(H)
+index g : head(G)
+index t : time(T)
+index s : time(S)
+index d, k : feature(D)
+map π(h) = ceil(h G / H) : g
+input Q_{{{n}h t}}^d, K_{{{n}g s}}^d, V_{{{n}g s}}^d
+mask L_{{{n}h t s}} : {domain}
+L_{{{n}h t s}} = 1/√D Q_{{{n}h t}}^k K_{{{first}π(h), s k}}
+output Y_{{{n}h t}}^d = Σ_s softmax_s(L_{{{n}h t s}}) V_{{{first}π(h), s}}^d
+"""

@@ -62,7 +62,7 @@ class Arguments:
     spread: dict[str, str] = field(default_factory=dict)  # objects of a cache: what has all their memory, in Python
 
     def fresh(self, wanted: str) -> str:
-        """A name that nothing else has."""
+        """A name like the wanted one that nothing else in the kernel has. Adds it to those that are taken."""
         return made(wanted, self.taken)
 
     def _strided(self, wanted: str, axes: int) -> str:

@@ -13,13 +13,11 @@ from einc.backends.cpp.layout import laid_out
 from einc.backends.cpp.passes import scheduled
 from einc.backends.cpp.schedule import Schedule, Unwritten, shared
 from einc.backends.cpp.wrapping import commented
-from einc.backends.host.gradient import write_gradient
+from einc.backends.host.file import write_file
 from einc.backends.host.legal import Unspelled, legal
 from einc.backends.host.loops import Page
-from einc.backends.host.module import write
 from einc.backends.host.source import Part, Source
 from einc.backends.host.spelled import spells
-from einc.backends.host.stages import write_ranks
 from einc.backends.torch.emit import Torch
 from einc.backends.writer import identifier, sized
 from einc.ir.plan import (
@@ -43,12 +41,8 @@ LANES = 16  # of the widest vectors: more rows fill a tile of two
 
 
 def emit(plan: Module | Gradient | SegmentedModule | PerRank, module_class: ModuleClass | None = None) -> str:
-    """The whole file."""
-    if isinstance(plan, PerRank):
-        return write_ranks(plan, Cpp(), module_class)
-    if isinstance(plan, Gradient | SegmentedModule):
-        return write_gradient(plan, Cpp(), module_class)
-    return write(plan, Cpp(), module_class)
+    """The text of the whole file of a plan, with a class of torch where there is a `module_class`."""
+    return write_file(plan, Cpp(), module_class)
 
 
 @cache
@@ -135,7 +129,7 @@ class Cpp:
         self._calls(kernel, page, " and ".join([*_many(schedule), many[0]]), rare, vectors)
 
     def contracted(self, step: Contract | InSlices, page: Page) -> bool:
-        """Nothing: they are calls of torch."""
+        """Whether a contraction is written in another way than as a call of torch: what the back end `torch` says."""
         return self.torch.contracted(step, page)
 
     def _calls(self, kernel: Kernel, page: Page, many: str, few: str, vectors: str) -> None:
@@ -201,6 +195,6 @@ class Cpp:
         return self.torch.streams(module, kernel, buffer, axis)
 
     def definitions(self) -> list[str]:
-        """The text of all compiled kernels."""
+        """The lines that hold the text of all compiled kernels as one string; none where nothing is compiled."""
         text = "\n".join([*map(header, self.headers), *self.functions, 'extern "C" L complete() { return 1; }'])
         return ["", "", '_CPP = r"""', *laid_out(text).split("\n"), '"""'] if self.functions else []

@@ -27,7 +27,7 @@ class Grown:
 
     @property
     def element(self) -> str:
-        """The element that grows."""
+        """The element of the fold's array that a loop over features is at, as C++."""
         return f"{self.name}{self.places}"
 
     @property

@@ -43,7 +43,7 @@ class Pairing:
         return [f"#if {self.spared[name]}"] if name in self.spared else []
 
     def after(self, name: str) -> list[str]:
-        """The line after it."""
+        """The line behind what makes a value, where it may not be needed: the end of the preprocessor's condition."""
         return ["#endif"] if name in self.spared else []
 
 

@@ -112,7 +112,7 @@ class Pass:
 
     @property
     def schedule(self) -> Schedule:
-        """The parts of the kernel."""
+        """What the kernel keeps, folds and stores, in its parts."""
         return self.places.schedule
 
     @property
@@ -213,7 +213,8 @@ class Pass:
                 and not (let.name in schedule.kept and schedule.stages[let.name] < level)]
 
     def _vectors(self, lets: Sequence[Let], folds: Sequence[Let], stores: Sequence[Store]) -> None:
-        """Writes the loop over vectors."""
+        """Writes a loop over the rows of a tile, a vector of them at a time: the values in it, the folds that go on
+        over it, and the stores. Lanes behind the last row count for nothing."""
         places, at = self.places, At()
         grown = [Grown(places.names[let.name], fold_of(let), True) for let in folds]
         loops = [("i", "(rows + W - 1) / W")]

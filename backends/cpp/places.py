@@ -44,7 +44,7 @@ class Places:
 
     @property
     def schedule(self) -> Schedule:
-        """The parts of the kernel."""
+        """What the kernel keeps, folds and stores, in its parts."""
         return self.addresses.schedule
 
     @property
@@ -211,14 +211,14 @@ class Places:
         return [(self.arguments.fresh(axis), self.arguments.size(self.addresses.extent(axis))) for axis in axes]
 
     def open(self, axes: Sequence[str], at: At) -> At:
-        """Opens loops over features."""
+        """Opens a loop for each of these axes and gives the place inside them. `close` ends them."""
         loops = self.loops(axes)
         for place, extent in loops:
             self.body.open(f"for (L {place} = 0; {place} < {extent}; {place}++) {{")
         return at.inside(axes, loops)
 
     def close(self, axes: Sequence[str]) -> None:
-        """Closes so many loops."""
+        """Closes one loop for each of these axes."""
         for _ in axes:
             self.body.close()
             self.body("}")

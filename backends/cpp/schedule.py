@@ -60,7 +60,7 @@ class Schedule:
     around: tuple[Axis, ...] = ()  # axes that are folded together with the streamed one, by loops around it
 
     def lets(self) -> Mapping[str, Let]:
-        """The lets by their names."""
+        """The values of the kernel by their names."""
         return {let.name: let for let in self.kernel.lets}
 
     def features(self, let: Let) -> tuple[str, ...]:

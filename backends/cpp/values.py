@@ -68,7 +68,8 @@ def converted(value: Value, kind: Kind, lanes: bool) -> str:
 
 
 def number(value: float | Fraction, kind: Kind) -> str:
-    """A constant of a kind."""
+    """A constant as C++ in the type of its kind: a whole number, a float, or a double. Infinity has a name of its own.
+    """
     if kind in ("integer", "truth"):
         return str(int(value))
     real = float(value)

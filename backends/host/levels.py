@@ -77,7 +77,8 @@ class Levels:
             page.body.close()
 
     def call(self, level: Module, page: Page, dialect: Dialect, asked: Asked | None) -> None:
-        """Writes the call of one level."""
+        """Writes the call of one level into the page, and adds the operator that it calls to `self.made`. A result of
+        which a level makes a part alone is nothing where that part is not wanted."""
         naming = named(level, {LIST, "wanted"})
         told = f"{', '.join(key for _, key in level.outputs)}."
         made = operator(naming, f"{self.stem}_{len(self.made)}", told, dialect, self.helpers, self.taken,

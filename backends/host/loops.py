@@ -68,7 +68,7 @@ class Dialect(Protocol):
 
     @property
     def imports(self) -> tuple[str, ...]:
-        """The lines that import it."""
+        """The lines of a file that import what the text of this dialect needs."""
         ...
 
     @property
@@ -77,7 +77,7 @@ class Dialect(Protocol):
         ...
 
     def types(self, module: Module) -> list[str]:
-        """Statements after `device` and `dtype`."""
+        """Statements that stand behind those that set `device` and `dtype`, where a dialect needs more of types."""
         ...
 
     def kernel(self, kernel: Kernel, page: Page) -> None:

@@ -67,7 +67,7 @@ class Mixed:
         return tuple(dict.fromkeys((*self.other.runtime, *self.first.runtime)))
 
     def types(self, module: Module) -> list[str]:
-        """The statements that either dialect needs."""
+        """The statements on types that either of the two dialects needs, each once."""
         return list(dict.fromkeys((*self.first.types(module), *self.other.types(module))))
 
     def kernel(self, kernel: Kernel, page: Page) -> None:
@@ -87,7 +87,7 @@ class Mixed:
         return self._of(kernel).streams(module, kernel, buffer, axis)
 
     def definitions(self) -> list[str]:
-        """The functions of both."""
+        """The definitions of the first dialect, then those of the other."""
         return [*self.first.definitions(), *self.other.definitions()]
 
     def _of(self, kernel: Kernel) -> Dialect:

@@ -127,7 +127,8 @@ def steps(page: Page, dialect: Dialect, some: Sequence[Step] | None = None) -> N
 
 
 def step(one: Step, page: Page, dialect: Dialect) -> None:
-    """Writes the statements of one step."""
+    """Writes the statements of one step of a plan into the page, by its kind: a choice, hops, a loop, one request at a
+    time, blocks of rows, or a step of the dialect."""
     match one:
         case Choose():
             _choose(one, page, dialect)
@@ -167,7 +168,7 @@ def head(naming: Named, dialect: Dialect, out: Writer, imports: Sequence[str], n
 
 
 def named_tuple(naming: Named, out: Writer) -> None:
-    """Writes the class of several results."""
+    """Writes the class of the results into the file, where there are several."""
     if len(naming.module.outputs) > 1:
         out()
         out()
@@ -219,7 +220,7 @@ def signature(naming: Named, out: Writer, asked: list[str], decorator: str = "",
 
 
 def returned(module: Module) -> str:
-    """The type of the result."""
+    """The type that the function of a module returns: a tensor, or the named tuple of its results."""
     return "torch.Tensor" if len(module.outputs) == 1 else tuple_name(module.name)
 
 

@@ -59,7 +59,7 @@ class Operator:
         return self.tensors != self.parameters[: len(self.tensors)]
 
     def called(self, tensors: Sequence[str], sizes: Sequence[str]) -> str:
-        """The call with these arguments."""
+        """The call of the operator with these tensors and sizes, as an expression of Python."""
         first = [f"[{', '.join(tensors)}]"] if self.listed else tensors
         return f"{self.handle}({', '.join([*first, *sizes])})"
 

@@ -143,7 +143,7 @@ class Chained:
         self.last = [line for pair in links.pairs for line in _glued(pair, helpers)]
 
     def call(self) -> list[str]:
-        """The statements that call the pieces."""
+        """The statements that call the pieces of the program in their order."""
         return self.statements
 
 

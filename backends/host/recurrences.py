@@ -38,7 +38,7 @@ def recur(step: Recurrence | StateScan, module: Module, body: Writer, fresh: Fre
 
 
 def by_torch(step: Recurrence | StateScan, work: str) -> tuple[str, ...]:
-    """The helper of torch's statements."""
+    """The names of the helpers that compute the recurrence by statements of torch, where it is no kernel."""
     del work
     return ("_scan",) if isinstance(step, StateScan) else ("_affine",)
 

@@ -37,7 +37,8 @@ def write_ranks(plan: PerRank, dialect: Dialect, module_class: ModuleClass | Non
 
 
 def write_stages(plan: Stages, dialect: Dialect) -> str:
-    """The whole file."""
+    """The text of the whole file of a program in stages: its head and entry, a part for each kind of stage, then the
+    helpers that they need and the operators."""
     helpers = {*NEEDED, "_stage", "_of_stage", "_schedule", "partial"}
     taken, stems = set[str](), Names(set())
     kinds = [_kind(one, module_class, plan, dialect, helpers, taken, stems) for one, module_class in plan.kinds]

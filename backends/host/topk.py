@@ -10,7 +10,8 @@ from einc.ir.plan import Buffer, GroupedMatmul, TopK
 
 
 def pick(step: TopK, body: Writer, helpers: set[str]) -> None:
-    """Writes the elements by rank."""
+    """Writes the statement that takes the names of the largest elements, the largest first. Adds the helper to
+    `helpers`."""
     helpers.add("_largest")
     straight = step.order == tuple(range(len(step.order)))
     operand = step.operand if straight else f"{step.operand}.permute({', '.join(map(str, step.order))})"

@@ -27,11 +27,11 @@ class Asked:
 
     @property
     def every(self) -> int:
-        """The bits of all results."""
+        """The number whose bits say that all results are wanted."""
         return (1 << len(self.results)) - 1
 
     def of(self, some: int) -> list[str]:
-        """The results of some bits."""
+        """The results that the bits of a number say are wanted."""
         return [key for n, key in enumerate(self.results) if some >> n & 1]
 
     @property

@@ -67,7 +67,7 @@ class Numbers:
         assert_never(op)
 
     def number(self, total: Extent) -> str:
-        """A sum without brackets around it."""
+        """A sum of extents as an expression of Python, without parentheses around it."""
         return _bare(sized(total))
 
     def needs(self, extent: Extent) -> None:
@@ -79,11 +79,11 @@ class Numbers:
         return size(low) if which == "first" else size(high) - number(1)
 
     def place(self, index: Index) -> str:
-        """What the generator being written counts."""
+        """The variable of the generator that counts this letter."""
         return self.letters[index]
 
     def element(self, read: Read) -> str:
-        """An element of the tensor's list."""
+        """An element of a tensor, read from the list that its values have been made into."""
         return self._element(read, None, "values")
 
     def fold(self, fold: Fold, inline: bool) -> Extent:

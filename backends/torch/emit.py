@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from einc.backends.host import folding
 from einc.backends.host.contractions import speaks_wide
-from einc.backends.host.gradient import write_gradient
+from einc.backends.host.file import write_file
 from einc.backends.host.legal import legal
 from einc.backends.host.loops import Page
-from einc.backends.host.module import write
 from einc.backends.host.recurrences import by_torch
 from einc.backends.host.source import Source
 from einc.backends.host.spelled import spells
-from einc.backends.host.stages import write_ranks
 from einc.backends.torch.expressions import Scribe
 from einc.backends.torch.loads import Reader
 from einc.backends.torch.ownership import spent
@@ -36,12 +34,8 @@ from einc.ir.plan import (
 
 
 def emit(plan: Module | Gradient | SegmentedModule | PerRank, module_class: ModuleClass | None = None) -> str:
-    """The whole file."""
-    if isinstance(plan, PerRank):
-        return write_ranks(plan, Torch(), module_class)
-    if isinstance(plan, Gradient | SegmentedModule):
-        return write_gradient(plan, Torch(), module_class)
-    return write(plan, Torch(), module_class)
+    """The text of the whole file of a plan, with a class of torch where there is a `module_class`."""
+    return write_file(plan, Torch(), module_class)
 
 
 class Torch:
@@ -82,7 +76,7 @@ class Torch:
         write_kernel(page.module, kernel, page.body, scribe)
 
     def contracted(self, step: Contract | InSlices, page: Page) -> bool:
-        """Nothing: they are calls of torch."""
+        """False: this dialect writes every contraction as a call of torch."""
         del step, page
         return False
 

@@ -68,7 +68,7 @@ class Numbers:
         self.scribe.arguments.size(extent)
 
     def end(self, axis: str, which: Literal["first", "last"]) -> Extent:
-        """An end of the program's tile."""
+        """The first or the last place along an axis that a program's tile holds."""
         return size(self.ends[axis][which == "last"])
 
     def place(self, index: Index) -> str:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from einc.backends.host import folding
 from einc.backends.host.contractions import contract, speaks_wide
-from einc.backends.host.gradient import write_gradient
+from einc.backends.host.file import write_file
 from einc.backends.host.legal import legal
 from einc.backends.host.loops import Page
-from einc.backends.host.module import write
 from einc.backends.host.recurrences import by_torch
 from einc.backends.host.source import Source
-from einc.backends.host.stages import write_ranks
 from einc.backends.triton.absolute import shortened
 from einc.backends.triton.launch import launch
 from einc.backends.triton.layout import follows
@@ -34,12 +32,8 @@ from einc.ir.plan import (
 
 
 def emit(plan: Module | Gradient | SegmentedModule | PerRank, module_class: ModuleClass | None = None) -> str:
-    """The whole file."""
-    if isinstance(plan, PerRank):
-        return write_ranks(plan, _Triton(), module_class)
-    if isinstance(plan, Gradient | SegmentedModule):
-        return write_gradient(plan, _Triton(), module_class)
-    return write(plan, _Triton(), module_class)
+    """The text of the whole file of a plan, with a class of torch where there is a `module_class`."""
+    return write_file(plan, _Triton(), module_class)
 
 
 class _Triton:

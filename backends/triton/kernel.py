@@ -111,7 +111,8 @@ class _Kernel(Passer):
         return uses(self.kernel)
 
     def write(self) -> None:
-        """Writes the whole body."""
+        """Writes the body of the kernel: one tile, rows in order, or a pass, which several programs may share so that
+        another kernel joins their parts."""
         self.place()
         if self.kernel.resumed is not None:
             self._in_order()

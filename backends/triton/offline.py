@@ -122,7 +122,7 @@ class Binary:
 
     @cached_property
     def disassembled(self) -> str:
-        """NVIDIA's machine code as text."""
+        """The machine code of the kernel as NVIDIA's disassembler prints it."""
         return _read(self.asm["cubin"], knobs.nvidia.nvdisasm.path, "-c")
 
     @cached_property

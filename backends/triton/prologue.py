@@ -35,7 +35,7 @@ class Frame:
 
     @property
     def kernel(self) -> Kernel:
-        """The kernel that is written."""
+        """The kernel of the plan whose text is written."""
         return self.scribe.kernel
 
     @property

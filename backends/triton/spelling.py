@@ -62,7 +62,7 @@ def spelled(op: str, codes: list[Code], helpers: set[str]) -> Code:
 
 
 def start(fold: str) -> str:
-    """The neutral element of a fold."""
+    """The value with which a fold starts, as an expression of Triton; an infinite one is a float by its name."""
     value = FOLDS[fold].start
     return f"{value}" if math.isfinite(value) else f'float("{value}")'
 
@@ -77,7 +77,7 @@ def step(fold: str, helpers: set[str]) -> str:
 
 
 def merged(fold: str, before: str, share: str, helpers: set[str]) -> str:
-    """Two values of a fold, merged."""
+    """The text that puts two values of a fold together. Adds the helper that it calls to `helpers`."""
     return _MERGED[fold].format(before, share) if fold in _MERGED else f"{step(fold, helpers)}({before}, {share})"
 
 

@@ -350,7 +350,8 @@ class Scribe(Reader):
         return False
 
     def chosen(self, let: Let) -> Code:
-        """The value where the condition holds."""
+        """The text of a value that counts where its condition holds alone: a constant is spread over the tile, in the
+        type of its kind."""
         kind = let.kind if let.kind in ("real", "exact") else ""
         then = self.aligned(let.args[1], self.layout.shape(let.axes), kind)
         return Code(f"tl.full((), {then.text}, {TYPES[let.kind]})") if self._known(let.args[1]) else then

@@ -285,7 +285,7 @@ class _Search:
 
 
 def told(tile: Tile) -> str:
-    """A tile in words."""
+    """A tile in words, for people: its rows and columns, warps and stages."""
     rows, columns, warps, stages = tile
     return f"{rows} × {columns}, {warps} warps, {stages} stage{'' if stages == 1 else 's'}"
 

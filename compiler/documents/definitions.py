@@ -172,7 +172,7 @@ class Scopes:
             self.close(self.groups[-1][0], end + 1)
 
     def done(self) -> Macros:
-        """The macros of the text."""
+        """All macros of the text, each with the places where it holds."""
         return Macros(self.lines)
 
     def _now(self, name: str) -> Macro | None:

@@ -80,7 +80,7 @@ class Document:
 
     @cached_property
     def texts(self) -> tuple[str, ...]:
-        """The text of each formula."""
+        """The text of each formula as it stands in the document."""
         return tuple(x.span.text for x in self.formulas)
 
     def title(self, section: int) -> str:

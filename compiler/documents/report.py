@@ -133,7 +133,8 @@ def _where(span: Span) -> str:
 
 
 def as_json(account: Account) -> dict[str, Any]:
-    """The account as plain data."""
+    """The account of a document as plain data for JSON: its equations, what was made of each section, how many there
+    are of each status, and the problems."""
     title, named = account.document.title, names_in(account.document)
     return {
         "document": account.document.source.name,

@@ -99,7 +99,8 @@ def whole_rows(document: Document, parse: Parse) -> Iterator[tuple[Formula, s.St
 
 
 def _line(part: s.Expression, whole: s.Expression, letter: s.Expression) -> s.Statement | None:
-    """`x_t = X_t`."""
+    """The statement that a row is one of a matrix, such as `x_t = X_t`; None where the two have no names, or the same
+    one."""
     one, other = head(part), head(whole)
     if one is None or other is None or one[0] == other[0]:
         return None

@@ -134,7 +134,8 @@ class Paper:
                             helps=(Help("give the title of a section, or how it begins"),))
 
     def own(self, section: int) -> Iterator[Said]:
-        """The equations of a section."""
+        """The equations of a section that have a statement: neither definitions of letters nor facts about shapes and
+        assumptions."""
         return (x for x in self.said if x.statement is not None and not x.indices
                 and x.fact not in (shapes.FACT, ASSUMED)
                 and x.formula.section == section)

@@ -91,7 +91,7 @@ def emit(module: Module | Gradient | SegmentedModule | PerRank, backend: str = "
 
 
 def load(source: str, name: str, backend: str = "torch") -> Function:
-    """The function of an emitted file."""
+    """Executes the text of an emitted file by its back end, and gives the function of that name."""
     return runner(backend).load(source, name)
 
 

@@ -35,7 +35,8 @@ class Spec:
 
     @property
     def line(self) -> str:
-        """The first sentence of that."""
+        """The first sentence of what is said about the spec, up to a full stop that stands in no parentheses or quotes.
+        """
         for stop in _STOP.finditer(self.about):
             before = self.about[:stop.start()]
             if before.count("(") == before.count(")") and before.count('"') % 2 == 0:

@@ -18,7 +18,7 @@ _DEFINED = re.compile(r"^def ([A-Za-z_]+?)(?:_\{[^}]*\})?\(", re.M)
 
 
 def defined() -> tuple[str, ...]:
-    """The functions that the prelude defines."""
+    """The names of the functions that the prelude defines, for the colours of editors."""
     text = files("einc.grammar").joinpath("prelude.ein").read_text(encoding="utf-8")
     return tuple(_DEFINED.findall(text))
 

@@ -36,7 +36,8 @@ class Head:
 
     @property
     def lines(self) -> str:
-        """The lines themselves."""
+        """The lines of comment at the head of a written file: the command that wrote it, the spec and its digest, and
+        the licence."""
         words = f"# einc {self.version} wrote this: einc compile {shlex.join(self.words)}"
         return f"{words}\n# spec {self.spec}, text {self.text}, for {self.target}\n{LICENCE}\n"
 

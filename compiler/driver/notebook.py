@@ -39,7 +39,8 @@ def load_ipython_extension(shell: Any) -> None:
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """What `%unload_ext einc` calls. Changes `shell.magics_manager.magics`."""
+    """Takes back what the extension has registered: the magic of cells and how results are shown. `%unload_ext einc`
+    calls it. Changes `shell.magics_manager.magics` and the formatters of the shell."""
     shell.magics_manager.magics["cell"].pop("ein", None)
     html, plain, latex = _formatters(shell)
     for kind in _SHOWN:

@@ -56,5 +56,5 @@ DEFAULTS = Options()
 
 
 def names_of(listed: str | None) -> tuple[str, ...]:
-    """`K, V` -> ("K", "V")."""
+    """The names of an option's list with commas, `K, V` -> ("K", "V"); none where the option is not given."""
     return tuple(name.strip() for name in (listed or "").split(",") if name.strip())

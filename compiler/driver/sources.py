@@ -152,7 +152,7 @@ def _member(path: str | Path) -> tuple[str, bytes] | None:
 
 
 def shipped(name: str) -> Source | None:
-    """A spec that comes with einc."""
+    """The text of a spec that comes with einc, by its name; None where there is none of that name."""
     if not all(part.replace("_", "").replace("-", "").isalnum() for part in name.split("/")):
         return None
     found = Path(str(files("einc.specs"))) / f"{name}{ENDING}"

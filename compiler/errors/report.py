@@ -117,7 +117,7 @@ class Span:
 
     @property
     def text(self) -> str:
-        """The text of this piece."""
+        """The characters of the text between the start and the end of this span."""
         return self.source.text[self.start : self.end]
 
     def to(self, other: Span) -> Span:
@@ -266,7 +266,7 @@ def failure(message: str, *helps: str) -> EincError:
 
 
 def listed(names: Iterable[str]) -> str:
-    """`a`, `b`; none."""
+    """Names in backquotes with commas between them: `a`, `b`; the word none where there are none."""
     return ", ".join(f"`{name}`" for name in names) or "none"
 
 

@@ -33,7 +33,7 @@ class Target:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The forms that can be printed."""
+        """The forms of compiled code that are text, and can be printed."""
         return tuple(form for form in self.forms if form not in self.binary)
 
 
@@ -99,7 +99,7 @@ class Timed(Protocol):
 
     @property
     def tile(self) -> tuple[int, int, int, int]:
-        """The fastest tile that was found."""
+        """The fastest tile that was found for it: rows, columns, warps and stages."""
         ...
 
     @property
@@ -161,7 +161,7 @@ class Tuner(Protocol):
         ...
 
     def placed(self, tensors: Mapping[str, Any]) -> dict[str, Any]:
-        """The inputs on that device."""
+        """The inputs, copied to the device that is timed."""
         ...
 
     def tune(self, function: Function, tensors: Mapping[str, Any]) -> Timings:
@@ -174,7 +174,7 @@ class Tuner(Protocol):
         ...
 
     def told(self, tile: tuple[int, int, int, int]) -> str:
-        """A tile in words."""
+        """A tile in words, for people."""
         ...
 
     def baked(self, source: str, tiles: Mapping[tuple[str, int, int], tuple[int, int, int, int]]) -> str:
@@ -191,7 +191,7 @@ class Compiled(Protocol):
 
     @property
     def kernel(self) -> str:
-        """The kernel's name."""
+        """The name of the kernel that was compiled."""
         ...
 
     @property
@@ -220,12 +220,12 @@ class Beside(Protocol):
 
     @property
     def name(self) -> str:
-        """The name of its file."""
+        """The name of the file of this library."""
         ...
 
     @property
     def code(self) -> bytes:
-        """The bytes of the file."""
+        """The bytes that are written into the file of this library."""
         ...
 
 
@@ -240,5 +240,5 @@ class Binder(Protocol):
         ...
 
     def bound(self, source: str, libraries: Sequence[Any]) -> str:
-        """The file that knows these libraries."""
+        """The text of an emitted file that knows these libraries and takes them in place of a compiler."""
         ...

@@ -33,7 +33,7 @@ class Narrow:
 
     @property
     def whole(self) -> bool:
-        """Whether it holds whole numbers alone."""
+        """Whether the type holds whole numbers alone, as `int8` and `int4` do."""
         return self.bits == self.least
 
     @property

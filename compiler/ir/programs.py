@@ -189,7 +189,7 @@ class BlockLoop:
         return frozenset(e.target for e in (*self.inside, *self.updates))
 
     def map(self, change: Callable[[Equation], Equation]) -> BlockLoop:
-        """The recurrence with every equation changed."""
+        """The recurrence with every one of its equations replaced by what `change` makes of it."""
         return replace(self, starts=tuple(map(change, self.starts)), inside=tuple(map(change, self.inside)),
                        updates=tuple(map(change, self.updates)))
 

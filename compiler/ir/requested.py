@@ -151,7 +151,8 @@ class Relative:
     tensors: tuple[str, ...]
 
     def joined(self, other: Record) -> Relative | None:
-        """What both lines round so."""
+        """One line for what this line and another ask to be rounded, each tensor once; None where the other is of
+        another kind."""
         both = (*self.tensors, *other.tensors) if isinstance(other, Relative) else ()
         return Relative(tuple(dict.fromkeys(both))) if both else None
 
@@ -181,7 +182,8 @@ class Keep:
     tensors: tuple[str, ...]
 
     def joined(self, other: Record) -> Keep | None:
-        """What both lines keep."""
+        """One line for what this line and another ask to be kept, each tensor once; None where the other is of another
+        kind."""
         return Keep(tuple(dict.fromkeys((*self.tensors, *other.tensors)))) if isinstance(other, Keep) else None
 
 

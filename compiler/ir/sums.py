@@ -63,7 +63,7 @@ def fraction(term: Term) -> tuple[list[Term], list[Term]]:
 
 
 def inverse(term: Term) -> Term:
-    """The reciprocal of a factor."""
+    """The reciprocal of a factor, 1 / x."""
     return Apply("div", (ONE, term))
 
 

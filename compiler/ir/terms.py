@@ -175,7 +175,7 @@ def free_indices(term: Term) -> frozenset[Index]:
 
 
 def walk(term: Term) -> Iterable[Term]:
-    """The term and everything in it."""
+    """The term and everything in it, each term before its parts, from left to right."""
     stack = [term]
     while stack:
         here = stack.pop()
@@ -258,7 +258,8 @@ def const(value: int | Fraction | float) -> Const:
 
 
 def both(*conditions: Term) -> Term:
-    """Their conjunction, flat, without repeats."""
+    """The condition that all these hold: conjunctions within are opened, and what stands twice or is true is left out.
+    False where one of them is."""
     found = dict.fromkeys(atom for condition in conditions for atom in conjuncts(condition))
     if FALSE in found:
         return FALSE

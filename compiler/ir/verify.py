@@ -264,7 +264,8 @@ def _kernel(kernel: Kernel, buffers: Mapping[str, Buffer]) -> None:
 
 def _let(let: Let, kernel: Kernel, axes: Iterable[str], before: Mapping[str, Let],
          buffers: Mapping[str, Buffer]) -> None:
-    """Checks one value of a kernel."""
+    """Checks one value of a kernel against those before it: its axes, what it reads, the subscripts of a load, and what
+    it carries. Raises EincError with the rule that is broken."""
     where = f"`{let.name}` in `{kernel.name}`"
     _require(set(let.axes) <= {*axes}, f"{where} has an axis that the kernel has not")
     _require(all(a in before for a in let.reads), f"{where} is made of what is not made yet")

@@ -83,7 +83,8 @@ def _same(a: Array, b: Array, close: float) -> Array:
 
 
 def _trials(claim: Claim, seed: int, zeros: bool) -> Iterator[tuple[dict[str, int], Arrays]]:
-    """Sizes and inputs, the smallest first."""
+    """Endless trials for a counterexample: sizes with arrays for the inputs of the claim, the smallest sizes first. The
+    arrays are empty where none were found that keep to what the claim assumes."""
     random, program = np.random.default_rng(seed), claim.program
     over = [x for x in _sets(program) if x.packed is None]
     names = sorted({n for x in over for n in x.extent.sizes} | {n for x in _extents(program) for n in x.sizes})

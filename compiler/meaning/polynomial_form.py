@@ -70,7 +70,8 @@ _FRESH = count()  # of names that no text has and no form keeps
 
 @lru_cache(4_096)
 def form(term: Term) -> Form:
-    """The normal form of a term."""
+    """The term as a polynomial over its atoms. Terms with equal forms are equal; what has no form of its own, such as a
+    fold whose order counts, is one atom."""
     match term:
         case Const(value):
             sign = number(1 if value > 0 else -1)

@@ -135,7 +135,7 @@ def free(*forms: Form) -> frozenset[Index]:
 
 
 def number(value: Fraction | int) -> Form:
-    """A rational number as a form."""
+    """A rational number as a form; 0 is the form without monomials."""
     return ((UNIT, Fraction(value)),) if value else NOTHING
 
 
@@ -145,7 +145,8 @@ def atom(found: Atom, power: int = 1) -> Form:
 
 
 def collected(items: Iterable[tuple[Monomial, Fraction]]) -> Form:
-    """The sum of monomials. Raises Unformed."""
+    """The sum of monomials with equal ones put together. Raises Unformed where there are too many, or where ∞ − ∞ would
+    be among them."""
     items = list(items)
     if len(items) == 1:
         return tuple(items) if items[0][1] else NOTHING

@@ -14,17 +14,17 @@ class Placed(Protocol):
 
     @property
     def type(self) -> str:
-        """The kind of the word."""
+        """The kind of the token, as the grammar names it."""
         ...
 
     @property
     def start(self) -> int:
-        """The offset of its first character."""
+        """The place of its first character in the text."""
         ...
 
     @property
     def end(self) -> int:
-        """The offset after its last character."""
+        """The place behind its last character in the text."""
         ...
 
 

@@ -114,7 +114,7 @@ def is_fold(name: str) -> bool:
 
 
 def edit_distance(a: str, b: str) -> int:
-    """Levenshtein's distance."""
+    """Levenshtein's distance: the least number of characters to insert, delete or change that makes b of a."""
     row = list(range(len(b) + 1))
     for i, x in enumerate(a, 1):
         previous, row[0] = row[0], i

@@ -59,6 +59,8 @@ class _Affine(torch.autograd.Function):
     @staticmethod
     @once_differentiable  # type: ignore[misc, untyped-decorator, unused-ignore]
     def backward(ctx: Any, *slopes: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        """The slopes in what the recurrence read, by the compiled kernel; where there is none, by torch through the
+        blocks computed again."""
         borders, *tensors = ctx.saved_tensors
         (text, name, work, dtype, tile), listed = ctx.run, ctx.listed
         found = [torch.zeros_like(x, memory_format=torch.contiguous_format) for x in tensors]

@@ -261,6 +261,7 @@ class _States(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, cotangent: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        """The slopes in the gate, in what is added and in the first state: the same recurrence, backwards in time."""
         gate, added, first, states = ctx.saved_tensors
         before = torch.cat((first[None], states))[:-1]
         share = gate

@@ -36,6 +36,7 @@ class Pool:
 
     @property
     def free(self) -> int:
+        """How many pages no cache holds; those of caches that are gone are given back first."""
         self.sweep()
         return self.held.count(0)
 
@@ -46,9 +47,11 @@ class Pool:
 
     @property
     def nbytes(self) -> int:
+        """The bytes of all pages, held or free."""
         return sum(store.rows.nbytes for store in self.stores.values())
 
     def join(self, cache: Cache) -> int:
+        """Takes a cache in, and gives the number that it is known by here."""
         self.joined += 1
         self.caches[self.joined] = cache
         return self.joined

@@ -78,7 +78,8 @@ class Reader:
     def _around(self, node: s.Expression, inner: tuple[s.Expression, ...]) -> Value:
         """The value of a node that is entry by entry what it is of its inner expressions."""
         def build(nodes: tuple[s.Expression, ...]) -> s.Expression:
-            """The node with other inner expressions."""
+            """The node with these expressions in place of those that it is made of, in their order. A node of another
+            kind than those below is given back as it is."""
             match node:
                 case s.Group():
                     return replace(node, items=nodes)

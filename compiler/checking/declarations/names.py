@@ -26,12 +26,12 @@ class Name:
 
     @property
     def stem(self) -> Name:
-        """The name without its labels."""
+        """The name with its accents and primes and without its labels: `W'` of `W'_{Q}`."""
         return Name(self.base, self.accents, self.primes)
 
     @property
     def labels(self) -> frozenset[str]:
-        """The lower and the upper labels."""
+        """All labels of the name, lower and upper together."""
         return frozenset({*self.lower, *self.upper})
 
     @property

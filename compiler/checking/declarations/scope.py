@@ -126,7 +126,7 @@ class Rounds:
 
     @property
     def every(self) -> tuple[Rounds, ...]:
-        """The rounds, and those around them."""
+        """These rounds and all rounds that stand around them, the innermost first."""
         return (self, *(self.around.every if self.around is not None else ()))
 
     def conditions_on(self, letters: frozenset[Index]) -> tuple[Term, ...]:

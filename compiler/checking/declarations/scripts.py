@@ -91,7 +91,8 @@ def _each(options: Iterable[list[Reading]], span: Span | None) -> list[Reading]:
 
 
 def _entry(node: s.Expression, level: Level, words: Vocabulary) -> list[Reading]:
-    """The readings of one comma-separated entry."""
+    """The readings of what stands between two commas of a script: letters side by side are one each or parts of longer
+    names, and a function in front of parentheses is a computed index."""
     if not isinstance(node, s.Product) or any(node.operators):
         return _one(node, level, words)
     options: list[list[Reading]] = []

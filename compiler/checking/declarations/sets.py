@@ -28,7 +28,7 @@ class Structure:
 
 
 def free_name(scope: Scope, name: str, span: Span) -> None:
-    """Refuses the name of a function."""
+    """Checks that no function has the name that a declaration gives. Raises Reserved."""
     if name in scope.reserved:
         raise Reserved(f"`{name}` is a function", span, helps=(Help("choose another name"),))
 

@@ -37,7 +37,7 @@ class Left:
 
     @property
     def letters(self) -> tuple[Index, ...]:
-        """One letter for each slot."""
+        """One letter for each slot: its own, or one that stands for all letters of a slot that has several."""
         return tuple(axis[0] if len(axis) == 1 else Index(f"({' '.join(i.name for i in axis)})", slot.set)
                      for axis, slot in zip(self.axes, self.signature.slots, strict=True))
 

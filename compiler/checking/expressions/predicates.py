@@ -321,5 +321,5 @@ def _names(context: Context, node: s.Expression) -> list[Index] | None:
 
 
 def restriction(context: Context, clauses: tuple[s.Clause, ...]) -> Term:
-    """A comma list of conditions."""
+    """The condition that all conditions of a list with commas hold; true where there are none."""
     return both(*(predicate(context, c.body) for c in clauses)) if clauses else TRUE

@@ -62,7 +62,7 @@ class Copy:
 
     @property
     def program(self) -> TypedProgram:
-        """The called program."""
+        """The typed program of the spec that is called."""
         return self.called.program
 
     def spliced(self) -> None:

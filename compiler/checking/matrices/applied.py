@@ -23,7 +23,7 @@ IDENTITY = "identity@"  # a name that no text can write
 
 
 def folded(fold: str, laid: Laid, given: s.Group, span: Span) -> y.Typed:
-    """`rowsum(A)`, `rowmax(A)`."""
+    """A fold along each row, such as `rowsum(A)` and `rowmax(A)`: a column with one number for each row of A."""
     inner = laid.one(_only(given, span))
     return y.Folded(fold, inner, Shape(inner.shape.rows, ONE), span)
 
@@ -71,7 +71,7 @@ def norm(label: str, laid: Laid, given: s.Group, span: Span) -> y.Typed:
 
 
 def diagonal(laid: Laid, given: s.Group, span: Span) -> y.Typed:
-    """`diag(v)` of a vector. Raises ShapesDiffer."""
+    """`diag(v)`: the square matrix with the vector v on its diagonal. Raises ShapesDiffer where v is no vector."""
     inner = laid.one(_only(given, span))
     if ONE not in (inner.shape.rows, inner.shape.columns):
         raise ShapesDiffer(f"`diag` of {shown(inner)}, which is no vector", span)

@@ -70,7 +70,7 @@ class Part:
 
     @property
     def open(self) -> tuple[Dimension, ...]:
-        """The sides that have no place."""
+        """The sides of the symbol that its scripts give no place: those of the row, column or matrix that is meant."""
         return tuple(side for side, x in zip(self.symbol.sides, self.at, strict=True) if x is None)
 
 

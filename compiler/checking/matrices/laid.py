@@ -93,7 +93,7 @@ class Laid:
         return y.Banded(letter, inner, Shape((made[1], *rows), (made[1], *columns)), self.span)
 
     def one(self, cell: s.Expression) -> y.Typed:
-        """One typed expression."""
+        """The expression of a cell with its shape, by what is known of the shapes of names."""
         return self.of(self.known, cell)
 
     def line(self, cells: Sequence[s.Expression | None], side: y.Side | None) -> y.Typed:

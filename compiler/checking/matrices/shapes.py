@@ -29,7 +29,7 @@ class Shape:
 
     @property
     def turned(self) -> Shape:
-        """The shape of the transpose."""
+        """The shape of the transpose: rows and columns change places."""
         return Shape(self.columns, self.rows)
 
     @property

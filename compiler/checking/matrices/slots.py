@@ -39,7 +39,7 @@ def entered(letters: Letters, span: Span, alone: bool = False) -> s.Expression:
 
 
 def places(letters: Letters, span: Span) -> tuple[s.Expression, ...]:
-    """Letters as places."""
+    """Letters as expressions that may stand in a script."""
     return tuple(spelled(letters, span))
 
 

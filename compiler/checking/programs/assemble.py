@@ -297,12 +297,12 @@ class Text:
 
     @cached_property
     def meant(self) -> frozenset[str]:
-        """Outputs declared `: all`."""
+        """The keys of the outputs that are declared `: all`, which say so where a fold runs over all positions."""
         return frozenset(self.names[x.key] for x in self.signatures if x.said.total)
 
     @cached_property
     def ragged(self) -> Ragged:
-        """The requests of positions."""
+        """Which tensors say how long each request is, and which say to which request a position belongs."""
         lengths = lengths_of(self.work.scope, (), self.names)
         return Ragged({over: self.names[key] for over, key in lengths.items()},
                       {self.names[key]: found for key, found in self.work.owners.items() if key in self.names})

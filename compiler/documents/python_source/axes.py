@@ -104,7 +104,7 @@ def permuted(tensor: Tensor, order: Sequence[int]) -> Tensor:
 
 
 def with_axes(tensor: Tensor, axes: tuple[Axis, ...]) -> Tensor:
-    """The same elements under other axes."""
+    """The tensor with the same elements, whose axes are these."""
     return Tensor(axes, tensor.term, tensor.condition, tensor.other, tensor.partial, tensor.truth)
 
 

@@ -326,7 +326,8 @@ class Interpreter:
     # calls
 
     def call_of(self, node: ast.Call, scope: Scope) -> Value:
-        """A call, with its arguments."""
+        """What a call in the source gives: its function and arguments are evaluated first, and `*` and `**` are spread.
+        Raises what the call itself does."""
         if isinstance(node.func, ast.Name) and node.func.id == "super":
             return Named("super()")
         called = self.evaluate(node.func, scope)
@@ -390,7 +391,7 @@ class Interpreter:
         return NONE
 
     def made(self, of: Class, positional: list[Value], named: dict[str, Value]) -> Value:
-        """A new object, its initialiser read."""
+        """A new object of a class whose `__init__`, where it has one, has been read with these arguments."""
         new = Instance(of)
         start = self.method(of, "__init__")
         if start is not None:

@@ -132,7 +132,7 @@ class Written:
     primes: str = ""
 
     def text(self, scripts: str = "", braces: bool = False) -> str:
-        """The name with scripts behind it."""
+        """The name in index notation, labels and `scripts` below it; with `braces` also where there are no scripts."""
         plain = [x for x in self.labels if len(x) == 1 or x.isdigit()]
         if len(self.labels) == 1 and not plain:
             return f"{self.head}{self.primes}_{self.labels[0]}" + (f"_{{{scripts}}}" if scripts or braces else "")

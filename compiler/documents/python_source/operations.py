@@ -162,7 +162,7 @@ def compared(state: State, sign: str, a: Tensor, b: Tensor) -> Tensor:
 
 
 def joined_conditions(word: str, a: Condition, b: Condition) -> Condition:
-    """Both or either of two conditions."""
+    """The condition that both hold (`and`), or that either does (`or`); one of them where they are equal."""
     return Joined(word, (a, b)) if a != b else a
 
 

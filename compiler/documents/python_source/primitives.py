@@ -107,7 +107,7 @@ def dims(state: State, value: Value, rank: int) -> list[int]:
 
 
 def shape(state: State, one: Tensor) -> Several:
-    """The sizes of an array."""
+    """The sizes of an array along its axes, whole numbers where they are known and names of sizes else."""
     found = [axes.extent_of(state, axis) for axis in one.axes]
     return Several(tuple(Plain(int(e.constant)) if e.constant is not None and e.constant.denominator == 1
                          else Scalar(SizeOf(e), e) for e in found))

@@ -40,7 +40,7 @@ class Printer:
     temporal: Callable[[Letter], bool]
 
     def slot(self, slot: Slot) -> str:
-        """One axis of an array."""
+        """One axis of an array in index notation: its letter, or its letters in parentheses where it has several."""
         names = [str(part) if isinstance(part, int) else self.letters[part] for part in slot]
         if len(names) == 1:
             return names[0]
@@ -115,7 +115,7 @@ class Printer:
         return ", ".join([*out, *ranges.values(), *map(self.condition, conditions)])
 
     def split(self, condition: Condition | None) -> tuple[Condition, ...]:
-        """The conditions that a domain lists."""
+        """The conditions that a domain lists with commas between them; none where there is no condition."""
         if condition is None:
             return ()
         return condition.parts if isinstance(condition, Joined) and condition.word == "and" else (condition,)

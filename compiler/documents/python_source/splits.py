@@ -102,6 +102,6 @@ def _refined(state: State, equation: Equation, shapes: Shapes, splits: Splits) -
 
 
 def put_equation(equation: Equation, new: Put) -> Equation:
-    """The equation with other letters."""
+    """The equation with other letters in place of some, on its left side and in its term."""
     axes = tuple(tuple(x for x in put_slot(axis, new) if isinstance(x, Letter)) for axis in equation.axes)
     return replace(equation, axes=axes, term=put(equation.term, new))

@@ -86,7 +86,8 @@ class State:
         return last if self.words.setdefault(last, name) == name else name.replace(".", "_")
 
     def letter(self, extent: Extent, hint: str = "") -> Letter:
-        """A new letter."""
+        """A new letter that counts to this extent; the hint is the name that it may be given. Adds to the count of
+        letters."""
         self.count += 1
         return Letter(self.count, extent, hint)
 

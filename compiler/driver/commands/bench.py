@@ -103,7 +103,8 @@ def _page(program: TypedProgram, setting: Setting, found: list[Result]) -> dict[
 
 
 def _tell(program: TypedProgram, setting: Setting, found: list[Result], rounds: int) -> None:
-    """Prints the times at one setting."""
+    """Prints the times of all rivals at one setting, how sure they are, and the sizes at which the results were
+    compared."""
     listed = ", ".join(f"{name} = {n}" for name, n in setting.sizes.items()) or "the spec has no size"
     click.echo(f"{program.name}, {setting.dtype} on {setting.place}{', with its gradient' * setting.grad}: {listed}")
     small = checked_at(program, setting.sizes)

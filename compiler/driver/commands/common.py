@@ -104,7 +104,7 @@ def tell(report: Report) -> None:
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 error`, `2 errors`."""
+    """A number with its noun, in the plural unless it is 1: `1 error`, `2 errors`."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 

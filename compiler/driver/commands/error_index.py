@@ -23,7 +23,7 @@ this page from the compiler's own classes and their examples.
 
 
 def index() -> str:
-    """The whole page."""
+    """The page of all errors and warnings as Markdown: a list of contents by family, then a section for each."""
     kinds = [Problem.registry[code] for code in sorted(Problem.registry, key=lambda code: (code[1:], code))]
     families = {family: [kind for kind in kinds if kind.code[1:3] == family] for family in FAMILIES}
     contents = (f"**{FAMILIES[family]}**\n\n" + "".join(f"- [{x.code}](#{x.code.lower()}) {x.title}\n" for x in found)

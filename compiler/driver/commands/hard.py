@@ -107,13 +107,15 @@ def tried(program: Program, base: Mapping[str, data.Array], sizes: Mapping[str, 
 
 def rounded(program: Program, inputs: Mapping[str, data.Array], numbers: Mapping[str, int], dtype: str,
             seed: int | tuple[int, ...]) -> list[Mapping[str, Numbers]]:
-    """Several eager evaluations in a type."""
+    """The results of several evaluations, one operation at a time, in which each value is rounded to a type at random,
+    up or down. The seed decides how."""
     exact, rng = {key: data.exact(x) for key, x in inputs.items()}, np.random.default_rng(seed)
     return [interpret(program, exact, numbers, rounded=_Rounded(BITS[dtype], rng)) for _ in range(ROUNDINGS)]
 
 
 def lines(found: Mapping[str, Worst], dtype: str) -> Iterator[str]:
-    """A line on each output."""
+    """For each output a line with its worst error and whether it is allowed, and another where a step of the formula
+    itself leaves the range of the type."""
     for name, worst in found.items():
         verdict = "ok" if worst.good else "TOO FAR"
         allowed = f"{FUDGE:g} times that of eager {dtype} allowed"

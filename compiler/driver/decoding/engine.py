@@ -42,7 +42,7 @@ class Request:
 
     @property
     def made(self) -> list[int]:
-        """The tokens that were made."""
+        """The tokens that were made so far, without those of the prompt."""
         return self.tokens[len(self.prompt) :]
 
     @property

@@ -103,7 +103,9 @@ class _FirstRound(Mapping[str, Cells]):
 
 
 def _drawn(kernel: Kernel, sizes: Mapping[str, int], arrays: Mapping[str, Cells], rows: int, columns: int) -> Picture:
-    """The tiles of one kernel."""
+    """A picture of the tiles that one kernel visits: rows against the axis of its pass, each tile whole, cut by a
+    condition, or skipped, with a note that counts them. Raises EincError where there are more tiles or points than
+    are drawn."""
     grid, stream = kernel.grid, kernel.stream
     assert grid is not None and stream is not None
     usual = lengths(kernel, sizes)

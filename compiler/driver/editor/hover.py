@@ -31,7 +31,7 @@ def hover(text: Text, place: Position) -> tuple[Range, str] | None:
 
 
 def _said(text: Text, part: Part, occurrence: Occurrence) -> Iterator[str]:
-    """The paragraphs about a name."""
+    """The paragraphs that an editor shows about a name: how it is declared, and what its kind, class or spec is."""
     symbol = occurrence.symbol
     match symbol.kind, symbol.of:
         case "index", Index() as index:

@@ -116,7 +116,8 @@ class _Finder:
         return out
 
     def node(self, node: s.Expression, own: Own) -> None:
-        """The names of an expression."""
+        """Finds the names in an expression and puts them into the table with their places. `own` are letters that the
+        line declares itself."""
         match node:
             case s.Word() | s.Scripted(s.Word()):
                 self._name(node, own)
@@ -242,7 +243,8 @@ class _Finder:
                 self.node(script.content, own)
 
     def _item(self, item: Item, own: Own) -> None:
-        """A piece of a script."""
+        """Finds the names in a piece of a script, a letter or an expression, and puts them into the table with their
+        places."""
         letter = item.text.rstrip("'")
         if item.kind == "index" and item.index is not None:
             symbol = own.get(letter) or self._index(item.index, letter, item.span)

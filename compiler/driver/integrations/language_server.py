@@ -41,7 +41,8 @@ def serve() -> None:
 
 
 def made() -> LanguageServer:
-    """A server with its features."""
+    """A language server that answers every request that einc knows of, and the two commands that show a kernel and a
+    derivation. It is not started."""
     server = LanguageServer("einc", __version__, lsp.TextDocumentSyncKind.Incremental,
                             converter_factory=_converter)
     desk = _Server(server)
@@ -114,11 +115,11 @@ class _Server:
     # texts
 
     def opened(self, params: lsp.DidOpenTextDocumentParams) -> None:
-        """A text is opened."""
+        """An editor has opened a text: it is checked, and its problems are sent."""
         self._put(params.text_document.uri)
 
     def changed(self, params: lsp.DidChangeTextDocumentParams) -> None:
-        """A text has changed."""
+        """A text in an editor has changed: it is checked again, and its problems are sent."""
         self._put(params.text_document.uri)
 
     def closed(self, params: lsp.DidCloseTextDocumentParams) -> None:

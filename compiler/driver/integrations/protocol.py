@@ -36,7 +36,7 @@ def position(place: lsp.Position) -> Position:
 
 
 def spoken_position(place: Position) -> lsp.Position:
-    """A place for a client."""
+    """A place in a text as the protocol has it, a line and a character, both from 0."""
     return lsp.Position(place.line, place.character)
 
 
@@ -46,17 +46,17 @@ def range_(found: lsp.Range) -> Range:
 
 
 def spoken_range(found: Range) -> lsp.Range:
-    """A range for a client."""
+    """A range of a text as the protocol has it, its end behind the last character."""
     return lsp.Range(spoken_position(found.start), spoken_position(found.end))
 
 
 def location(found: Location) -> lsp.Location:
-    """A place in a file."""
+    """A range in a file as the protocol has it, with the address of the file."""
     return lsp.Location(uri_of(found.path), spoken_range(found.range))
 
 
 def diagnostic(found: Diagnostic) -> lsp.Diagnostic:
-    """A problem."""
+    """A problem as the protocol has it: range, message, severity, code, and the other places that it speaks of."""
     severity = lsp.DiagnosticSeverity.Error if found.severity == "error" else lsp.DiagnosticSeverity.Warning
     related = [lsp.DiagnosticRelatedInformation(location(Location(x.path, x.range)), x.message) for x in found.related]
     return lsp.Diagnostic(spoken_range(found.range), found.message, severity, found.code or None, source="einc",
@@ -70,7 +70,7 @@ def hint(found: Hint) -> lsp.InlayHint:
 
 
 def edits(found: Edits) -> list[lsp.TextEdit]:
-    """Changes of one text."""
+    """Changes of one text as the protocol has them, each a range and what takes its place."""
     return [lsp.TextEdit(spoken_range(here), new) for here, new in found]
 
 

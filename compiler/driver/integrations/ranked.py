@@ -85,7 +85,8 @@ class Kept:
         self.length += count
 
     def fork(self, count: int) -> Kept:
-        """The first rows, apart from these."""
+        """A copy of the first rows that this rank has of so many positions; what is written into it is not seen here.
+        """
         most = self.turn.held(count) + self.turn.ranks - 1
         return Kept(self.room.narrow(self.slot, 0, most).clone(), self.slot, count, self.turn)
 
@@ -100,7 +101,7 @@ class Cache:
     states: Collection[str] = field(default=())
 
     def fork(self, count: int) -> Cache:
-        """The first positions, apart from these."""
+        """A copy of the cache for its first positions; what is written into it is not seen here."""
         return Cache({key: one.fork(count) for key, one in self.kept.items()}, count)
 
 

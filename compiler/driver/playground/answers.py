@@ -30,7 +30,7 @@ class OwnSpecs(Sources):
     """The specs that come with einc, and no file: what a text uses is one of these or is not there."""
 
     def read(self, path: object) -> Source | Problem:
-        """No file is read."""
+        """Reads no file, as a page may not read those of the machine: a problem that says so."""
         return NotText(f"{path} is not read", helps=(Help("write the text into the page"),))
 
     def used(self, by: Source, name: str) -> Source | None:
@@ -42,7 +42,7 @@ class OwnSpecs(Sources):
         return super().similar(Source(NAME, ""), name)
 
     def has(self, path: object) -> bool:
-        """No file is there."""
+        """Whether there is a file of that name: to a page there is none."""
         return False
 
 

@@ -55,17 +55,17 @@ class Way:
 
     @property
     def flops(self) -> Extent:
-        """The floating-point operations of all steps."""
+        """The floating-point operations of all steps together, by the sizes."""
         return sum((p.cost.flops for p in self.parts), number(0))
 
     @property
     def read(self) -> Extent:
-        """The bytes that all steps read."""
+        """The bytes that all steps read together, by the sizes."""
         return sum((p.cost.read for p in self.parts), number(0))
 
     @property
     def written(self) -> Extent:
-        """The bytes that all steps write."""
+        """The bytes that all steps write together, by the sizes."""
         return sum((p.cost.written for p in self.parts), number(0))
 
     @property

@@ -18,7 +18,7 @@ class Derivation:
 
     @property
     def text(self) -> str:
-        """As text of the language."""
+        """The recurrences as text of the language; a comment where the program has none."""
         found = "\n".join(map(as_text, self.recurrences))
         return found or "# no pass of the program carries anything from block to block\n"
 

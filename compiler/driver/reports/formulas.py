@@ -24,7 +24,7 @@ _LONG = 70  # characters beyond which a solution says too little to be printed
 
 
 def symbol(name: str) -> Symbol:
-    """A size as a positive number."""
+    """The size of that name for sympy, which takes it for a positive number."""
     return Symbol(name, positive=True)
 
 
@@ -62,7 +62,7 @@ class Formulas:
         self.usual = {symbol(name): value for name, value in usual.items()}
 
     def size_of(self, expr: Expr) -> float:
-        """The absolute value at usual sizes."""
+        """The absolute value of a formula at the usual sizes, 64 for a size of which none is known."""
         return abs(float(expr.subs({s: self.usual.get(s, 64) for s in expr.free_symbols})))
 
     def dominant(self, extent: Extent) -> str:
@@ -114,7 +114,7 @@ class Formulas:
         return [x for x in solved if x.is_positive is not False and not x.has(sympy.I) and len(self.text(x)) <= _LONG]
 
     def ratio(self, above: Extent, below: Extent) -> Expr:
-        """The quotient, simplified."""
+        """The quotient of two extents, cancelled, and factored where that is shorter."""
         found = sympy.cancel(expression(above) / expression(below))
         return min((found, sympy.factor(found)), key=lambda e: len(self.text(e)))
 

@@ -86,7 +86,7 @@ class _Told:
 
 
 def human(value: float, unit: str) -> str:
-    """Three digits and a prefix."""
+    """A number with three digits and a prefix of its unit, in steps of 1,000: `1.05 MB`."""
     for prefix in ("", "k", "M", "G", "T"):
         if abs(value) < 1000:
             return f"{value:.3g} {prefix}{unit}".rstrip()

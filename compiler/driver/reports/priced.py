@@ -215,7 +215,8 @@ class Told:
         return f"{head}\n\\begin{{array}}{{lllll}}\n{body}\n\\end{{array}}\n"
 
     def data(self, names: Sequence[str], costs: ModuleCosts) -> dict[str, Any]:
-        """Everything, with formulas that sympy reads."""
+        """All costs as plain data for JSON, with formulas as texts that sympy reads: each plan with its modules, and
+        the sizes at which two plans cost the same."""
         plans = [{"name": name, "modules": [self._module(one) for one in accounts]}
                  for name, accounts in zip(names, costs, strict=True)]
         pairs = [(n, m, one.ways[i], one.ways[j], one.known) for accounts in costs for one in accounts

@@ -343,7 +343,8 @@ def line_text(program: Program, line: Line) -> str:
 
 
 def as_tex(found: Recurrence) -> str:
-    """The recurrence as an aligned display."""
+    """The recurrence as an aligned display of LaTeX, its blocks and fixed letters in a comment before it; a comment
+    alone where the recurrence has a note in place of lines."""
     if found.note:
         return f"% {found.note}\n"
     view = Unpacking(found.program)

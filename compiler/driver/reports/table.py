@@ -32,7 +32,8 @@ from einc.planning.contractions.choose import price
 
 
 def table(module: Module, sizes: Mapping[str, int] | None = None) -> str:
-    """One block per step."""
+    """The plan as a table in text: a block for each step, then the memory and what grows with a size. Numbers are given
+    where sizes are known."""
     known = numbers(module, sizes or {})
     lines = [f"plan of {module.name}: {_steps(len(module.steps))}", ""]
     for n, step in enumerate(module.steps, 1):

@@ -53,7 +53,7 @@ class Gradient:
 
     @property
     def name(self) -> str:
-        """The name of the forward module."""
+        """The name of the forward module, which is that of the function."""
         return self.forward.name
 
     @property
@@ -106,7 +106,7 @@ class SegmentedModule:
 
     @property
     def name(self) -> str:
-        """The name of the whole module."""
+        """The name of the whole module, which is that of the function."""
         return self.whole.name
 
     @property
@@ -151,7 +151,7 @@ class PerRank:
 
     @property
     def name(self) -> str:
-        """The name of the module."""
+        """The name of the module that the ranks run, of its stages where it has some."""
         return self.body.name if self.stages is None else self.stages.name
 
     @property

@@ -111,7 +111,7 @@ class Kernel:
 
     @property
     def bodies(self) -> tuple[()]:
-        """None: a kernel holds no steps."""
+        """No lists of steps, as a kernel holds none: a walk over the steps of a plan goes no deeper here."""
         return ()
 
     @property

@@ -211,7 +211,7 @@ class Let:
 
     @property
     def over(self) -> tuple[str, ...]:
-        """The axes that it folds away."""
+        """The axes of its operands that the operation folds away or runs along."""
         match self.op:
             case Dot(axes) | Reduce(_, axes) | ScatterAdd(_, axes):
                 return axes

@@ -45,7 +45,7 @@ class Choose(Operation):
 
     @property
     def ways(self) -> tuple[tuple[Option, tuple[Leaf, ...]], ...]:
-        """Each option with its steps."""
+        """Each option of the choice with the steps that are run where it is taken."""
         return tuple(zip(self.options, self.bodies, strict=True))
 
 
@@ -270,7 +270,7 @@ class Lengths:
     start: str
 
     def named(self, names: Mapping[str, str]) -> Lengths:
-        """With other names for tensors."""
+        """The same lengths of requests, with other names for their tensors."""
         piece, offset, start = (names.get(key, "") for key in (self.piece, self.offset, self.start))
         return replace(self, given=names[self.given], piece=piece, offset=offset, start=start)
 
@@ -328,7 +328,7 @@ class Module:
 
     @property
     def given(self) -> tuple[Tensor, ...]:
-        """The inputs that a caller gives."""
+        """The inputs that a caller gives: neither those that a cache holds nor the places in it."""
         return tuple(t for t in self.inputs if t.role not in ("cache", "place"))
 
     @property

@@ -30,12 +30,12 @@ class Operation:
 
     @property
     def out(self) -> str:
-        """The buffer of its first result."""
+        """The buffer that the first result is written into."""
         return self.writes[0]
 
     @property
     def text(self) -> str:
-        """The equation of its first result."""
+        """The equation of the first result, as text for people."""
         return self.texts[0]
 
 
@@ -56,7 +56,7 @@ class Contract(Operation):
 
     @property
     def operands(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """Each operand with its axes."""
+        """Each buffer that is read, with the axes that its dimensions stand for."""
         return tuple(zip(self.reads, self.letters, strict=True))
 
 
@@ -77,7 +77,7 @@ class InSlices(Operation):
 
     @property
     def contractions(self) -> tuple[Contract, ...]:
-        """The contractions in their order."""
+        """The contractions that are done slice by slice, in their order."""
         return tuple(step for step in self.bodies[0] if isinstance(step, Contract))
 
     @property
@@ -129,12 +129,12 @@ class BroadcastView(Operation):
 
     @property
     def operand(self) -> str:
-        """The buffer that is copied."""
+        """The buffer whose elements are copied."""
         return self.reads[0]
 
     @property
     def kernel(self) -> Kernel:
-        """The kernel that copies."""
+        """The kernel that makes the copy where it is no view."""
         return last_kernel(self.bodies[0])
 
 
@@ -282,7 +282,7 @@ class GroupedMatmul(Operation):
 
     @property
     def names(self) -> str:
-        """The buffer of the elements' names."""
+        """The buffer of the numbers that name an element for each row."""
         return self.reads[0]
 
     @property
@@ -292,7 +292,7 @@ class GroupedMatmul(Operation):
 
     @property
     def matrix(self) -> tuple[str, tuple[str, ...]]:
-        """The matrix with its axes."""
+        """The buffer of the matrices, with the axes that its dimensions stand for."""
         return self.reads[-1], self.letters[-1]
 
     @property
@@ -324,7 +324,7 @@ class SegmentSum(Operation):
 
     @property
     def operands(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """Each operand with its axes."""
+        """Each operand with its axes, without the buffers of names that are read before them."""
         return tuple(zip(self.reads[len(self.named):], self.letters, strict=True))
 
 

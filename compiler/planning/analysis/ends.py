@@ -96,12 +96,12 @@ def denominator(form: Linear) -> Extent:
 
 
 def times(form: Linear, factor: Extent) -> Linear:
-    """The form multiplied by an extent."""
+    """The linear form with all its coefficients multiplied by an extent."""
     return NOTHING.plus(form, factor)
 
 
 def minus(form: Linear) -> Linear:
-    """The form with its sign changed."""
+    """The linear form with the sign of every coefficient changed."""
     return times(form, number(-1))
 
 
@@ -116,7 +116,7 @@ def alone(atom: Term) -> Linear:
 
 
 def term(form: Linear) -> Term:
-    """The form as a term."""
+    """The linear form as a term: a sum of its atoms times their coefficients, and its constant."""
     parts: list[Term] = []
     for atom, c in form.atoms:
         parts.append(atom if c == number(1) else Apply("mul", (_size(c), atom)))

@@ -41,7 +41,7 @@ class Candidate:
 
 
 def as_written(program: NormalProgram) -> list[Candidate]:
-    """The program as it stands."""
+    """The program with its products in the order in which they are written, as the only candidate."""
     return [Candidate(program, samples(program)[-1])]
 
 

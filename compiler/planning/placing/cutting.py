@@ -50,7 +50,7 @@ class Cutting:
     ends: Mapping[str, State]  # in which state each output is left
 
     def state(self, key: str) -> State:
-        """The state of a tensor."""
+        """How a tensor lies on the mesh: as its equation has been cut, or else as it is given."""
         return self.cuts[key].state if key in self.cuts else self.given[key]
 
 

@@ -32,7 +32,7 @@ class Hopping:
 
     @property
     def of(self) -> Placed:
-        """The program on the mesh."""
+        """The program that is placed on the mesh, of which this is one rank's part."""
         return self.local.of
 
     @property

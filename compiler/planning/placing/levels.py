@@ -223,7 +223,7 @@ def _placed(program: NormalProgram, mesh: Sequence[Axis], known: Mapping[str, in
 
 
 def in_order(states: States) -> States:
-    """The states without blocks."""
+    """The states of axes that hold their parts in order: each rank has one block in place of several."""
     return tuple(replace(state, blocks=1) if isinstance(state, Part) else state for state in states)
 
 

@@ -154,7 +154,8 @@ class Local:
         return Apply("eq", (Size(axis.rank), ZERO))
 
     def element(self, axis: Axis, index: Index, own: Index) -> Term | None:
-        """None: it has a number."""
+        """None: a rank holds one part of each axis, so that its elements are told by the numbers of their letters
+        alone."""
         return None
 
     @cached_property

@@ -318,6 +318,6 @@ class _Ranks:
 
 
 def buffer_of(tensor: Tensor) -> Buffer:
-    """The buffer of a tensor."""
+    """The buffer of a plan that holds a tensor: the same key, axes, type and role."""
     return Buffer(tensor.key, tuple(s.name for s in tensor.slots), tuple(s.set for s in tensor.slots), tensor.element,
                   tensor.role)

@@ -30,7 +30,7 @@ class Recurred:
     made: Mapping[str, States]
 
     def step(self, program: Program) -> Recurrence | StateScan:
-        """The step of one rank."""
+        """The recurrence that one rank computes, over its own part of each letter that is cut."""
         own = {i: Index(i.name, replace(i.set, extent=axis.part(i.set.extent))) for i, axis in self.cut.items()}
         return step_of(program, self.loop, _lettered(self.found, own))
 

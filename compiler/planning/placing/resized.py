@@ -59,7 +59,7 @@ def _changed(program: P, over: Callable[[IndexSet], IndexSet], named: Callable[[
         return Index(named(index.name, index.set), over(index.set))
 
     def change(term: Term) -> Term:
-        """A term with the other extents."""
+        """The term with letters of the other sets and with the other extents in it."""
         kids = tuple(map(change, children(term)))
         match term:
             case Position(index):

@@ -70,7 +70,7 @@ class Axis:
         return size(self.place) - number(1)
 
     def part(self, of: Extent) -> Extent:
-        """The extent of one rank's part."""
+        """How many of so many elements one rank has; all of them, where they are no multiple of the ranks."""
         return of.over(number(self.ranks)) or of
 
     def before(self, of: Extent) -> Size:

@@ -92,7 +92,8 @@ def in_halves(equation: Equation, by: Mapping[Index, Pack]) -> Equation:
         return equation
 
     def change(term: Term) -> Term:
-        """A term whose parts are changed."""
+        """The term with each letter that is cut replaced by its two parts, in folds, packed positions and on its own.
+        """
         match term:
             case Position(index):
                 return by.get(index, term)

@@ -62,7 +62,8 @@ class _Apart(Generic[P]):
         self.names: dict[str, str] = {}
 
     def run(self) -> P:
-        """The program with both loops."""
+        """The program in which a loop computes the states first and another what reads them: values that the second
+        needs are stored for every position."""
         made: dict[str, Equation] = {}
         for state, _, following in self.states:
             if state in self.early:

@@ -147,7 +147,8 @@ def _power(term: Term) -> tuple[Term, int]:
 
 
 def _difference(term: Term, held: Holds, moving: Holds) -> tuple[Term, Term, int] | None:
-    """The term as ±(value − center)."""
+    """The term as ±(value − center), the value of all parts that move and the center of those that are held: the two,
+    and the sign 1 or −1. None where a part is both, or nothing moves."""
     moves: list[tuple[int, Term]] = []
     stays: list[tuple[int, Term]] = []
     for side, part in addends(term):

@@ -70,7 +70,7 @@ def lettered(program: Program, pairs: bool = False) -> dict[str, Tensor]:
 
 
 def free_sizes(program: Program, indices: dict[str, IndexSet]) -> list[str]:
-    """Sizes that no index declares."""
+    """The sizes that terms of the program name and no index set or `size` line declares."""
     declared = {name for set_ in indices.values() for name in set_.extent.sizes} | set(program.sizes)
     declared |= {name for repeat in program.every_repeat for name in repeat.index.set.extent.sizes}
     terms = (t for e in program.equations for root in (*e.axes, e.domain, e.body) for t in walk(root))

@@ -36,7 +36,7 @@ _BLANK = re.compile(r"\n[^\S\n]*\n")
 
 
 def document(body: str) -> str:
-    """A file for pdflatex."""
+    """A whole LaTeX file around a body, with the preamble that its signs need, for pdflatex."""
     return f"{PREAMBLE}{body}\\end{{document}}\n"
 
 

@@ -43,7 +43,7 @@ def is_indicator(factor: s.Expression, following: tuple[s.Expression, ...]) -> b
 
 
 def with_roots(factors: tuple[s.Expression, ...], operators: tuple[str, ...]) -> Factors:
-    """`sqrt(x)` is √x."""
+    """The factors of a product with each `sqrt(x)` as a root sign over x."""
     out: Pairs = []
     for factor, operator in zip(factors, operators, strict=True):
         match out[-1:], factor, operator:
@@ -92,7 +92,7 @@ def _touches(before: s.Expression, after: s.Expression) -> bool:
 
 
 def grouped(node: s.Expression) -> s.Expression:
-    """Returns the expression in parentheses."""
+    """The expression with parentheses around it, at the same place in the text."""
     return s.Group("(", ")", (node,), node.span)
 
 

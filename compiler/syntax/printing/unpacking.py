@@ -98,7 +98,7 @@ class Unpacking:
                        body=self._term(equation.body, names))
 
     def term(self, term: Term) -> Term:
-        """A term on its own."""
+        """A term that stands in no equation, its positions told by the request and the place in it."""
         return self._term(term, self._requests(term)) if self.any else term
 
     def fixed(self, indices: tuple[Index, ...]) -> tuple[Index, ...]:

@@ -234,7 +234,8 @@ class Writer:
     # names
 
     def word(self, node: s.Word) -> str:
-        """A name without scripts."""
+        """A name without scripts in the spelling that is asked for: Greek letters, upright words and quoted names each
+        in their way."""
         text = node.text
         if node.quoted and self.page and not readable(text):
             return f"\\text{{{_SPECIAL.sub(lambda m: chr(92) + m[0], text)}}}"
@@ -328,7 +329,7 @@ class Writer:
         return f"{mark}{shown}" if short else f"{mark}{{{shown}}}"
 
     def entries(self, items: Items) -> str:
-        """The entries of a script."""
+        """The entries of a script, with commas or the signs that stood between them."""
         out = ""
         before: s.Expression | None = None
         for item, joint in items[1:] if self.page and _named_twice(items) else items:

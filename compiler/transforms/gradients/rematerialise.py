@@ -36,7 +36,7 @@ def stands_for(equation: Equation, key: str, by: Mapping[str, Equation]) -> bool
 
 
 def readers(equations: Iterable[Equation]) -> dict[str, list[Equation]]:
-    """The equations that read each value."""
+    """For each value that is read, the equations that read it, each once and in their order."""
     out: dict[str, list[Equation]] = {}
     for equation in equations:
         for key in {r.tensor for term in (equation.domain, equation.body) for r in reads(term) if isinstance(r, Read)}:

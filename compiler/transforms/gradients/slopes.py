@@ -202,5 +202,5 @@ def _decided(condition: Term) -> Term:
 
 
 def product(*parts: Term) -> Term:
-    """A flat product without ones."""
+    """The product of these without products inside it and without factors that are 1."""
     return flat_product([f for p in parts for f in factors(p)])

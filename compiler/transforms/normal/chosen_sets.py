@@ -29,7 +29,7 @@ class ChosenSet:
         return conjuncts(substitute(self.domain, by))
 
     def there(self, item: Read) -> Term:
-        """A rank has an element."""
+        """The condition that a rank of a chosen set has an element: there may be fewer elements than ranks."""
         return Apply("le", (const(self.element.set.start), item))
 
 

@@ -60,7 +60,7 @@ class Chosen:
             letter.set.extent, letter.set.cls)
 
     def at(self, rank: Term) -> Read:
-        """The value of a rank."""
+        """The value that stands at a rank of the chosen set."""
         return Read(self.values.chosen, (*self.owners, rank))
 
 

@@ -91,7 +91,7 @@ def _rounded(up: bool, slope: Extent, rest: Linear, of: Image) -> Image | None:
 
 
 def written(form: Linear) -> Term:
-    """The term of a linear form."""
+    """The linear form as a term: its atoms times their coefficients, and its constant."""
     parts = [times(by, atom) for atom, by in form.atoms]
     return plus(*parts, *([Size(form.constant)] if form.constant.terms or not parts else []))
 
@@ -149,7 +149,7 @@ class Item:
         return self.map.before(self._core(value))
 
     def whole(self, position: Term) -> Term:
-        """The item at a position."""
+        """The number of the item, which may be none of the set, that has this position."""
         return substitute(plus(times(number(self.sign), self.core), written(self.rest)), {self.letter: position})
 
     def _core(self, value: Term) -> Term:

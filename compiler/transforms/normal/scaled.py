@@ -11,6 +11,7 @@ nothing more, so that it may be applied again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeVar
 
@@ -59,8 +60,8 @@ def scaled(program: _Program, named: bool = False) -> _Program:
     if not any(x.op in ("exp", "expm1") or (x.op == "pow" and isinstance(x.args[0], Const)) for e in program.equations
                for x in _applied(e)):
         return program
-    work = _Scaling(Reaches(dict(known)), dict(program.tensors), named)
-    equations = [work.equation(e) for e in program.equations]
+    work = ScaledValues(Reaches(dict(known)), dict(program.tensors), named, _rewritten)
+    equations = [_Scaling(work).equation(e) for e in program.equations]
     scales = [*_read(tuple(work.made.values()), equations)]
     unread = {e.target for e in work.made.values()} - {e.target for e in scales}
     tensors = {key: tensor for key, tensor in work.tensors.items() if key not in unread}
@@ -82,8 +83,21 @@ def _applied(equation: Equation) -> Sequence[Apply]:
     return [x for x in walk(equation.body) if isinstance(x, Apply)]
 
 
-class _Scaling(ScaledValues):
-    """The law for the terms of one program. `given` is what holds where a term is read."""
+def _rewritten(values: ScaledValues, term: Term, given: Term) -> Term:
+    """The term by the law, with the pairs of its program."""
+    return _Scaling(values).term(term, given)
+
+
+@dataclass(frozen=True)
+class _Scaling:
+    """The law for the terms of one program, whose pairs are `values`. `given` is what holds where a term is read."""
+
+    values: ScaledValues
+
+    @property
+    def known(self) -> Reaches:
+        """What is known of the values of the program."""
+        return self.values.known
 
     def equation(self, equation: Equation) -> Equation:
         """The equation with its body rewritten where that needs it."""
@@ -115,9 +129,9 @@ class _Scaling(ScaledValues):
             case Apply("log1p", (inner,)) if self.known.reach(inner):
                 return self._log_beside_one(inner, given)
             case Apply("sqrt" | "pow", (base, *rest)) if self.known.reach(base) and all(is_part(r) for r in rest):
-                return self._whole(self._scaled(term, given))
+                return self._whole(self.values.scaled(term, given))
             case Apply("div" | "mul") if self._clashes(term):
-                return self._whole(self._scaled(term, given, () if self.named else None))
+                return self._whole(self.values.scaled(term, given, () if self.values.named else None))
             case Apply("sub", (above, one)) if one == ONE and (power := self._exponent(above, given)) is not None:
                 return Apply("expm1", (power,))
             case Apply("sub", (one, above)) if one == ONE and (power := self._exponent(above, given)) is not None:
@@ -172,7 +186,7 @@ class _Scaling(ScaledValues):
             return ZERO if term == ONE else Apply("log", (self.term(term, given),))
         match term:
             case Read():
-                return self._log(self._opened(term, given), given)
+                return self._log(self.values.opened(term, given), given)
             case Apply("mul" | "div"):
                 above, below = fraction(term)
                 apart = [(sign, f) for sign, side in ((1, above), (-1, below)) for f in side
@@ -191,7 +205,7 @@ class _Scaling(ScaledValues):
                 return Apply("mul", (rest[0] if rest else const(Fraction(1, 2)), self._log(base, given)))
             case Fold("prod", bound, domain, body) if self.known.sign(body) >= NONNEGATIVE:
                 return Fold("sum", bound, domain, self._log(body, in_body(given, term)))
-        power, value = self._scaled(term, given, None)
+        power, value = self.values.scaled(term, given, None)
         return power if value == ONE else Apply("add", (power, Apply("log", (value,))))
 
     def _log_beside_one(self, term: Term, given: Term) -> Term:
@@ -199,7 +213,7 @@ class _Scaling(ScaledValues):
         elsewhere: that sum would lose the digits of a small value."""
         if self.known.sign(term) >= NONNEGATIVE:
             return Apply("logaddexp", (ZERO, self._log(term, given)))
-        power, value = self._scaled(term, given, None)
+        power, value = self.values.scaled(term, given, None)
         far = both(Apply("lt", (_FAR, power)), Apply("ne", (value, ZERO)))
         beyond = Apply("log", (Apply("add", (Apply("exp", (Apply("neg", (power,)),)), value)),))
         half = Apply("exp", (Apply("mul", (const(Fraction(1, 2)), power)),))  # e^m may be infinite where v is 0
@@ -218,8 +232,8 @@ class _Scaling(ScaledValues):
     def _may_be_zero(self, factor: Term, given: Term) -> bool:
         """Whether a value may be 0: exponents may be −∞, or what they are the scale of may be 0. A sum of nothing but
         exponentials is at least 1 relative to the largest."""
-        power, value = self._scaled(factor, given, None)
-        if power != ZERO and not self._above(power):
+        power, value = self.values.scaled(factor, given, None)
+        if power != ZERO and not self.values.above(power):
             return True
         match value:
             case Fold("sum", _, _, Apply("exp")) if power != ZERO:
@@ -228,14 +242,14 @@ class _Scaling(ScaledValues):
 
     def _among(self, factor: Term, total: Term, given: Term) -> bool:
         """Whether a value is one exponential, and one of those that another is the sum of."""
-        power, value = self._scaled(factor, given, None)
-        inner = self._opened(total, given) if isinstance(total, Read) else total
+        power, value = self.values.scaled(factor, given, None)
+        inner = self.values.opened(total, given) if isinstance(total, Read) else total
         if value != ONE:
             return False
         if not isinstance(inner, Fold):
-            return self._has(inner, power, given)
+            return self.values.has(inner, power, given)
         inner = merged(inner)
-        theirs, weight = self._scaled(inner.body, in_body(given, inner), None)
+        theirs, weight = self.values.scaled(inner.body, in_body(given, inner), None)
         return weight == ONE and any(
             self.known.same(substitute(theirs, by), power) and all(
                 proves(given, c) for c in conjuncts(simplify(substitute(inner.domain, by))))
@@ -247,7 +261,8 @@ class _Scaling(ScaledValues):
         sides are near each other, or far apart."""
         if all(sign > 0 and self.known.sign(part) >= NONNEGATIVE for sign, part in parts):
             return Apply("logaddexp", tuple(self._log(part, given) for _, part in parts))
-        found = sorted(((sign, *self._scaled(part, given, None)) for sign, part in parts), key=lambda part: -part[0])
+        pairs = [(sign, *self.values.scaled(part, given, None)) for sign, part in parts]
+        found = sorted(pairs, key=lambda part: -part[0])
         match found:
             case [(1, p, v), (-1, q, w)] if v == w == ONE:
                 far = minus(q, p)
@@ -255,5 +270,5 @@ class _Scaling(ScaledValues):
                 inside = Where(near, Apply("log", (Apply("neg", (Apply("expm1", (far,)),)),)))
                 beyond = Where(negation(near), Apply("log1p", (Apply("neg", (Apply("exp", (far,)),)),)))
                 return Apply("add", (*(x for x in (p,) if x != ZERO), inside, beyond))
-        power, value = self._sum(found, given, True)
+        power, value = self.values.sum_of(found, given, True)
         return Apply("add", (power, Apply("log", (value,))))

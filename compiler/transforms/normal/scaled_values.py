@@ -7,8 +7,8 @@ exponentials of at most 1, one of which is 1.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -54,28 +54,30 @@ Asked = Scales | None  # whether a scale is asked for what is not 0: it is (None
 
 
 @dataclass(frozen=True)
-class ScaledValues(ABC):
+class ScaledValues:
     """The pairs of the terms of one program. `given` is what holds where a term is read.
 
     `whole` are sums relative to the largest that they sum, with the conditions under which their weights are not 0.
     `made` are scales that have equations of their own, by what they are: written out in every addend, those of sums
     inside sums would double with each of them. They are added to `tensors`, and to the equations that are `known`;
     `places` has for each of their axes the place of its letter among those of the term. All scales have equations where
-    they are to be `named`.
+    they are to be `named`. `rewritten` is the law that these pairs serve: given them, a term without a scale of its
+    own and what holds, it gives the term, rewritten wherever a part of it needs a scale.
     """
 
     known: Reaches
     tensors: dict[str, Tensor]
     named: bool
+    rewritten: Callable[[ScaledValues, Term, Term], Term]
     made: dict[Term, Equation] = field(default_factory=dict)
     whole: dict[Term, tuple[Term, ...]] = field(default_factory=dict)
     places: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
-    @abstractmethod
     def term(self, term: Term, given: Term) -> Term:
-        """The term, rewritten wherever a part of it needs a scale."""
+        """The term, rewritten by the law wherever a part of it needs a scale."""
+        return self.rewritten(self, term, given)
 
-    def _scaled(self, term: Term, given: Term, beside: Asked = ()) -> Scaled:
+    def scaled(self, term: Term, given: Term, beside: Asked = ()) -> Scaled:
         """The pair (m, v) with term = v · e^m, where `given` holds; m is 0 where no exponential in the term can
         leave the range. A sum is relative to the largest of what is not 0 where that is asked (None), or where one
         `beside` it is relative to that; else to the largest of all."""
@@ -83,32 +85,32 @@ class ScaledValues(ABC):
             return ZERO, self.term(term, given)
         match term:
             case Read():
-                return self._scaled(self._opened(term, given), given, beside)
+                return self.scaled(self.opened(term, given), given, beside)
             case Apply("exp", (power,)):
                 return self.term(power, given), ONE
             case Apply("pow", (Const(Fraction() as base), power)) if not isinstance(power, Const):
                 return Apply("mul", (self.term(power, given), Apply("log", (const(base),)))), ONE
             case Apply("pow" | "sqrt" as op, (inner, *rest)):
-                power, value = self._scaled(inner, given)
+                power, value = self.scaled(inner, given)
                 times = rest[0] if rest else const(Fraction(1, 2))
                 return Apply("mul", (times, power)), self._raised(op, value, rest)
             case Apply("expm1", (power,)):
                 return self._less_one(self.term(power, given), given)
             case Apply("neg", (inner,)):
-                power, value = self._scaled(inner, given, beside)
+                power, value = self.scaled(inner, given, beside)
                 return power, Apply("neg", (value,))
             case Apply("abs", (inner,)):  # of what is not negative: others have no scale
-                return self._scaled(inner, given, beside)
+                return self.scaled(inner, given, beside)
             case Apply("mul" | "div"):
                 return self._quotient(term, given, beside)
             case Apply("add" | "sub"):
-                parts = [(sign, *self._scaled(part, given, beside)) for sign, part in addends(term)]
-                return self._sum(parts, given, beside != ())
+                parts = [(sign, *self.scaled(part, given, beside)) for sign, part in addends(term)]
+                return self.sum_of(parts, given, beside != ())
             case Where(condition, then):
-                power, value = self._scaled(then, both(given, condition), beside)
+                power, value = self.scaled(then, both(given, condition), beside)
                 return only(power, condition), Where(condition, value)
             case Fold("prod", bound, domain, body):
-                power, value = self._scaled(body, in_body(given, term))
+                power, value = self.scaled(body, in_body(given, term))
                 return (ZERO if power == ZERO else Fold("sum", bound, domain, power),
                         ONE if value == ONE else Fold("prod", bound, domain, value))
             case Fold():
@@ -124,7 +126,7 @@ class ScaledValues(ABC):
                 return Apply("div", (self._raised(op, above, rest), Apply(op, (below, *rest))))
         return ONE if value == ONE else Apply(op, (value, *rest))
 
-    def _opened(self, read: Read, given: Term) -> Term:
+    def opened(self, read: Read, given: Term) -> Term:
         """What a read value is, 0 where it does not exist."""
         equation, body = self.known.equations[read.tensor], self.known.opened(read)
         if body is None:
@@ -134,9 +136,10 @@ class ScaledValues(ABC):
         return Where(both(*left), body) if left else body
 
     def _quotient(self, term: Term, given: Term, beside: Asked) -> Scaled:
-        """Products and quotients."""
+        """The pair of a product or quotient: the scales above the stroke less those below, but for what both share.
+        What is divided by is 0 exactly where the whole is, so that 0 / 0 stays 0."""
         above, below = fraction(term)
-        under = [self._scaled(f, given, None) for f in below]
+        under = [self.scaled(f, given, None) for f in below]
         over = self._over(above, tuple(p for p, _ in under if p != ZERO), given, beside)
         powers, under = self._paired(over, below, under, given)
         down = [p for p, _ in under if p != ZERO]
@@ -153,11 +156,11 @@ class ScaledValues(ABC):
         to it is as small in the quotient. Else weights above are asked where no slope is taken: where all of a sum are
         0, its scale would be −∞, and with it the slope in each of them 0."""
         if not scales:
-            return [self._scaled(f, given, beside) for f in above]
-        made = [self._scaled(f, given, scales) for f in above]
+            return [self.scaled(f, given, beside) for f in above]
+        made = [self.scaled(f, given, scales) for f in above]
         if self._none_left([p for p, _ in made if p != ZERO], scales):
             return made
-        return [self._scaled(f, given, () if self.named else None) for f in above]
+        return [self.scaled(f, given, () if self.named else None) for f in above]
 
     def _paired(self, over: list[Scaled], below: list[Term], under: list[Scaled],
                 given: Term) -> tuple[list[Term], list[Scaled]]:
@@ -167,7 +170,7 @@ class ScaledValues(ABC):
         powers = [p for p, _ in over if p != ZERO]
         left, made = list(powers), list[Scaled]()
         for factor, known in zip(below, under, strict=True):
-            common = next((p for p, v in over if v == ONE and p in left and self._has(factor, p, given)
+            common = next((p for p, v in over if v == ONE and p in left and self.has(factor, p, given)
                            and self._never_zero(factor, given)), None)
             made.append(known if common is None else (ZERO, self._relative(factor, common, given)))
             left = left if common is None else [p for n, p in enumerate(left) if n != left.index(common)]
@@ -181,17 +184,17 @@ class ScaledValues(ABC):
 
     def _beside(self, power: Term, value: Term, down: list[Term]) -> Term:
         """v of what is divided by: a sum is 0 with all its exponentials, and one alone says where it is 0."""
-        alone = value == ONE and power in down and not self._above(power)
+        alone = value == ONE and power in down and not self.above(power)
         return Where(reached(power), ONE) if alone else value
 
     def _parts(self, term: Term, given: Term) -> list[tuple[int, Term, Term]]:
         """The addends of a sum that is written out, each as a sign and v · e^m."""
-        inner = self._opened(term, given) if isinstance(term, Read) and self.known.reach(term) else term
+        inner = self.opened(term, given) if isinstance(term, Read) and self.known.reach(term) else term
         if not (isinstance(inner, Apply) and inner.op in ("add", "sub")):
             return []
-        return [(sign, *self._scaled(part, given, None)) for sign, part in addends(inner)]
+        return [(sign, *self.scaled(part, given, None)) for sign, part in addends(inner)]
 
-    def _has(self, term: Term, power: Term, given: Term) -> bool:
+    def has(self, term: Term, power: Term, given: Term) -> bool:
         """Whether e^m is an addend of a sum of positive values: relative to it the sum is at least 1, unless all are 0.
         """
         parts = self._parts(term, given)
@@ -200,7 +203,7 @@ class ScaledValues(ABC):
 
     def _never_zero(self, term: Term, given: Term) -> bool:
         """Whether one of the exponentials of a sum that is written out is surely more than 0."""
-        return self._above(Apply("max", tuple(p for _, p, _ in self._parts(term, given))))
+        return self.above(Apply("max", tuple(p for _, p, _ in self._parts(term, given))))
 
     def _relative(self, term: Term, power: Term, given: Term) -> Term:
         """The sum of positive values divided by e^power."""
@@ -218,7 +221,7 @@ class ScaledValues(ABC):
             conditions.append(condition)
         return both(*conditions), transform(weight, lambda term: by.get(term, term))
 
-    def _sum(self, parts: list[tuple[int, Term, Term]], given: Term, weighed: bool) -> Scaled:
+    def sum_of(self, parts: list[tuple[int, Term, Term]], given: Term, weighed: bool) -> Scaled:
         """A sum relative to the largest of its scales, where they are `weighed` of those of its parts that are not 0.
         Adds to `self.whole`."""
         alike = len({p for _, p, _ in parts}) == 1
@@ -243,9 +246,9 @@ class ScaledValues(ABC):
     def _finite(self, power: Term) -> Term:
         """A scale that something is divided by: 0 in place of the −∞ that it is where there is nothing to sum, and
         where all that is summed may be 0 by finite data or by a bias of −∞."""
-        return power if self._above(power) else Where(reached(power), power)
+        return power if self.above(power) else Where(reached(power), power)
 
-    def _above(self, power: Term) -> bool:
+    def above(self, power: Term) -> bool:
         """Whether an exponent is surely more than −∞."""
         return self.known.interval(power)[0] > -math.inf or surely_above(power, self.known.equations)
 
@@ -277,7 +280,7 @@ class ScaledValues(ABC):
         all points share is infinite there, where it comes from another sum without a point. Adds to `self.whole`."""
         fold = merged(fold)
         inside = in_body(given, fold)
-        power, value = self._scaled(fold.body, inside, None if beside is None else ())
+        power, value = self.scaled(fold.body, inside, None if beside is None else ())
         held = not free_indices(power) & set(fold.bound)
         if held and (may_leave(power, fold.bound, fold.domain)
                      or witnessed(fold.domain, fold.bound, free_indices(power), given)):

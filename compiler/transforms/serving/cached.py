@@ -196,7 +196,7 @@ def counted(program: Program, key: str, along: IndexSet) -> bool:
 
 
 def reason(known: AppendStability, key: str) -> str:
-    """Why a tensor is not append-stable."""
+    """The words that say why a tensor is not append-stable: it reads later positions, or how many there are."""
     if key in known.lengths:
         where = known.lengths[key]
         own = "it depends" if where == key else f"`{where}` depends"

@@ -95,7 +95,7 @@ def _twice(program: Program, equation: Equation) -> bool:
 
 
 def in_order(program: Program) -> list[IndexLoop]:
-    """The loops over new positions."""
+    """The loops of a step that run over its new positions one after the other."""
     return [loop for loop in program.repeats if program.own and is_new(loop.index.set, program)]
 
 

@@ -168,7 +168,8 @@ class _Cut:
         self.tensors = dict(self.program.tensors)
 
     def made(self) -> Blocks:
-        """The three programs."""
+        """The program in three: what is computed before the blocks, the body that is run for a block of rows, and what
+        is computed after them."""
         mine, outputs = self.rows.letters.keys(), {key for _, key in self.program.outputs}
         after = self._after(mine)
         block = [e for e in self.program.equations if e.target in mine]

@@ -159,7 +159,7 @@ class _Staging:
         return tuple(e for e in self.program.equations if e.target in self.inside)
 
     def done(self) -> Stages:
-        """The programs of the stages."""
+        """The programs of the first, the middle and the last stages, with what each hands to the next."""
         program, loop = self.program, self.loop
         starts = [first for _, first, _ in loop.states]
         numbers = self._numbers()
