@@ -148,7 +148,7 @@ class Stages:
         body.open("UNROLL for (int r = 0; r < N; r++) {")
         body("const L s = j + r;")
         once = [let for let in block if let not in folds and not in_pairs(let, schedule)]
-        loads = [let for let in once if isinstance(let.op, Load) and not places.lane_gathers(let)]
+        loads = [let for let in once if isinstance(let.op, Load) and not places.addresses.lane_gathers(let)]
         for let in loads:
             places.load_block(let)
         body.open("UNROLL for (int i = 0; i < QV; i++) {")

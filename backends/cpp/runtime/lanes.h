@@ -143,21 +143,20 @@ INL L larger(L a, L b) { return a > b ? a : b; }
 INL L smaller(L a, L b) { return a < b ? a : b; }
 // The running maximum that others are relative to: what is no number shows in those.
 INL V top(V a, V b) { return b > a ? b : a; }
+// A number within limits; what is no number stays so. It is one instruction, of which compilers make two.
+#if defined(__AVX__)
+INL V at_most(V x, V limit) { V y; asm("vminps %2, %1, %0" : "=v"(y) : "v"(limit), "v"(x)); return y; }
+INL V at_least(V x, V limit) { V y; asm("vmaxps %2, %1, %0" : "=v"(y) : "v"(limit), "v"(x)); return y; }
+#else
+INL V at_most(V x, V limit) { return limit < x ? limit : x; }
+INL V at_least(V x, V limit) { return limit > x ? limit : x; }
+#endif
 INL V choose(I c, V a, V b) { return c ? a : b; }
 INL I choose(I c, I a, I b) { return c ? a : b; }
 INL D choose(I c, D a, D b) { LL w = __builtin_convertvector(c, LL); return w ? a : b; }
 INL float choose(bool c, float a, float b) { return c ? a : b; }
 INL double choose(bool c, double a, double b) { return c ? a : b; }
 INL L choose(bool c, L a, L b) { return c ? a : b; }
-INL V quotient(V a, V b) { V c = a / b; return (b == 0.f) & (a == 0.f) ? V{} : c; }
-INL D quotient(D a, D b) { D c = a / b; return (b == 0.) & (a == 0.) ? D{} : c; }
-INL float quotient(float a, float b) { return b == 0 && a == 0 ? 0 : a / b; }
-INL double quotient(double a, double b) { return b == 0 && a == 0 ? 0 : a / b; }
-// By a number that is the same for all: its inverse is a factor.
-INL V quotient_by(V a, double b) { return b == 0 ? quotient(a, splat(0.f)) : a * (float)(1 / b); }
-INL D quotient_by(D a, double b) { return quotient(a, splat(b)); }
-INL float quotient_by(float a, double b) { return quotient(a, (float)b); }
-INL double quotient_by(double a, double b) { return quotient(a, b); }
 INL L floored(L a, L b) { if (!b) return 0; L q = a / b; return q - ((a % b != 0) & ((a < 0) != (b < 0))); }
 INL L ceiled(L a, L b) { return -floored(-a, b); }
 INL L rest(L a, L b) { return b ? a - floored(a, b) * b : 0; }
@@ -204,9 +203,8 @@ INL I size(I x) { return x < 0 ? -x : x; }
 // The nearest number of so many binary digits after the leading one, the even one of two; the step does not shrink below
 // the exponent `least`. A sum with a number whose last digit is worth a step drops what is smaller.
 template <int bits, int least> INL V rounded(V x, float low, float high) {
-  V top = splat(high), bottom = splat(low), first = splat(__builtin_ldexpf(1.f, least));
-  x = x > top ? top : x;
-  x = x < bottom ? bottom : x;
+  V first = splat(__builtin_ldexpf(1.f, least));
+  x = at_least(at_most(x, splat(high)), splat(low));
   V binade = (V)((I)x & splat(0x7f800000));
   V anchor = (binade > first ? binade : first) * __builtin_ldexpf(1.5f, 23 - bits);
   V y = x + anchor - anchor, none = x * 0.f;  // a 0 has the sign of x
@@ -228,13 +226,30 @@ template <int bits, int least> INL double rounded(double x, double low, double h
   return rounded<bits, least>(splat(x), low, high)[0];
 }
 
-// 2^x within 2 ulp: 0 below 2^-125.5, infinite from 2^128 on, no number where x is none. The polynomial is 2 * 2^f on
-// -1/2 <= f <= 1/2; the low bits of t are the exponent of 2^(n - 1), which is 0 at its lower end.
+// 2^x within 2 ulp: 0 from 2^-126 or 2^-125.5 down, infinite from 2^128 on, no number where x is none.
+#if defined(__AVX512DQ__)
+// One instruction takes off the whole number below x, one puts it into the exponent. The polynomial is 2^f, 0 <= f < 1.
+INL V exp2_(V x) {
+  V f, low = splat(-126.f), y;
+  unsigned short there;
+  asm("vreduceps $1, %1, %0" : "=v"(f) : "v"(x));
+  V p = splat(2.186578479e-04f);
+  p = p * f + splat(1.239133183e-03f);
+  p = p * f + splat(9.684186310e-03f);
+  p = p * f + splat(5.548063020e-02f);
+  p = p * f + splat(2.402304545e-01f);
+  p = p * f + splat(6.931469328e-01f);
+  p = p * f + splat(1.f);
+  asm("vcmpps $21, %2, %1, %0" : "=Yk"(there) : "v"(x), "v"(low));  // not below; what is no number is not
+  asm("vscalefps %2, %1, %0%{%3%}%{z%}" : "=v"(y) : "v"(p), "v"(x), "Yk"(there));
+  return y;
+}
+#else
+// The polynomial is 2 * 2^f on -1/2 <= f <= 1/2; the low bits of t are the exponent of 2^(n - 1), which is 0 at its lower
+// end.
 INL V exp2_(V x) {
   const V magic = splat(12582912.f + 126.f);
-  V high = splat(129.f), low = splat(-126.f);
-  x = high < x ? high : x;
-  x = low > x ? low : x;
+  x = at_least(at_most(x, splat(129.f)), splat(-126.f));
   V t = x + magic;
   V f = x - (t - magic);
   V p = splat(3.070672363e-04f);
@@ -246,11 +261,10 @@ INL V exp2_(V x) {
   p = p * f + splat(2.f);
   return p * (V)((I)t << 23);
 }
+#endif
 // e^x: the multiple of ln 2 is taken off in two parts.
 INL V exp_(V x) {
-  V high = splat(89.f), low = splat(-87.f);
-  V y = high < x ? high : x;
-  y = low > y ? low : y;
+  V low = splat(-87.f), y = at_least(at_most(x, splat(89.f)), low);
   const V magic = splat(12582912.f + 126.f);
   V t = y * 1.44269504f + magic;
   V n = t - magic;
@@ -271,32 +285,33 @@ INL float exp_(float x) { return __builtin_expf(x); }
 INL double exp_(double x) { return __builtin_exp(x); }
 INL float exp2_(float x) { return __builtin_exp2f(x); }
 INL double exp2_(double x) { return __builtin_exp2(x); }
-// tanh: a polynomial near 0, where the quotient would cancel; from 10 on it is 1.
-#if defined(__AVX512F__)
-INL V inverse(V x) {  // of finite numbers that are not small: an estimate of 14 bits, and twice as many
-  V y;
-  asm("vrcp14ps %1, %0" : "=v"(y) : "v"(x));
-  V e = 1.f - x * y;
-  return y + y * (e + e * e);
-}
-#else
-INL V inverse(V x) { return 1.f / x; }
-#endif
+// tanh x is E / (E + 2), where E is e^2x - 1 and keeps its digits near 0; from 9.02 on it is 1. An estimate y of that is
+// corrected by what it leaves, E - y (E + 2), of which no sum E + 2 is rounded.
 INL V tanh_(V x) {
-  V a = size(x), ten = splat(10.f);
-  a = ten < a ? ten : a;
-  V e = exp2_(a * 2.885390082f);
-  V far = 1.f - 2.f * inverse(e + 1.f);
-  far = x < 0.f ? -far : far;
-  V s = x * x;
-  V p = splat(-5.70498872745e-3f);
-  p = p * s + splat(2.06390887954e-2f);
-  p = p * s + splat(-5.37397155531e-2f);
-  p = p * s + splat(1.33314422036e-1f);
-  p = p * s + splat(-3.33332819422e-1f);
-  p = p * s * x + x;
-  V y = a < 0.625f ? p : far;
-  return x != x ? x : y;
+  V a = at_most(size(x), splat(9.02f));
+  const V magic = splat(12582912.f + 127.f);
+  V t = a * 2.885390082f + magic;
+  V r = a - (t - magic) * 0.34657359028f;  // e^2x is 2^n e^2r
+  V p = splat(8.912866813e-02f);
+  p = p * r + splat(2.676261053e-01f);
+  p = p * r + splat(6.666648574e-01f);
+  p = p * r + splat(1.333326093e+00f);
+  p = p * r + splat(2.f);
+  V s = (V)((I)t << 23);
+  V e = s * (p * (r * r) + (r + r)) + (s - 1.f);
+  V d = e + 2.f;
+#if defined(__AVX512F__)
+  V i;
+  asm("vrcp14ps %1, %0" : "=v"(i) : "v"(d));
+#else
+  V i = 1.f / d;
+#endif
+  V y = e * i;
+  y += i * ((e - 2.f * y) - e * y);
+#if !defined(__FP_FAST_FMAF) || !defined(__OPTIMIZE__)  // where products are rounded before they are added
+  y = e > 1.f ? e / d : y;
+#endif
+  return (V)((I)y | ((I)x & splat((int)0x80000000)));
 }
 INL D tanh_(D x) { D y; for (int i = 0; i < W; i++) y[i] = __builtin_tanh(x[i]); return y; }
 INL float tanh_(float x) { return __builtin_tanhf(x); }
