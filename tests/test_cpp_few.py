@@ -44,12 +44,16 @@ def given(each: int, D: int, S: int, T: int, dtype: torch.dtype) -> dict[str, to
     return {key: torch.randn(*shape, generator=drawn).to(dtype) for key, shape in shapes.items()}
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, pytest.param(torch.bfloat16, marks=pytest.mark.whole)], ids=str)
-def test_any_width_for_any_number_of_heads_that_share(dtype: torch.dtype) -> None:
+@pytest.mark.parametrize(("dtype", "heads", "features"), [
+    pytest.param(torch.float32, (1, 2, 3, 4, 7, 8), FEATURES, id="float32"),
+    pytest.param(torch.bfloat16, (1, 3, 8), (33, 80), id="bfloat16"),
+    pytest.param(torch.bfloat16, (1, 2, 3, 4, 7, 8), FEATURES, id="bfloat16-all", marks=pytest.mark.whole)])
+def test_any_width_for_any_number_of_heads_that_share(dtype: torch.dtype, heads: tuple[int, ...],
+                                                      features: tuple[int, ...]) -> None:
     """What torch gives in float64; more positions and features than wait beside each other, and fewer."""
     random = Random(0)
-    for each in (1, 2, 3, 4, 7, 8):
-        for D in FEATURES:
+    for each in heads:
+        for D in features:
             S = random.choice((1, 15, 17, 40, 300, 700))
             data = given(each, D, S, random.choice((1, 3)), dtype)
             with running(shared()) as ran:

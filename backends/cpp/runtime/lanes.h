@@ -651,143 +651,6 @@ static void carry(const float* p, const float* v, L vs, L vf, L n, L features, f
   for (; f + FEATURES <= features; f += FEATURES) shares<FEATURES>(p, v + f * vf, vs, vf, n, o + f * M, scale);
   for (; f < features; f++) shares<1>(p, v + f * vf, vs, vf, n, o + f * M, scale);
 }
-// Few rows: the lanes are features. What is read along the stream is read once, as it lies in memory, by all rows; with more
-// than FEW of them the products above lose less. The rows of `q` and of `o` stand one after the other, n numbers each.
-#define FEW (W / 2)
-#define AHEAD(T) (sizeof(T) == 1 ? 64 : 32)  // positions whose numbers are asked for before they are read
-#define NEXT 16  // positions of which all features are read before those of the next
-#define SPAN 256  // features whose sums wait beside each other meanwhile
-template <class T> INL void ahead(const T* p) { __builtin_prefetch(p); }
-INL void ahead(const int4* p) { __builtin_prefetch(byte_of(p)); }
-template <class T> INL V part(const T* p, L n) {  // the first n numbers, 0 behind them
-  V y = {};
-  for (L i = 0; i < n; i++) y[i] = num(p[i]);
-  return y;
-}
-template <int at, int R> INL V dealt(V x) {  // lane i takes what stands at `at` + i, in turns of R
-#define DEALT(i) at + (i) % R
-  return __builtin_shufflevector(x, x, LIST(DEALT));
-#undef DEALT
-}
-template <int R, int G, int at = 0> INL void deal(V x, V (*a)[QV]) {
-  if constexpr (at < G) {
-    a[at][0] = dealt<at * R, R>(x);
-    deal<R, G, at + 1>(x, a);
-  }
-}
-template <int R, int G, class T> static void few_dots(const float* q, L qs, const T* k, L ks, L n, V (*a)[QV]) {
-  V sum[W];
-  UNROLL for (int i = 0; i < W; i++) sum[i] = V{};
-  L f = 0;
-  for (; f + W <= n; f += W) {
-    V x[R];
-    UNROLL for (int r = 0; r < R; r++) x[r] = ldu(q + r * qs + f);
-    UNROLL for (int g = 0; g < G; g++) {
-      if (f * sizeof(T) % 64 == 0) ahead(k + (g + AHEAD(T)) * ks + f);
-      V y = near(k + g * ks + f);
-      UNROLL for (int r = 0; r < R; r++) sum[g * R + r] += x[r] * y;
-    }
-  }
-  if (f < n)
-    UNROLL for (int g = 0; g < G; g++) {
-      V y = part(k + g * ks + f, n - f);
-      UNROLL for (int r = 0; r < R; r++) sum[g * R + r] += part(q + r * qs + f, n - f) * y;
-    }
-  deal<R, G>(sums(sum), a);
-}
-template <int N, int R, class T> INL void few_keys(const float* q, L qs, const T* k, L ks, L n, V (&a)[N][QV]) {
-  constexpr int G = W / R < N ? W / R : N;
-  for (int j = 0; j < N; j += G) few_dots<R, G>(q, qs, k + j * ks, ks, n, a + j);
-}
-template <int N, class T> INL void few_of(const float* q, L qs, L rows, const T* k, L ks, L n, V (&a)[N][QV]) {
-  if (rows == 1) few_keys<N, 1>(q, qs, k, ks, n, a);
-  else if (rows == 2) few_keys<N, 2>(q, qs, k, ks, n, a);
-#if W >= 8
-  else if (rows <= 4) few_keys<N, 4>(q, qs, k, ks, n, a);
-#endif
-#if W >= 16
-  else few_keys<N, 8>(q, qs, k, ks, n, a);
-#endif
-}
-template <int N, class T> RARE void long_few(const float* q, L rows, const T* k, L ks, L n, V (&a)[N][QV]) {
-  UNROLL for (int j = 0; j < N; j++) a[j][0] = V{};
-  for (L f = 0; f < n; f += LONG * W) {
-    V b[N][QV] = {};
-    few_of<N>(q + f, n, rows, k + f, ks, n - f < LONG * W ? n - f : LONG * W, b);
-    add_all<N>(a, b);
-  }
-}
-template <int N, class T> INL void few_products(const float* q, L rows, const T* k, L ks, L n, V (&a)[N][QV]) {
-  if (n > LONG * W) long_few<N>(q, rows, k, ks, n, a);  // a lane has each W-th product
-  else few_of<N>(q, n, rows, k, ks, n, a);
-}
-// What n positions add to the sums of C vectors of features, for each of R rows.
-template <int R, int C, class T> INL void few_features(const float* p, const T* v, L vs, L n, float* own) {
-  V a[R][C];
-  UNROLL for (int r = 0; r < R; r++)
-    UNROLL for (int c = 0; c < C; c++) a[r][c] = ld(own + r * SPAN + c * W);
-  for (L s = 0; s < n; s++) {
-    V y[C];
-    UNROLL for (int c = 0; c < C; c++) {
-      if (c * W * sizeof(T) % 64 == 0) ahead(v + (s + AHEAD(T)) * vs + c * W);
-      y[c] = near(v + s * vs + c * W);
-    }
-    UNROLL for (int r = 0; r < R; r++) {
-      V z = splat(p[s * M + r]);
-      UNROLL for (int c = 0; c < C; c++) a[r][c] += z * y[c];
-    }
-  }
-  UNROLL for (int r = 0; r < R; r++)
-    UNROLL for (int c = 0; c < C; c++) st(own + r * SPAN + c * W, a[r][c]);
-}
-// The features that fill vectors, at most SPAN of them. Of a few positions all features are read before the next ones,
-// so that memory is read as it lies; the sums of the tile wait in `own` meanwhile.
-template <int R, class T> static void few_span(const float* p, const T* v, L vs, L n, L features, L whole, float* o, V scale) {
-  constexpr int C = 16 / R < 4 ? 16 / R : 4;
-  alignas(64) float own[R * SPAN];
-  for (int r = 0; r < R; r++)
-    for (L f = 0; f < whole; f += W) st(own + r * SPAN + f, V{});
-  for (L s = 0; s < n; s += NEXT) {
-    const L m = n - s < NEXT ? n - s : NEXT;
-    L f = 0;
-    for (; f + C * W <= whole; f += C * W) few_features<R, C>(p + s * M, v + s * vs + f, vs, m, own + f);
-    for (; f < whole; f += W) few_features<R, 1>(p + s * M, v + s * vs + f, vs, m, own + f);
-  }
-  for (int r = 0; r < R; r++)
-    for (L f = 0; f < whole; f += W) stu(o + r * features + f, ldu(o + r * features + f) * scale[r] + ld(own + r * SPAN + f));
-}
-template <int R, class T> static void few_shares(const float* p, const T* v, L vs, L n, L features, float* o, V scale) {
-  const L whole = features / W * W;
-  for (L f = 0; f < whole; f += SPAN)
-    few_span<R>(p, v + f, vs, n, features, whole - f < SPAN ? whole - f : SPAN, o + f, scale);
-  for (L f = whole; f < features; f++)
-    for (int r = 0; r < R; r++) {
-      float a = o[r * features + f] * scale[r];
-      for (L s = 0; s < n; s++) a += p[s * M + r] * num(v[s * vs + f]);
-      o[r * features + f] = a;
-    }
-}
-template <class T> static void few_carry(const float* p, const T* v, L vs, L n, L rows, L features, float* o, const V (&scale)[QV]) {
-  if (rows == 1) few_shares<1>(p, v, vs, n, features, o, scale[0]);
-  else if (rows == 2) few_shares<2>(p, v, vs, n, features, o, scale[0]);
-#if W >= 8
-  else if (rows <= 4) few_shares<4>(p, v, vs, n, features, o, scale[0]);
-#endif
-#if W >= 16
-  else few_shares<8>(p, v, vs, n, features, o, scale[0]);
-#endif
-}
-// Lanes become rows one after the other; those that are not there are 0.
-static void listed(const float* x, L rows, L features, float* y) {
-  for (L i = 0; i < FEW; i++)
-    for (L f = 0; f < features; f++) y[i * features + f] = i < rows ? x[f * M + i] : 0.f;
-}
-// Rows one after the other become lanes, in place.
-static void as_lanes(float* x, L rows, L features, float* other) {
-  for (L f = 0; f < features; f++)
-    for (L i = 0; i < M; i++) other[f * M + i] = i < rows ? x[i * features + f] : 0.f;
-  for (L f = 0; f < features * M; f++) x[f] = other[f];
-}
 // o[s][f] += sum over rows of p[s][row] * y[row][f]: shares of what has the stream's axis; the lanes are features.
 template <int N> INL void turned(const float* __restrict p, const float* __restrict y, L across, L rows, L vectors, L n, float* __restrict o, L os) {
   V a[N][QV];
@@ -1119,6 +982,225 @@ static void spread16(const u32* p, const u32* y, L across, L rows, L n, L featur
 #else
 #define PAIRS 0
 #endif
+// Few rows: the lanes are features. What is read along the stream is read once, as it lies in memory, by all rows; with more
+// than FEW of them the products above lose less. The rows of `q` and of `o` stand one after the other, n numbers each.
+#define FEW (W / 2)
+#define AHEAD(T) (sizeof(T) == 1 ? 64 : 32)  // positions whose numbers are asked for before they are read
+#define NEXT 16  // positions of which all features are read before those of the next
+#define SPAN 256  // features whose sums wait beside each other meanwhile
+template <class T> constexpr bool PAIRED = false;  // numbers that the processor multiplies in pairs
+#if PAIRS
+template <> constexpr bool PAIRED<bf16> = true;
+#endif
+template <class T> INL void ahead(const T* p) { __builtin_prefetch(p); }
+INL void ahead(const int4* p) { __builtin_prefetch(byte_of(p)); }
+template <class T> INL V part(const T* p, L n) {  // the first n numbers, 0 behind them
+  V y = {};
+  for (L i = 0; i < n; i++) y[i] = num(p[i]);
+  return y;
+}
+template <int at, int R> INL V dealt(V x) {  // lane i takes what stands at `at` + i, in turns of R
+#define DEALT(i) at + (i) % R
+  return __builtin_shufflevector(x, x, LIST(DEALT));
+#undef DEALT
+}
+template <int R, int G, int at = 0> INL void deal(V x, V (*a)[QV]) {
+  if constexpr (at < G) {
+    a[at][0] = dealt<at * R, R>(x);
+    deal<R, G, at + 1>(x, a);
+  }
+}
+template <int R, int G, class T> static void few_dots(const float* q, L qs, const T* k, L ks, L n, V (*a)[QV]) {
+  V sum[W];
+  UNROLL for (int i = 0; i < W; i++) sum[i] = V{};
+  L f = 0;
+  for (; f + W <= n; f += W) {
+    V x[R];
+    UNROLL for (int r = 0; r < R; r++) x[r] = ldu(q + r * qs + f);
+    UNROLL for (int g = 0; g < G; g++) {
+      if (f * sizeof(T) % 64 == 0) ahead(k + (g + AHEAD(T)) * ks + f);
+      V y = near(k + g * ks + f);
+      UNROLL for (int r = 0; r < R; r++) sum[g * R + r] += x[r] * y;
+    }
+  }
+  if (f < n)
+    UNROLL for (int g = 0; g < G; g++) {
+      V y = part(k + g * ks + f, n - f);
+      UNROLL for (int r = 0; r < R; r++) sum[g * R + r] += part(q + r * qs + f, n - f) * y;
+    }
+  deal<R, G>(sums(sum), a);
+}
+#if PAIRS
+INL U some_pairs(const bf16* p, L n) {  // the pairs of the first n numbers, 0 behind them
+  U y = {};
+  for (L i = 0; i < n; i++) y[i / 2] |= (u32)p[i].bits << i % 2 * 16;
+  return y;
+}
+template <int R, int G> static void few_dots(const u32* q, L qs, const bf16* k, L ks, L n, V (*a)[QV]) {
+  V sum[W];
+  UNROLL for (int i = 0; i < W; i++) sum[i] = V{};
+  L f = 0;
+  for (; f + 2 * W <= n; f += 2 * W) {
+    U x[R];
+    UNROLL for (int r = 0; r < R; r++) x[r] = *(const UU*)(q + r * qs + f / 2);
+    UNROLL for (int g = 0; g < G; g++) {
+      ahead(k + (g + AHEAD(bf16)) * ks + f);
+      U y = *(const UU*)(k + g * ks + f);
+      UNROLL for (int r = 0; r < R; r++) add_pairs(sum[g * R + r], y, x[r]);
+    }
+  }
+  if (f < n)
+    UNROLL for (int g = 0; g < G; g++) {
+      U y = some_pairs(k + g * ks + f, n - f);
+      UNROLL for (int r = 0; r < R; r++)
+        add_pairs(sum[g * R + r], y, some_pairs((const bf16*)(q + r * qs + f / 2), n - f));
+    }
+  deal<R, G>(sums(sum), a);
+}
+#endif
+INL L held(const float*, L n) { return n; }  // numbers of a row in memory
+INL L held(const u32*, L n) { return (n + 1) / 2; }
+template <int N, int R, class Q, class T> INL void few_keys(const Q* q, L qs, const T* k, L ks, L n, V (&a)[N][QV]) {
+  constexpr int G = W / R < N ? W / R : N;
+  for (int j = 0; j < N; j += G) few_dots<R, G>(q, qs, k + j * ks, ks, n, a + j);
+}
+template <int N, class Q, class T> INL void few_of(const Q* q, L qs, L rows, const T* k, L ks, L n, V (&a)[N][QV]) {
+  if (rows == 1) few_keys<N, 1>(q, qs, k, ks, n, a);
+  else if (rows == 2) few_keys<N, 2>(q, qs, k, ks, n, a);
+#if W >= 8
+  else if (rows <= 4) few_keys<N, 4>(q, qs, k, ks, n, a);
+#endif
+#if W >= 16
+  else few_keys<N, 8>(q, qs, k, ks, n, a);
+#endif
+}
+template <int N, class Q, class T> RARE void long_few(const Q* q, L rows, const T* k, L ks, L n, V (&a)[N][QV]) {
+  UNROLL for (int j = 0; j < N; j++) a[j][0] = V{};
+  for (L f = 0; f < n; f += LONG * W) {
+    V b[N][QV] = {};
+    few_of<N>(q + held(q, f), held(q, n), rows, k + f, ks, n - f < LONG * W ? n - f : LONG * W, b);
+    add_all<N>(a, b);
+  }
+}
+template <int N, class Q, class T> INL void few_products(const Q* q, L rows, const T* k, L ks, L n, V (&a)[N][QV]) {
+  if (n > LONG * W) long_few<N>(q, rows, k, ks, n, a);  // a lane has each W-th product
+  else few_of<N>(q, held(q, n), rows, k, ks, n, a);
+}
+// What n positions add to the sums of C vectors of features, for each of R rows.
+template <int R, int C, class T> INL void few_features(const float* p, const T* v, L vs, L n, float* own) {
+  V a[R][C];
+  UNROLL for (int r = 0; r < R; r++)
+    UNROLL for (int c = 0; c < C; c++) a[r][c] = ld(own + r * SPAN + c * W);
+  for (L s = 0; s < n; s++) {
+    V y[C];
+    UNROLL for (int c = 0; c < C; c++) {
+      if (c * W * sizeof(T) % 64 == 0) ahead(v + (s + AHEAD(T)) * vs + c * W);
+      y[c] = near(v + s * vs + c * W);
+    }
+    UNROLL for (int r = 0; r < R; r++) {
+      V z = splat(p[s * M + r]);
+      UNROLL for (int c = 0; c < C; c++) a[r][c] += z * y[c];
+    }
+  }
+  UNROLL for (int r = 0; r < R; r++)
+    UNROLL for (int c = 0; c < C; c++) st(own + r * SPAN + c * W, a[r][c]);
+}
+#if PAIRS
+// The same of pairs of positions. Of each two vectors of sums the first has the features 0 to 3, 8 to 11 and so on of
+// both.
+template <int R, int C> INL void few_features(const u32* p, const bf16* v, L vs, L n, float* own) {
+  V a[R][C];
+  UNROLL for (int r = 0; r < R; r++)
+    UNROLL for (int c = 0; c < C; c++) a[r][c] = ld(own + r * SPAN + c * W);
+  for (L s = 0; s < n; s += 2) {
+    U y[C];
+    UNROLL for (int c = 0; c < C; c += 2) {
+      const bf16* const at = v + s * vs + c * W;
+      ahead(at + AHEAD(bf16) * vs);
+      ahead(at + (AHEAD(bf16) + 1) * vs);
+      U one = *(const UU*)at, other = s + 1 < n ? *(const UU*)(at + vs) : U{};
+      asm("vpunpcklwd %2, %1, %0" : "=v"(y[c]) : "v"(one), "v"(other));
+      asm("vpunpckhwd %2, %1, %0" : "=v"(y[c + 1]) : "v"(one), "v"(other));
+    }
+    UNROLL for (int r = 0; r < R; r++) {
+      U z = splat(p[s / 2 * M + r]);
+      UNROLL for (int c = 0; c < C; c++) add_pairs(a[r][c], z, y[c]);
+    }
+  }
+  UNROLL for (int r = 0; r < R; r++)
+    UNROLL for (int c = 0; c < C; c++) st(own + r * SPAN + c * W, a[r][c]);
+}
+// Such sums in the order of their features, in place.
+INL void in_order(float* own) {
+  V a = ld(own), b = ld(own + W);
+  st(own, __builtin_shufflevector(a, b, 0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23));
+  st(own + W, __builtin_shufflevector(a, b, 8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15, 28, 29, 30, 31));
+}
+#endif
+// The features that fill vectors, at most SPAN of them. Of a few positions all features are read before the next ones,
+// so that memory is read as it lies; the sums of the tile wait in `own` meanwhile. `pairs` has those of p, or is null.
+template <int R, class T>
+static void few_span(const float* p, const u32* pairs, const T* v, L vs, L n, L features, L whole, float* o, V scale) {
+  constexpr int C = 16 / R < 4 ? 16 / R : 4;
+  alignas(64) float own[R * SPAN];
+  for (int r = 0; r < R; r++)
+    for (L f = 0; f < whole; f += W) st(own + r * SPAN + f, V{});
+  for (L s = 0; s < n; s += NEXT) {
+    const L m = n - s < NEXT ? n - s : NEXT;
+    L f = 0;
+#if PAIRS
+    if constexpr (PAIRED<T>)
+      if (pairs) {
+        for (; f + C * W <= whole; f += C * W) few_features<R, C>(pairs + s / 2 * M, v + s * vs + f, vs, m, own + f);
+        for (; f + 2 * W <= whole; f += 2 * W) few_features<R, 2>(pairs + s / 2 * M, v + s * vs + f, vs, m, own + f);
+      }
+#endif
+    for (; f + C * W <= whole; f += C * W) few_features<R, C>(p + s * M, v + s * vs + f, vs, m, own + f);
+    for (; f < whole; f += W) few_features<R, 1>(p + s * M, v + s * vs + f, vs, m, own + f);
+  }
+#if PAIRS
+  if (PAIRED<T> && pairs)
+    for (int r = 0; r < R; r++)
+      for (L f = 0; f + 2 * W <= whole; f += 2 * W) in_order(own + r * SPAN + f);
+#endif
+  for (int r = 0; r < R; r++)
+    for (L f = 0; f < whole; f += W) stu(o + r * features + f, ldu(o + r * features + f) * scale[r] + ld(own + r * SPAN + f));
+}
+template <int R, class T>
+static void few_shares(const float* p, const u32* pairs, const T* v, L vs, L n, L features, float* o, V scale) {
+  const L whole = features / W * W;
+  for (L f = 0; f < whole; f += SPAN)
+    few_span<R>(p, pairs, v + f, vs, n, features, whole - f < SPAN ? whole - f : SPAN, o + f, scale);
+  for (L f = whole; f < features; f++)
+    for (int r = 0; r < R; r++) {
+      float a = o[r * features + f] * scale[r];
+      for (L s = 0; s < n; s++) a += p[s * M + r] * num(v[s * vs + f]);
+      o[r * features + f] = a;
+    }
+}
+template <class T>
+static void few_carry(const float* p, const u32* pairs, const T* v, L vs, L n, L rows, L features, float* o,
+                      const V (&scale)[QV]) {
+  if (rows == 1) few_shares<1>(p, pairs, v, vs, n, features, o, scale[0]);
+  else if (rows == 2) few_shares<2>(p, pairs, v, vs, n, features, o, scale[0]);
+#if W >= 8
+  else if (rows <= 4) few_shares<4>(p, pairs, v, vs, n, features, o, scale[0]);
+#endif
+#if W >= 16
+  else few_shares<8>(p, pairs, v, vs, n, features, o, scale[0]);
+#endif
+}
+// Lanes become rows one after the other; those that are not there are 0.
+template <class T> static void listed(const T* x, L rows, L features, T* y) {
+  for (L i = 0; i < FEW; i++)
+    for (L f = 0; f < features; f++) y[i * features + f] = i < rows ? x[f * M + i] : T{};
+}
+// Rows one after the other become lanes, in place.
+static void as_lanes(float* x, L rows, L features, float* other) {
+  for (L f = 0; f < features; f++)
+    for (L i = 0; i < M; i++) other[f * M + i] = i < rows ? x[i * features + f] : 0.f;
+  for (L f = 0; f < features * M; f++) x[f] = other[f];
+}
 // The first place of n whole numbers that never fall whose number is as great as the limit; n where none is.
 INL L first_at(const L* p, L stride, L n, L limit) {
   L low = 0, high = n;
