@@ -25,6 +25,9 @@ mask L_{h t s} : all
 L_{h t s} = 1/√D Q_{h t}^k K_{π(h), s k}
 output Y_{h t}^d = Σ_s softmax_s(L_{h t s}) V_{π(h), s}^d
 """
+CODES = SHARED.replace("input Q_{h t}^d, K_{g s}^d, V_{g s}^d", """input Q_{h t}^d, w_{g s}
+input K_{g s}^d : int8
+input V_{g s}^d : int8""").replace("1/√D", "1/√D w_{π(h), s}")
 BOUNDS = {torch.float32: 2e-6, torch.bfloat16: 2e-2}
 
 
@@ -62,3 +65,21 @@ def test_any_width_for_any_number_of_heads_that_share(dtype: torch.dtype, heads:
             want = scaled_dot_product_attention(data["Q"].double(), K, V)
             assert isinstance(found, torch.Tensor) and any(ran.values())
             assert (found.double() - want).abs().max() <= BOUNDS[dtype] * want.abs().max(), (each, S, D)
+
+
+@pytest.mark.parametrize("dtype", [pytest.param(torch.float32, marks=pytest.mark.whole), torch.bfloat16], ids=str)
+def test_codes_of_a_byte_beside_data(dtype: torch.dtype) -> None:
+    """In bfloat16 each is half of a pair, for few rows and for many; the least and the greatest code, an odd width, an
+    odd number of positions."""
+    function, drawn = loaded(typed(CODES), 256), torch.Generator().manual_seed(0)
+    for each, D, S, T in ((1, 33, 17, 1), (3, 80, 300, 1), (8, 64, 41, 1), (2, 33, 41, 40)):
+        data = given(each, D, S, T, dtype)
+        for key in "KV":
+            data[key] = torch.randint(-128, 128, data[key].shape, generator=drawn, dtype=torch.int8)
+        data["w"] = torch.rand(2, S, generator=drawn).to(dtype) / 32
+        with running(function) as ran:
+            found = function(**data)
+        K = (data["K"].double() * data["w"].double()[..., None]).repeat_interleave(each, 0)
+        want = scaled_dot_product_attention(data["Q"].double(), K, data["V"].double().repeat_interleave(each, 0))
+        assert isinstance(found, torch.Tensor) and any(ran.values())
+        assert (found.double() - want).abs().max() <= BOUNDS[dtype] * want.abs().max(), (each, D, S, T)

@@ -64,9 +64,10 @@ def raw_stream(places: Places, let: Let, where: str) -> None:
     kind, numbers = ("DATA", 2) if where == "PAIRS" else ("int8", 4)
     places.allot(name, f"TILE * ({count}) / {numbers} + 1")
     places.body.lines.append(f"#if {where}")
-    lies = found.type in ("DATA", kind)  # else each number is given a byte of its own
+    lies = found.type in ("DATA", kind)  # else it is given room of its own, but where few rows read it as it lies
+    many = f"QV > 1 || rows > FEW || {step} != 1" if kind == "DATA" else "1"
     places.body(f"const {kind}* {name}_at = {found.pointer if lies else '0'}; L {name}_s = {along};")
-    places.body(f"if ({f'{step} != 1' if lies else '1'}) {{ "
+    places.body(f"if ({f'{step} != 1' if lies else many}) {{ "
                 f"side_by_side({found.pointer}, {along}, {step}, count, {count}, ({kind}*){name}); "
                 f"{name}_at = (const {kind}*){name}; {name}_s = {count}; }}")
     places.body.lines.append("#endif")

@@ -561,6 +561,13 @@ static void side_by_side(const int4* p, L ss, L fs, L n, L features, int8* __res
     for (L f = 0; f < features; f++) x[s * features + f] = (int8)num(p[s * ss + f * fs]);
 }
 
+#if BF16
+INL unsigned short exactly(int8 x) { return (unsigned short)(__builtin_bit_cast(u32, num(x)) >> 16); }  // as bfloat16
+static void side_by_side(const int8* p, L ss, L fs, L n, L features, bf16* __restrict x) {
+  for (L s = 0; s < n; s++)
+    for (L f = 0; f < features; f++) x[s * features + f].bits = exactly(p[s * ss + f * fs]);
+}
+#endif
 // The products. Sixteen accumulators; each number of the stream's operand is spread over all lanes.
 #if W == 16
 #define KEYS 8
@@ -881,6 +888,15 @@ static void pair_positions(const bf16* p, L ss, L fs, L n, L features, L across,
     for (L f = features; f < across; f++) y[f] = 0;
   }
 }
+static void pair_positions(const int8* p, L ss, L fs, L n, L features, L across, u32* x) {
+  for (L s = 0; s < n; s += 2) {
+    const int8 *a = p + s * ss, *b = p + (s + 1 < n ? s + 1 : s) * ss;
+    const u32 there = s + 1 < n ? 0xffffffffu : 0xffffu;
+    u32* y = x + s / 2 * across;
+    for (L f = 0; f < features; f++) y[f] = ((u32)exactly(a[f * fs]) | (u32)exactly(b[f * fs]) << 16) & there;
+    for (L f = features; f < across; f++) y[f] = 0;
+  }
+}
 // y[s / 2][row] and y[s][row / 2] of p[s][row]; rows that are not there are 0.
 static void pair_up(const float* p, L n, u32* y) {
   for (L s = 0; s < n; s += 2)
@@ -991,6 +1007,7 @@ static void spread16(const u32* p, const u32* y, L across, L rows, L n, L featur
 template <class T> constexpr bool PAIRED = false;  // numbers that the processor multiplies in pairs
 #if PAIRS
 template <> constexpr bool PAIRED<bf16> = true;
+template <> constexpr bool PAIRED<int8> = true;
 #endif
 template <class T> INL void ahead(const T* p) { __builtin_prefetch(p); }
 INL void ahead(const int4* p) { __builtin_prefetch(byte_of(p)); }
@@ -1031,12 +1048,15 @@ template <int R, int G, class T> static void few_dots(const float* q, L qs, cons
   deal<R, G>(sums(sum), a);
 }
 #if PAIRS
-INL U some_pairs(const bf16* p, L n) {  // the pairs of the first n numbers, 0 behind them
+INL unsigned short exactly(bf16 x) { return x.bits; }
+template <class T> INL U some_pairs(const T* p, L n) {  // the pairs of the first n numbers, 0 behind them
   U y = {};
-  for (L i = 0; i < n; i++) y[i / 2] |= (u32)p[i].bits << i % 2 * 16;
+  for (L i = 0; i < n; i++) y[i / 2] |= (u32)exactly(p[i]) << i % 2 * 16;
   return y;
 }
-template <int R, int G> static void few_dots(const u32* q, L qs, const bf16* k, L ks, L n, V (*a)[QV]) {
+INL U pairs_at(const bf16* p) { return *(const UU*)p; }
+INL U pairs_at(const int8* p) { return two(near(p), near(p + W)); }
+template <int R, int G, class T> static void few_dots(const u32* q, L qs, const T* k, L ks, L n, V (*a)[QV]) {
   V sum[W];
   UNROLL for (int i = 0; i < W; i++) sum[i] = V{};
   L f = 0;
@@ -1044,8 +1064,8 @@ template <int R, int G> static void few_dots(const u32* q, L qs, const bf16* k, 
     U x[R];
     UNROLL for (int r = 0; r < R; r++) x[r] = *(const UU*)(q + r * qs + f / 2);
     UNROLL for (int g = 0; g < G; g++) {
-      ahead(k + (g + AHEAD(bf16)) * ks + f);
-      U y = *(const UU*)(k + g * ks + f);
+      if (f * sizeof(T) % 64 == 0) ahead(k + (g + AHEAD(T)) * ks + f);
+      U y = pairs_at(k + g * ks + f);
       UNROLL for (int r = 0; r < R; r++) add_pairs(sum[g * R + r], y, x[r]);
     }
   }
@@ -1108,17 +1128,19 @@ template <int R, int C, class T> INL void few_features(const float* p, const T* 
 #if PAIRS
 // The same of pairs of positions. Of each two vectors of sums the first has the features 0 to 3, 8 to 11 and so on of
 // both.
-template <int R, int C> INL void few_features(const u32* p, const bf16* v, L vs, L n, float* own) {
+template <int R, int C, class T> INL void few_features(const u32* p, const T* v, L vs, L n, float* own) {
   V a[R][C];
   UNROLL for (int r = 0; r < R; r++)
     UNROLL for (int c = 0; c < C; c++) a[r][c] = ld(own + r * SPAN + c * W);
   for (L s = 0; s < n; s += 2) {
     U y[C];
     UNROLL for (int c = 0; c < C; c += 2) {
-      const bf16* const at = v + s * vs + c * W;
-      ahead(at + AHEAD(bf16) * vs);
-      ahead(at + (AHEAD(bf16) + 1) * vs);
-      U one = *(const UU*)at, other = s + 1 < n ? *(const UU*)(at + vs) : U{};
+      const T* const at = v + s * vs + c * W;
+      if (c * W * sizeof(T) % 64 == 0) {
+        ahead(at + AHEAD(T) * vs);
+        ahead(at + (AHEAD(T) + 1) * vs);
+      }
+      U one = pairs_at(at), other = s + 1 < n ? pairs_at(at + vs) : U{};
       asm("vpunpcklwd %2, %1, %0" : "=v"(y[c]) : "v"(one), "v"(other));
       asm("vpunpckhwd %2, %1, %0" : "=v"(y[c + 1]) : "v"(one), "v"(other));
     }
