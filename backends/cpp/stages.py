@@ -198,15 +198,15 @@ class Stages:
             self.body.lines.append("#if QV == 1")
             self.body(f"if (rows <= FEW && {step} == 1) {{")
             given = f"rows, {source} + j * {along}, {along}, {places.count(left)}, {name}"
-            paired = found is not None and found.where == "PAIRS"
-            if paired and found is not None:
+            both = found is not None and found.where == "PAIRS"
+            if both and found is not None:
                 self.body.lines.append("#if PAIRS")
                 (pairs,) = places.pairing.pairs[f"{found.rows} features"]
                 self.body(f"few_products<N>({places.listed[pairs]}, {given});")
                 self._scaled(name, found)
                 self.body.lines.append("#else")
             self.body(f"few_products<N>({places.listed[left.name]}, {given});")
-            self.body.lines += ["#endif"] * paired
+            self.body.lines += ["#endif"] * both
             self.body("} else {")
             self.body.lines.append("#endif")
         if found is not None:
