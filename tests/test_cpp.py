@@ -368,6 +368,22 @@ def test_rows_without_a_point_give_0() -> None:
     assert len(first) > 5 and y[first].eq(0).all() and y.isfinite().all()
 
 
+def test_a_size_of_0_that_divides_leaves_the_call_to_torch() -> None:
+    """0 / 0 is 0; of every other size the inverse is formed once."""
+    program = typed("""index t, s : time(T)
+index f : feature(D)
+input q_t^f, k_s^f
+input v_s
+output y_t = Σ_{s ≤ t} tanh(Σ_f q_t^f k_s^f/D) v_s
+""")
+    function = loaded(program)
+    for D in (3, 0):
+        sizes = {"T": 37, "D": D}
+        given = tensors(arrays(program, sizes, {}), torch.float32)
+        ran = near(function, program, given, sizes, BOUNDS[torch.float32])
+        assert ran and all(x == (D > 0) for x in ran.values())
+
+
 def test_large_magnitudes() -> None:
     """Logits of 2^23 that are exact, numbers near the largest, and a row whose logits are all far below 0."""
     program, sizes = typed(ATTENTION), {"T": 50, "H": 2, "D": 4}

@@ -18,9 +18,9 @@ MACHINE = "-march=cooperlake"  # with products of pairs of bfloat16
 PRODUCT, SUMS = {torch.bfloat16: "vdpbf16ps", torch.float32: "vfmadd"}, 16
 
 
-def assembly(dtype: torch.dtype) -> str:
-    """What the compiler writes for the kernels of causal attention and of its gradient, or why it writes nothing."""
-    names = globals_of(derived(NAMES["mask_causal"], "cpp"))
+def assembly(dtype: torch.dtype, name: str = "mask_causal") -> str:
+    """What the compiler writes for the kernels of a case and of its gradient, or why it writes nothing."""
+    names = globals_of(derived(NAMES[name], "cpp"))
     flags = [x for x in names["_native_flags"](dtype, 2) if x.startswith(("-D", "-std")) or x == "-fno-math-errno"]
     done = subprocess.run([COMPILER, *flags, "-O3", MACHINE, "-w", "-S", "-x", "c++", "-", "-o", "-"],
                           input=names["_CPP"].encode(), capture_output=True, check=False)
@@ -55,3 +55,13 @@ def test_sums_of_products_stay_in_registers(dtype: torch.dtype) -> None:
     for loop in found:
         kept = [x for x in loop if re.search(r"\(%r[sb]p", x) and "zmm" in x]
         assert len(kept) < SUMS // 2, "\n".join(loop)
+
+
+@pytest.mark.whole
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the instructions of x86-64 are counted")
+def test_what_divides_a_whole_call_divides_once() -> None:
+    """A scale and a cap divide each score: there are few divisions, and tests of a divisor, beside the many places at
+    which scores are capped."""
+    text = assembly(torch.bfloat16, "softcap")
+    divided, capped = (len(re.findall(rf"\t(?:{names})", text)) for names in ("v?div[ps][sd]|v?ucomi", "vrcp14ps"))
+    assert capped > 32 and divided < capped // 2

@@ -28,19 +28,21 @@ class Address:
 
 @dataclass
 class Addresses:
-    """The addresses of one kernel. `at` has the storage positions of its units, `looked` the extents of slots that are
-    looked up at computed places: none may be 0.
-    """
+    """The addresses of one kernel. `at` has the storage positions of its units."""
 
     schedule: Schedule
     module: Module
     arguments: Arguments
     at: dict[str, str] = field(default_factory=dict)
-    looked: set[str] = field(default_factory=set)
 
     def extent(self, axis: str) -> Extent:
         """The extent of an axis of the kernel."""
         return self.schedule.kernel.axis(axis).set.extent
+
+    def lane_gathers(self, let: Let) -> bool:
+        """Whether lanes look up what is loaded at places that they have computed."""
+        lets = self.schedule.lets()
+        return any(self.schedule.has_rows(lets[a]) for a in let.args)
 
     def stride(self, let: Let, axis: str) -> str:
         """The stride of a load along an axis."""
@@ -84,7 +86,7 @@ class Addresses:
                 if isinstance(where, Gather):
                     found = value(let.args[where.arg], at)
                     extent = self.arguments.size(where.set.extent)
-                    self.looked.add(extent)
+                    self.arguments.not_zero.add(extent)
                     text = converted(found, "integer", found.lanes)
                     text = f"({text} - {where.set.start})" if where.set.start else text
                     extent += ", bad" * bool(where.told and not where.safe)

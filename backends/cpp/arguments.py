@@ -57,6 +57,8 @@ class Arguments:
     tensors: dict[str, tuple[str, str, int]] = field(default_factory=dict)  # text in Python: name, type, axes
     sizes: dict[str, str] = field(default_factory=dict)
     numbers: dict[str, str] = field(default_factory=dict)
+    not_zero: set[str] = field(default_factory=set)  # the names of sizes and numbers; where one is 0 torch computes
+    inverses: dict[str, str] = field(default_factory=dict)  # by the names of numbers
     written: set[str] = field(default_factory=set)  # the names of tensors that the kernel stores to
     grown: frozenset[str] = frozenset()  # buffers to which tiles add: they are float while they grow
     spread: dict[str, str] = field(default_factory=dict)  # objects of a cache: what has all their memory, in Python
@@ -114,6 +116,12 @@ class Arguments:
             self.numbers[text] = self.fresh("number")
         return self.numbers[text]
 
+    def inverse(self, number: str) -> str:
+        """The inverse of a number that the Python statement computes, formed once; returns its name."""
+        if number not in self.inverses:
+            self.inverses[number] = self.fresh("inverse")
+        return self.inverses[number]
+
     def pointers(self) -> list[str]:
         """The statements that give the tensors their names; addresses count numbers where several lie in a byte."""
         kinds = [(name, type_, type_ if name in self.written else f"const {type_}")
@@ -134,8 +142,9 @@ class Arguments:
         return lines + [f"const L {name} = n[{at + k}];" for k, name in enumerate(self.sizes.values())]
 
     def reals(self) -> list[str]:
-        """The statements that give numbers their names."""
-        return [f"const double {name} = x[{k}];" for k, name in enumerate(self.numbers.values())]
+        """The statements that give numbers and their inverses their names."""
+        lines = [f"const double {name} = x[{k}];" for k, name in enumerate(self.numbers.values())]
+        return lines + [f"const float {name} = (float)(1 / {number});" for number, name in self.inverses.items()]
 
     def call(self, kept: Collection[str]) -> str:
         """The arguments of the Python statement; those that are `kept` are objects of a cache, in one piece or in

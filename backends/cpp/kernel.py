@@ -11,7 +11,7 @@ from einc.backends.cpp.arguments import Arguments
 from einc.backends.cpp.bounds import Ends
 from einc.backends.cpp.joining import joined, splits
 from einc.backends.cpp.narrow import narrow, spared
-from einc.backends.cpp.pairs import list_rows, pack_pairs, pack_quads, pair_rows
+from einc.backends.cpp.pairs import list_pairs, list_rows, pack_pairs, pack_quads, pair_rows
 from einc.backends.cpp.passes import Pass
 from einc.backends.cpp.places import Places
 from einc.backends.cpp.schedule import Schedule, folds_pairs, loaded_as_it_lies, product_at_end, spreads
@@ -162,6 +162,9 @@ class _Kernel:
                 places.grown[let.name] = f"rows <= FEW && {stride} == 1"
             elif schedule.streams(let) and schedule.has_rows(let):
                 list_rows(places, next(a for a in wide if schedule.has_rows(a)))
+                found = places.pairing.narrow.get(let.name)
+                if found is not None and found.where == "PAIRS":
+                    list_pairs(places, found)
 
     # the stream
 

@@ -1,4 +1,4 @@
-"""Whole numbers in lanes have 32 bits: what a call checks before it computes with them."""
+"""What a call checks before it computes: whole numbers in lanes have 32 bits, and nothing is divided by a size of 0."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from einc.ir.plan import Iota, Let, Load, Map, Select
 
 
 def magnitudes(places: Places) -> list[str]:
-    """Statements that leave a call to torch where whole numbers in lanes might need more than 32 bits, and where a slot
-    that is looked up is empty."""
-    lines, known = [f"if ({extent} == 0) return -1;" for extent in sorted(places.addresses.looked)], dict[str, str]()
+    """Statements that leave a call to torch where whole numbers in lanes might need more than 32 bits, where a slot
+    that is looked up is empty, and where a number that divides is 0."""
+    lines, known = [f"if ({name} == 0) return -1;" for name in sorted(places.arguments.not_zero)], dict[str, str]()
     for let in places.schedule.kernel.lets:
         if let.kind == "scalar":
             code = host_code(let, places.schedule)

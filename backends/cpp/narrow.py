@@ -1,9 +1,9 @@
 """Products that the processor forms of pairs of bfloat16 numbers, or of four whole numbers of 8 bits: which products of
 a kernel may be formed so.
 
-An operand may stand in the type of the data where it is loaded in that type, so that nothing is rounded, or where the
-plan says that rounding it does no harm; four by four stand operands that are both loaded as whole numbers of 8 bits. A
-number by which a loaded operand is multiplied is taken out of the product.
+An operand may stand in the type of the data where it is loaded in that type, or along the stream as whole numbers of 8
+bits, so that nothing is rounded, or where the plan says that rounding it does no harm; four by four stand operands that
+are both loaded as such numbers. A number by which a loaded operand is multiplied is taken out of the product.
 """
 
 from __future__ import annotations
@@ -78,10 +78,11 @@ def _product(let: Let, schedule: Schedule, module: Module) -> Narrow | None:
         return None
     known = [b for b in bases if b is not None]
     factors = tuple(f for _, more in known for f in more)
-    few = [module.buffers[load.buffer].element.narrow is not None for name, _ in known
-           if isinstance(load := lets[name].op, Load)]
-    if any(few) and (kind or not all(few)):
-        return None
+    codes = {name: row for name, _ in known if isinstance(load := lets[name].op, Load)
+             and (row := module.buffers[load.buffer].element.narrow) is not None}
+    fours = len(codes) == len(known) == 2 and not kind
+    if not fours and any(row.together > 1 or schedule.has_rows(lets[name]) for name, row in codes.items()):
+        return None  # a bfloat16 number holds every whole number of a byte
     if kind and let.op.may_round and len(known) == 1:
         name = known[0][0]
         if kind == "stream":
@@ -90,7 +91,7 @@ def _product(let: Let, schedule: Schedule, module: Module) -> Narrow | None:
     if not kind and len(known) == 2 and schedule.has_rows(let) and schedule.streams(let):
         rows = next(name for name, _ in known if schedule.has_rows(lets[name]))
         stream = next(name for name, _ in known if name != rows)
-        return Narrow(rows, stream, factors, "QUADS" if all(few) else "PAIRS")
+        return Narrow(rows, stream, factors, "QUADS" if fours else "PAIRS")
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from einc.backends.cpp.narrow import Narrow
 from einc.backends.cpp.places import Places
 from einc.backends.cpp.values import At
 from einc.ir.plan import Let
@@ -63,9 +64,10 @@ def raw_stream(places: Places, let: Let, where: str) -> None:
     kind, numbers = ("DATA", 2) if where == "PAIRS" else ("int8", 4)
     places.allot(name, f"TILE * ({count}) / {numbers} + 1")
     places.body.lines.append(f"#if {where}")
-    lies = found.type in ("DATA", kind)  # else each number is given a byte of its own
+    lies = found.type in ("DATA", kind)  # else it is given room of its own, but where few rows read it as it lies
+    many = f"QV > 1 || rows > FEW || {step} != 1" if kind == "DATA" else "1"
     places.body(f"const {kind}* {name}_at = {found.pointer if lies else '0'}; L {name}_s = {along};")
-    places.body(f"if ({f'{step} != 1' if lies else '1'}) {{ "
+    places.body(f"if ({f'{step} != 1' if lies else many}) {{ "
                 f"side_by_side({found.pointer}, {along}, {step}, count, {count}, ({kind}*){name}); "
                 f"{name}_at = (const {kind}*){name}; {name}_s = {count}; }}")
     places.body.lines.append("#endif")
@@ -75,9 +77,22 @@ def raw_stream(places: Places, let: Let, where: str) -> None:
 def list_rows(places: Places, let: Let) -> None:
     """Writes a tile of few rows with features once more, its rows one after the other without a gap."""
     if let.name not in places.listed:
-        name = places.arguments.fresh(f"{let.name}_listed")
-        places.allot(name, f"FEW * ({places.count(let)})")
-        places.body.lines.append("#if QV == 1")
-        places.body(f"if (rows <= FEW) listed({places.names[let.name]}, rows, {places.count(let)}, {name});")
-        places.body.lines.append("#endif")
-        places.listed[let.name] = name
+        places.listed[let.name] = _listed(places, places.names[let.name], places.count(let), "float", "QV == 1")
+
+
+def list_pairs(places: Places, found: Narrow) -> None:
+    """Writes the pairs of features of a tile of few rows once more, its rows one after the other without a gap."""
+    (pairs,), count = places.pairing.pairs[f"{found.rows} features"], places.count(places.schedule.lets()[found.rows])
+    if pairs not in places.listed:
+        places.listed[pairs] = _listed(places, pairs, f"({count} + 1) / 2", "u32", "QV == 1 && PAIRS")
+
+
+def _listed(places: Places, source: str, count: str, kind: str, where: str) -> str:
+    """Writes numbers of few rows one row after the other, where a condition of the preprocessor holds; returns where
+    they stand."""
+    name = places.arguments.fresh("listed")
+    places.allot(name, f"FEW * ({count})")
+    places.body.lines.append(f"#if {where}")
+    places.body(f"if (rows <= FEW) listed({source}, rows, {count}, ({kind}*){name});")
+    places.body.lines.append("#endif")
+    return f"(const {kind}*){name}"

@@ -52,11 +52,6 @@ class Places:
         """The arguments of the C++ function, which grow as addresses ask for more."""
         return self.addresses.arguments
 
-    @property
-    def rounds(self) -> bool:
-        """Whether the kernel rounds numbers to few bits, where a last bit decides between two codes."""
-        return any(isinstance(let.op, Map) and let.op.op in NARROW for let in self.schedule.kernel.lets)
-
     # names and memory
 
     def refer(self, let: Let, reference: Reference) -> None:
@@ -125,8 +120,10 @@ class Places:
                 return Value(f"whole_power<{exponent}>({converted(base, let.kind, base.lanes)})", let.kind, base.lanes)
             case Map("mul") if let.kind == "exact" and (split := self._split(let, at)) is not None:
                 return split
+            case Map("div") if self.schedule.lets()[let.args[1]].kind == "scalar":
+                return self._divided(let, at)
             case Map(op):
-                return mapped(op, let.kind, [self.value(a, at) for a in let.args], self.rounds)
+                return mapped(op, let.kind, [self.value(a, at) for a in let.args])
             case Select(otherwise):
                 condition, then = (self.value(a, at) for a in let.args)
                 return selected(condition, then, otherwise, let.kind)
@@ -146,6 +143,15 @@ class Places:
         fixed = mapped("mul", "exact", [self.value(a, at) for a in let.args if a not in moving])
         value = self.value(moving[0], at)
         return mapped("mul", "real", [Value(f"(float){fixed.text}", "real", False), value])
+
+    def _divided(self, let: Let, at: At) -> Value:
+        """A quotient by a number of the whole call: a product with its inverse, but where the last bit counts."""
+        above, below = (self.value(a, at) for a in let.args)
+        self.arguments.not_zero.add(below.text)
+        rounds = any(isinstance(x.op, Map) and x.op.op in NARROW for x in self.schedule.kernel.lets)
+        if rounds or let.kind != "real":
+            return mapped("div", let.kind, [above, below])
+        return mapped("mul", "real", [above, Value(self.arguments.inverse(below.text), "real", False)])
 
     def _whole(self, name: str) -> int | None:
         """The whole number that a power has for its exponent, if it is one."""
@@ -177,8 +183,7 @@ class Places:
             return Value(f"gather({base}, {index}, {stride}, {found.rows}, rows - {at.vector} * W, {extent})",
                          "real", True)
         if found.rows != "0":
-            name = self.arguments.fresh(let.name)
-            self._lanes(let, name, at)
+            self._lanes(let, name := self.arguments.fresh(let.name), at)
             return Value(f"{name}[{at.vector}]", kind, True)
         text = f"num(*({found.pointer}))"
         return Value(f"whole({text}, bad)" if kind == "integer" else text, kind, False)
@@ -393,8 +398,3 @@ class Places:
     def across(self, let: Let) -> str:
         """From one row to the next where rows stand one after the other: whole vectors."""
         return f"((({self.count(let)}) + M - 1) / M * M)"
-
-    def lane_gathers(self, let: Let) -> bool:
-        """Whether lanes look up what is loaded at places that they have computed."""
-        lets = self.schedule.lets()
-        return any(self.schedule.has_rows(lets[a]) for a in let.args)

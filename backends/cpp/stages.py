@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from einc.backends.cpp.bounds import Ends
 from einc.backends.cpp.growing import Grown, closed, opened
+from einc.backends.cpp.narrow import Narrow
 from einc.backends.cpp.pairs import pair_stream, raw_stream
 from einc.backends.cpp.places import Places
 from einc.backends.cpp.schedule import Schedule, Unwritten, folds_pairs, in_pairs, product_at_end, shown
@@ -148,7 +149,7 @@ class Stages:
         body.open("UNROLL for (int r = 0; r < N; r++) {")
         body("const L s = j + r;")
         once = [let for let in block if let not in folds and not in_pairs(let, schedule)]
-        loads = [let for let in once if isinstance(let.op, Load) and not places.lane_gathers(let)]
+        loads = [let for let in once if isinstance(let.op, Load) and not places.addresses.lane_gathers(let)]
         for let in loads:
             places.load_block(let)
         body.open("UNROLL for (int i = 0; i < QV; i++) {")
@@ -191,25 +192,30 @@ class Stages:
         name = places.arguments.fresh(let.name)
         pointer, s, f = places.operand(right)
         self.body(f"V {name}[N][QV];")
+        found = places.pairing.narrow.get(let.name)
         if left.name in places.listed:
             source, along, step = places.sources[right.name]
             self.body.lines.append("#if QV == 1")
-            self.body(f"if (rows <= FEW && {step} == 1)")
-            given = f"{places.listed[left.name]}, rows, {source} + j * {along}, {along}, {places.count(left)}"
-            self.body(f"    few_products<N>({given}, {name});")
-            self.body("else {")
+            self.body(f"if (rows <= FEW && {step} == 1) {{")
+            given = f"rows, {source} + j * {along}, {along}, {places.count(left)}, {name}"
+            both = found is not None and found.where == "PAIRS"
+            if both and found is not None:
+                self.body.lines.append("#if PAIRS")
+                (pairs,) = places.pairing.pairs[f"{found.rows} features"]
+                self.body(f"few_products<N>({places.listed[pairs]}, {given});")
+                self._scaled(name, found)
+                self.body.lines.append("#else")
+            self.body(f"few_products<N>({places.listed[left.name]}, {given});")
+            self.body.lines += ["#endif"] * both
+            self.body("} else {")
             self.body.lines.append("#endif")
-        found = places.pairing.narrow.get(let.name)
         if found is not None:
             paired = places.pairing.pairs
             (pairs,), (raw, along) = paired[f"{found.rows} features"], paired[f"{found.stream} raw"]
             self.body.lines.append(f"#if {found.where}")
             bits = 16 if found.where == "PAIRS" else 8
             self.body(f"products{bits}<N>({pairs}, {raw} + j * {along}, {along}, {places.count(left)}, {name});")
-            if found.factors:
-                self.body("UNROLL for (int r = 0; r < N; r++)")
-                self.body(f"    UNROLL for (int i = 0; i < QV; i++) {name}[r][i] *= "
-                          f"splat({self._factors(found.factors)});")
+            self._scaled(name, found)
             self.body.lines.append("#else")
         self.body(f"products<N>({places.names[left.name]}, {pointer} + j * {s}, {s}, {f}, {places.count(left)}, "
                   f"{name});")
@@ -219,6 +225,13 @@ class Stages:
             self.body("}")
             self.body.lines.append("#endif")
         places.refer(let, lambda at: Value(f"{name}[r][{at.vector}]", "real", True))
+
+    def _scaled(self, name: str, found: Narrow) -> None:
+        """Writes that a product is multiplied by the numbers that were taken out of it."""
+        if found.factors:
+            self.body("UNROLL for (int r = 0; r < N; r++)")
+            factor = f"splat({self._factors(found.factors)})"
+            self.body(f"    UNROLL for (int i = 0; i < QV; i++) {name}[r][i] *= {factor};")
 
     def _folded(self, let: Let) -> None:
         """Writes a fold over features of what each row makes with each position of a block, all of them at a time."""
@@ -312,18 +325,19 @@ class Stages:
             pointer, s, f = places.operand(wide)
             assert let.carry is not None
             scale = f"{places.names[let.carry.reference]}_scale" if let.carry.reference else "ones"
+            paired = self._halved(let) if found is not None else ""
+            if paired:
+                self._where("PAIRS", f"pair_up({factor}, count, (u32*){paired});")
             if let.name in places.grown:
                 source, along, _ = places.sources[wide.name]
                 body.lines.append("#if QV == 1")
-                body(f"if ({places.grown[let.name]})")
-                given = f"{factor}, {source}, {along}, count, rows, {places.count(let)}"
-                body(f"    few_carry({given}, {places.names[let.name]}, {scale});")
+                pairs = f"PAIRS ? (const u32*){paired} : nullptr" if paired else "nullptr"
+                given = f"{factor}, {pairs}, {source}, {along}, count, rows, {places.count(let)}"
+                body(f"if ({places.grown[let.name]}) few_carry({given}, {places.names[let.name]}, {scale});")
                 body("else {")
                 body.lines.append("#endif")
             if found is not None:
-                paired = self._halved(let)
                 body.lines.append("#if PAIRS")
-                body(f"pair_up({factor}, count, (u32*){paired});")
                 streamed = places.pairing.pairs[f"{found.stream} stream"][0]
                 body(f"carry16((const u32*){paired}, {streamed}, (count + 1) / 2, "
                      f"{places.count(let)}, {places.names[let.name]}, {scale});")
@@ -351,6 +365,12 @@ class Stages:
             body.lines.append("#else")
         body(f"spread({factor}, {natural}, {across}, rows, count, {places.count(let)}, {pointer}, {s}, {f});")
         body.lines += ["#endif"] * (found is not None)
+
+    def _where(self, condition: str, statement: str) -> None:
+        """Writes a statement for where a condition of the preprocessor holds."""
+        self.body.lines.append(f"#if {condition}")
+        self.body(statement)
+        self.body.lines.append("#endif")
 
     def _halved(self, let: Let) -> str:
         """Memory for a factor of a product in half the width."""

@@ -78,10 +78,9 @@ def number(value: float | Fraction, kind: Kind) -> str:
     return repr(real) if kind in ("exact", "scalar") else f"{real!r}f"
 
 
-def mapped(op: str, kind: Kind, args: Sequence[Value], exactly: bool = False) -> Value:
-    """A primitive of some operands: a vector where one of them is one. A quotient by a size or a constant is `exactly`
-    rounded, or a product with the inverse, whose last bit may be another. Raises Unwritten for a primitive that C++
-    has no function for.
+def mapped(op: str, kind: Kind, args: Sequence[Value]) -> Value:
+    """A primitive of some operands: a vector where one of them is one. Raises Unwritten for a primitive that C++ has no
+    function for.
     """
     lanes = any(a.lanes for a in args)
     if op in ("real", "exact", "spread"):
@@ -95,10 +94,6 @@ def mapped(op: str, kind: Kind, args: Sequence[Value], exactly: bool = False) ->
         return Value(f"(-{given[0]})", kind, lanes)
     if op == "not":
         return Value(f"({'~' if lanes else '!'}{given[0]})", kind, lanes)
-    if op == "div" and args[1].kind == "scalar":  # a size, which may be 0
-        if exactly:
-            return Value(f"quotient({given[0]}, {converted(args[1], kind, lanes)})", kind, lanes)
-        return Value(f"quotient_by({given[0]}, {args[1].text})", kind, lanes)
     if op in INFIX:
         return Value(f"({f' {INFIX[op]} '.join(given)})", kind, lanes)
     if op in NARROW:

@@ -143,21 +143,20 @@ INL L larger(L a, L b) { return a > b ? a : b; }
 INL L smaller(L a, L b) { return a < b ? a : b; }
 // The running maximum that others are relative to: what is no number shows in those.
 INL V top(V a, V b) { return b > a ? b : a; }
+// A number within limits; what is no number stays so. It is one instruction, of which compilers make two.
+#if defined(__AVX__)
+INL V at_most(V x, V limit) { V y; asm("vminps %2, %1, %0" : "=v"(y) : "v"(limit), "v"(x)); return y; }
+INL V at_least(V x, V limit) { V y; asm("vmaxps %2, %1, %0" : "=v"(y) : "v"(limit), "v"(x)); return y; }
+#else
+INL V at_most(V x, V limit) { return limit < x ? limit : x; }
+INL V at_least(V x, V limit) { return limit > x ? limit : x; }
+#endif
 INL V choose(I c, V a, V b) { return c ? a : b; }
 INL I choose(I c, I a, I b) { return c ? a : b; }
 INL D choose(I c, D a, D b) { LL w = __builtin_convertvector(c, LL); return w ? a : b; }
 INL float choose(bool c, float a, float b) { return c ? a : b; }
 INL double choose(bool c, double a, double b) { return c ? a : b; }
 INL L choose(bool c, L a, L b) { return c ? a : b; }
-INL V quotient(V a, V b) { V c = a / b; return (b == 0.f) & (a == 0.f) ? V{} : c; }
-INL D quotient(D a, D b) { D c = a / b; return (b == 0.) & (a == 0.) ? D{} : c; }
-INL float quotient(float a, float b) { return b == 0 && a == 0 ? 0 : a / b; }
-INL double quotient(double a, double b) { return b == 0 && a == 0 ? 0 : a / b; }
-// By a number that is the same for all: its inverse is a factor.
-INL V quotient_by(V a, double b) { return b == 0 ? quotient(a, splat(0.f)) : a * (float)(1 / b); }
-INL D quotient_by(D a, double b) { return quotient(a, splat(b)); }
-INL float quotient_by(float a, double b) { return quotient(a, (float)b); }
-INL double quotient_by(double a, double b) { return quotient(a, b); }
 INL L floored(L a, L b) { if (!b) return 0; L q = a / b; return q - ((a % b != 0) & ((a < 0) != (b < 0))); }
 INL L ceiled(L a, L b) { return -floored(-a, b); }
 INL L rest(L a, L b) { return b ? a - floored(a, b) * b : 0; }
@@ -204,9 +203,8 @@ INL I size(I x) { return x < 0 ? -x : x; }
 // The nearest number of so many binary digits after the leading one, the even one of two; the step does not shrink below
 // the exponent `least`. A sum with a number whose last digit is worth a step drops what is smaller.
 template <int bits, int least> INL V rounded(V x, float low, float high) {
-  V top = splat(high), bottom = splat(low), first = splat(__builtin_ldexpf(1.f, least));
-  x = x > top ? top : x;
-  x = x < bottom ? bottom : x;
+  V first = splat(__builtin_ldexpf(1.f, least));
+  x = at_least(at_most(x, splat(high)), splat(low));
   V binade = (V)((I)x & splat(0x7f800000));
   V anchor = (binade > first ? binade : first) * __builtin_ldexpf(1.5f, 23 - bits);
   V y = x + anchor - anchor, none = x * 0.f;  // a 0 has the sign of x
@@ -228,13 +226,30 @@ template <int bits, int least> INL double rounded(double x, double low, double h
   return rounded<bits, least>(splat(x), low, high)[0];
 }
 
-// 2^x within 2 ulp: 0 below 2^-125.5, infinite from 2^128 on, no number where x is none. The polynomial is 2 * 2^f on
-// -1/2 <= f <= 1/2; the low bits of t are the exponent of 2^(n - 1), which is 0 at its lower end.
+// 2^x within 2 ulp: 0 from 2^-126 or 2^-125.5 down, infinite from 2^128 on, no number where x is none.
+#if defined(__AVX512DQ__)
+// One instruction takes off the whole number below x, one puts it into the exponent. The polynomial is 2^f, 0 <= f < 1.
+INL V exp2_(V x) {
+  V f, low = splat(-126.f), y;
+  unsigned short there;
+  asm("vreduceps $1, %1, %0" : "=v"(f) : "v"(x));
+  V p = splat(2.186578479e-04f);
+  p = p * f + splat(1.239133183e-03f);
+  p = p * f + splat(9.684186310e-03f);
+  p = p * f + splat(5.548063020e-02f);
+  p = p * f + splat(2.402304545e-01f);
+  p = p * f + splat(6.931469328e-01f);
+  p = p * f + splat(1.f);
+  asm("vcmpps $21, %2, %1, %0" : "=Yk"(there) : "v"(x), "v"(low));  // not below; what is no number is not
+  asm("vscalefps %2, %1, %0%{%3%}%{z%}" : "=v"(y) : "v"(p), "v"(x), "Yk"(there));
+  return y;
+}
+#else
+// The polynomial is 2 * 2^f on -1/2 <= f <= 1/2; the low bits of t are the exponent of 2^(n - 1), which is 0 at its lower
+// end.
 INL V exp2_(V x) {
   const V magic = splat(12582912.f + 126.f);
-  V high = splat(129.f), low = splat(-126.f);
-  x = high < x ? high : x;
-  x = low > x ? low : x;
+  x = at_least(at_most(x, splat(129.f)), splat(-126.f));
   V t = x + magic;
   V f = x - (t - magic);
   V p = splat(3.070672363e-04f);
@@ -246,11 +261,10 @@ INL V exp2_(V x) {
   p = p * f + splat(2.f);
   return p * (V)((I)t << 23);
 }
+#endif
 // e^x: the multiple of ln 2 is taken off in two parts.
 INL V exp_(V x) {
-  V high = splat(89.f), low = splat(-87.f);
-  V y = high < x ? high : x;
-  y = low > y ? low : y;
+  V low = splat(-87.f), y = at_least(at_most(x, splat(89.f)), low);
   const V magic = splat(12582912.f + 126.f);
   V t = y * 1.44269504f + magic;
   V n = t - magic;
@@ -271,32 +285,33 @@ INL float exp_(float x) { return __builtin_expf(x); }
 INL double exp_(double x) { return __builtin_exp(x); }
 INL float exp2_(float x) { return __builtin_exp2f(x); }
 INL double exp2_(double x) { return __builtin_exp2(x); }
-// tanh: a polynomial near 0, where the quotient would cancel; from 10 on it is 1.
-#if defined(__AVX512F__)
-INL V inverse(V x) {  // of finite numbers that are not small: an estimate of 14 bits, and twice as many
-  V y;
-  asm("vrcp14ps %1, %0" : "=v"(y) : "v"(x));
-  V e = 1.f - x * y;
-  return y + y * (e + e * e);
-}
-#else
-INL V inverse(V x) { return 1.f / x; }
-#endif
+// tanh x is E / (E + 2), where E is e^2x - 1 and keeps its digits near 0; from 9.02 on it is 1. An estimate y of that is
+// corrected by what it leaves, E - y (E + 2), of which no sum E + 2 is rounded.
 INL V tanh_(V x) {
-  V a = size(x), ten = splat(10.f);
-  a = ten < a ? ten : a;
-  V e = exp2_(a * 2.885390082f);
-  V far = 1.f - 2.f * inverse(e + 1.f);
-  far = x < 0.f ? -far : far;
-  V s = x * x;
-  V p = splat(-5.70498872745e-3f);
-  p = p * s + splat(2.06390887954e-2f);
-  p = p * s + splat(-5.37397155531e-2f);
-  p = p * s + splat(1.33314422036e-1f);
-  p = p * s + splat(-3.33332819422e-1f);
-  p = p * s * x + x;
-  V y = a < 0.625f ? p : far;
-  return x != x ? x : y;
+  V a = at_most(size(x), splat(9.02f));
+  const V magic = splat(12582912.f + 127.f);
+  V t = a * 2.885390082f + magic;
+  V r = a - (t - magic) * 0.34657359028f;  // e^2x is 2^n e^2r
+  V p = splat(8.912866813e-02f);
+  p = p * r + splat(2.676261053e-01f);
+  p = p * r + splat(6.666648574e-01f);
+  p = p * r + splat(1.333326093e+00f);
+  p = p * r + splat(2.f);
+  V s = (V)((I)t << 23);
+  V e = s * (p * (r * r) + (r + r)) + (s - 1.f);
+  V d = e + 2.f;
+#if defined(__AVX512F__)
+  V i;
+  asm("vrcp14ps %1, %0" : "=v"(i) : "v"(d));
+#else
+  V i = 1.f / d;
+#endif
+  V y = e * i;
+  y += i * ((e - 2.f * y) - e * y);
+#if !defined(__FP_FAST_FMAF) || !defined(__OPTIMIZE__)  // where products are rounded before they are added
+  y = e > 1.f ? e / d : y;
+#endif
+  return (V)((I)y | ((I)x & splat((int)0x80000000)));
 }
 INL D tanh_(D x) { D y; for (int i = 0; i < W; i++) y[i] = __builtin_tanh(x[i]); return y; }
 INL float tanh_(float x) { return __builtin_tanhf(x); }
@@ -546,6 +561,13 @@ static void side_by_side(const int4* p, L ss, L fs, L n, L features, int8* __res
     for (L f = 0; f < features; f++) x[s * features + f] = (int8)num(p[s * ss + f * fs]);
 }
 
+#if BF16
+INL unsigned short exactly(int8 x) { return (unsigned short)(__builtin_bit_cast(u32, num(x)) >> 16); }  // as bfloat16
+static void side_by_side(const int8* p, L ss, L fs, L n, L features, bf16* __restrict x) {
+  for (L s = 0; s < n; s++)
+    for (L f = 0; f < features; f++) x[s * features + f].bits = exactly(p[s * ss + f * fs]);
+}
+#endif
 // The products. Sixteen accumulators; each number of the stream's operand is spread over all lanes.
 #if W == 16
 #define KEYS 8
@@ -635,143 +657,6 @@ static void carry(const float* p, const float* v, L vs, L vf, L n, L features, f
   L f = 0;
   for (; f + FEATURES <= features; f += FEATURES) shares<FEATURES>(p, v + f * vf, vs, vf, n, o + f * M, scale);
   for (; f < features; f++) shares<1>(p, v + f * vf, vs, vf, n, o + f * M, scale);
-}
-// Few rows: the lanes are features. What is read along the stream is read once, as it lies in memory, by all rows; with more
-// than FEW of them the products above lose less. The rows of `q` and of `o` stand one after the other, n numbers each.
-#define FEW (W / 2)
-#define AHEAD(T) (sizeof(T) == 1 ? 64 : 32)  // positions whose numbers are asked for before they are read
-#define NEXT 16  // positions of which all features are read before those of the next
-#define SPAN 256  // features whose sums wait beside each other meanwhile
-template <class T> INL void ahead(const T* p) { __builtin_prefetch(p); }
-INL void ahead(const int4* p) { __builtin_prefetch(byte_of(p)); }
-template <class T> INL V part(const T* p, L n) {  // the first n numbers, 0 behind them
-  V y = {};
-  for (L i = 0; i < n; i++) y[i] = num(p[i]);
-  return y;
-}
-template <int at, int R> INL V dealt(V x) {  // lane i takes what stands at `at` + i, in turns of R
-#define DEALT(i) at + (i) % R
-  return __builtin_shufflevector(x, x, LIST(DEALT));
-#undef DEALT
-}
-template <int R, int G, int at = 0> INL void deal(V x, V (*a)[QV]) {
-  if constexpr (at < G) {
-    a[at][0] = dealt<at * R, R>(x);
-    deal<R, G, at + 1>(x, a);
-  }
-}
-template <int R, int G, class T> static void few_dots(const float* q, L qs, const T* k, L ks, L n, V (*a)[QV]) {
-  V sum[W];
-  UNROLL for (int i = 0; i < W; i++) sum[i] = V{};
-  L f = 0;
-  for (; f + W <= n; f += W) {
-    V x[R];
-    UNROLL for (int r = 0; r < R; r++) x[r] = ldu(q + r * qs + f);
-    UNROLL for (int g = 0; g < G; g++) {
-      if (f * sizeof(T) % 64 == 0) ahead(k + (g + AHEAD(T)) * ks + f);
-      V y = near(k + g * ks + f);
-      UNROLL for (int r = 0; r < R; r++) sum[g * R + r] += x[r] * y;
-    }
-  }
-  if (f < n)
-    UNROLL for (int g = 0; g < G; g++) {
-      V y = part(k + g * ks + f, n - f);
-      UNROLL for (int r = 0; r < R; r++) sum[g * R + r] += part(q + r * qs + f, n - f) * y;
-    }
-  deal<R, G>(sums(sum), a);
-}
-template <int N, int R, class T> INL void few_keys(const float* q, L qs, const T* k, L ks, L n, V (&a)[N][QV]) {
-  constexpr int G = W / R < N ? W / R : N;
-  for (int j = 0; j < N; j += G) few_dots<R, G>(q, qs, k + j * ks, ks, n, a + j);
-}
-template <int N, class T> INL void few_of(const float* q, L qs, L rows, const T* k, L ks, L n, V (&a)[N][QV]) {
-  if (rows == 1) few_keys<N, 1>(q, qs, k, ks, n, a);
-  else if (rows == 2) few_keys<N, 2>(q, qs, k, ks, n, a);
-#if W >= 8
-  else if (rows <= 4) few_keys<N, 4>(q, qs, k, ks, n, a);
-#endif
-#if W >= 16
-  else few_keys<N, 8>(q, qs, k, ks, n, a);
-#endif
-}
-template <int N, class T> RARE void long_few(const float* q, L rows, const T* k, L ks, L n, V (&a)[N][QV]) {
-  UNROLL for (int j = 0; j < N; j++) a[j][0] = V{};
-  for (L f = 0; f < n; f += LONG * W) {
-    V b[N][QV] = {};
-    few_of<N>(q + f, n, rows, k + f, ks, n - f < LONG * W ? n - f : LONG * W, b);
-    add_all<N>(a, b);
-  }
-}
-template <int N, class T> INL void few_products(const float* q, L rows, const T* k, L ks, L n, V (&a)[N][QV]) {
-  if (n > LONG * W) long_few<N>(q, rows, k, ks, n, a);  // a lane has each W-th product
-  else few_of<N>(q, n, rows, k, ks, n, a);
-}
-// What n positions add to the sums of C vectors of features, for each of R rows.
-template <int R, int C, class T> INL void few_features(const float* p, const T* v, L vs, L n, float* own) {
-  V a[R][C];
-  UNROLL for (int r = 0; r < R; r++)
-    UNROLL for (int c = 0; c < C; c++) a[r][c] = ld(own + r * SPAN + c * W);
-  for (L s = 0; s < n; s++) {
-    V y[C];
-    UNROLL for (int c = 0; c < C; c++) {
-      if (c * W * sizeof(T) % 64 == 0) ahead(v + (s + AHEAD(T)) * vs + c * W);
-      y[c] = near(v + s * vs + c * W);
-    }
-    UNROLL for (int r = 0; r < R; r++) {
-      V z = splat(p[s * M + r]);
-      UNROLL for (int c = 0; c < C; c++) a[r][c] += z * y[c];
-    }
-  }
-  UNROLL for (int r = 0; r < R; r++)
-    UNROLL for (int c = 0; c < C; c++) st(own + r * SPAN + c * W, a[r][c]);
-}
-// The features that fill vectors, at most SPAN of them. Of a few positions all features are read before the next ones,
-// so that memory is read as it lies; the sums of the tile wait in `own` meanwhile.
-template <int R, class T> static void few_span(const float* p, const T* v, L vs, L n, L features, L whole, float* o, V scale) {
-  constexpr int C = 16 / R < 4 ? 16 / R : 4;
-  alignas(64) float own[R * SPAN];
-  for (int r = 0; r < R; r++)
-    for (L f = 0; f < whole; f += W) st(own + r * SPAN + f, V{});
-  for (L s = 0; s < n; s += NEXT) {
-    const L m = n - s < NEXT ? n - s : NEXT;
-    L f = 0;
-    for (; f + C * W <= whole; f += C * W) few_features<R, C>(p + s * M, v + s * vs + f, vs, m, own + f);
-    for (; f < whole; f += W) few_features<R, 1>(p + s * M, v + s * vs + f, vs, m, own + f);
-  }
-  for (int r = 0; r < R; r++)
-    for (L f = 0; f < whole; f += W) stu(o + r * features + f, ldu(o + r * features + f) * scale[r] + ld(own + r * SPAN + f));
-}
-template <int R, class T> static void few_shares(const float* p, const T* v, L vs, L n, L features, float* o, V scale) {
-  const L whole = features / W * W;
-  for (L f = 0; f < whole; f += SPAN)
-    few_span<R>(p, v + f, vs, n, features, whole - f < SPAN ? whole - f : SPAN, o + f, scale);
-  for (L f = whole; f < features; f++)
-    for (int r = 0; r < R; r++) {
-      float a = o[r * features + f] * scale[r];
-      for (L s = 0; s < n; s++) a += p[s * M + r] * num(v[s * vs + f]);
-      o[r * features + f] = a;
-    }
-}
-template <class T> static void few_carry(const float* p, const T* v, L vs, L n, L rows, L features, float* o, const V (&scale)[QV]) {
-  if (rows == 1) few_shares<1>(p, v, vs, n, features, o, scale[0]);
-  else if (rows == 2) few_shares<2>(p, v, vs, n, features, o, scale[0]);
-#if W >= 8
-  else if (rows <= 4) few_shares<4>(p, v, vs, n, features, o, scale[0]);
-#endif
-#if W >= 16
-  else few_shares<8>(p, v, vs, n, features, o, scale[0]);
-#endif
-}
-// Lanes become rows one after the other; those that are not there are 0.
-static void listed(const float* x, L rows, L features, float* y) {
-  for (L i = 0; i < FEW; i++)
-    for (L f = 0; f < features; f++) y[i * features + f] = i < rows ? x[f * M + i] : 0.f;
-}
-// Rows one after the other become lanes, in place.
-static void as_lanes(float* x, L rows, L features, float* other) {
-  for (L f = 0; f < features; f++)
-    for (L i = 0; i < M; i++) other[f * M + i] = i < rows ? x[i * features + f] : 0.f;
-  for (L f = 0; f < features * M; f++) x[f] = other[f];
 }
 // o[s][f] += sum over rows of p[s][row] * y[row][f]: shares of what has the stream's axis; the lanes are features.
 template <int N> INL void turned(const float* __restrict p, const float* __restrict y, L across, L rows, L vectors, L n, float* __restrict o, L os) {
@@ -1003,6 +888,15 @@ static void pair_positions(const bf16* p, L ss, L fs, L n, L features, L across,
     for (L f = features; f < across; f++) y[f] = 0;
   }
 }
+static void pair_positions(const int8* p, L ss, L fs, L n, L features, L across, u32* x) {
+  for (L s = 0; s < n; s += 2) {
+    const int8 *a = p + s * ss, *b = p + (s + 1 < n ? s + 1 : s) * ss;
+    const u32 there = s + 1 < n ? 0xffffffffu : 0xffffu;
+    u32* y = x + s / 2 * across;
+    for (L f = 0; f < features; f++) y[f] = ((u32)exactly(a[f * fs]) | (u32)exactly(b[f * fs]) << 16) & there;
+    for (L f = features; f < across; f++) y[f] = 0;
+  }
+}
 // y[s / 2][row] and y[s][row / 2] of p[s][row]; rows that are not there are 0.
 static void pair_up(const float* p, L n, u32* y) {
   for (L s = 0; s < n; s += 2)
@@ -1104,6 +998,231 @@ static void spread16(const u32* p, const u32* y, L across, L rows, L n, L featur
 #else
 #define PAIRS 0
 #endif
+// Few rows: the lanes are features. What is read along the stream is read once, as it lies in memory, by all rows; with more
+// than FEW of them the products above lose less. The rows of `q` and of `o` stand one after the other, n numbers each.
+#define FEW (W / 2)
+#define AHEAD(T) (sizeof(T) == 1 ? 64 : 32)  // positions whose numbers are asked for before they are read
+#define NEXT 16  // positions of which all features are read before those of the next
+#define SPAN 256  // features whose sums wait beside each other meanwhile
+template <class T> constexpr bool PAIRED = false;  // numbers that the processor multiplies in pairs
+#if PAIRS
+template <> constexpr bool PAIRED<bf16> = true;
+template <> constexpr bool PAIRED<int8> = true;
+#endif
+template <class T> INL void ahead(const T* p) { __builtin_prefetch(p); }
+INL void ahead(const int4* p) { __builtin_prefetch(byte_of(p)); }
+template <class T> INL V part(const T* p, L n) {  // the first n numbers, 0 behind them
+  V y = {};
+  for (L i = 0; i < n; i++) y[i] = num(p[i]);
+  return y;
+}
+template <int at, int R> INL V dealt(V x) {  // lane i takes what stands at `at` + i, in turns of R
+#define DEALT(i) at + (i) % R
+  return __builtin_shufflevector(x, x, LIST(DEALT));
+#undef DEALT
+}
+template <int R, int G, int at = 0> INL void deal(V x, V (*a)[QV]) {
+  if constexpr (at < G) {
+    a[at][0] = dealt<at * R, R>(x);
+    deal<R, G, at + 1>(x, a);
+  }
+}
+template <int R, int G, class T> static void few_dots(const float* q, L qs, const T* k, L ks, L n, V (*a)[QV]) {
+  V sum[W];
+  UNROLL for (int i = 0; i < W; i++) sum[i] = V{};
+  L f = 0;
+  for (; f + W <= n; f += W) {
+    V x[R];
+    UNROLL for (int r = 0; r < R; r++) x[r] = ldu(q + r * qs + f);
+    UNROLL for (int g = 0; g < G; g++) {
+      if (f * sizeof(T) % 64 == 0) ahead(k + (g + AHEAD(T)) * ks + f);
+      V y = near(k + g * ks + f);
+      UNROLL for (int r = 0; r < R; r++) sum[g * R + r] += x[r] * y;
+    }
+  }
+  if (f < n)
+    UNROLL for (int g = 0; g < G; g++) {
+      V y = part(k + g * ks + f, n - f);
+      UNROLL for (int r = 0; r < R; r++) sum[g * R + r] += part(q + r * qs + f, n - f) * y;
+    }
+  deal<R, G>(sums(sum), a);
+}
+#if PAIRS
+INL unsigned short exactly(bf16 x) { return x.bits; }
+template <class T> INL U some_pairs(const T* p, L n) {  // the pairs of the first n numbers, 0 behind them
+  U y = {};
+  for (L i = 0; i < n; i++) y[i / 2] |= (u32)exactly(p[i]) << i % 2 * 16;
+  return y;
+}
+INL U pairs_at(const bf16* p) { return *(const UU*)p; }
+INL U pairs_at(const int8* p) { return two(near(p), near(p + W)); }
+template <int R, int G, class T> static void few_dots(const u32* q, L qs, const T* k, L ks, L n, V (*a)[QV]) {
+  V sum[W];
+  UNROLL for (int i = 0; i < W; i++) sum[i] = V{};
+  L f = 0;
+  for (; f + 2 * W <= n; f += 2 * W) {
+    U x[R];
+    UNROLL for (int r = 0; r < R; r++) x[r] = *(const UU*)(q + r * qs + f / 2);
+    UNROLL for (int g = 0; g < G; g++) {
+      if (f * sizeof(T) % 64 == 0) ahead(k + (g + AHEAD(T)) * ks + f);
+      U y = pairs_at(k + g * ks + f);
+      UNROLL for (int r = 0; r < R; r++) add_pairs(sum[g * R + r], y, x[r]);
+    }
+  }
+  if (f < n)
+    UNROLL for (int g = 0; g < G; g++) {
+      U y = some_pairs(k + g * ks + f, n - f);
+      UNROLL for (int r = 0; r < R; r++)
+        add_pairs(sum[g * R + r], y, some_pairs((const bf16*)(q + r * qs + f / 2), n - f));
+    }
+  deal<R, G>(sums(sum), a);
+}
+#endif
+INL L held(const float*, L n) { return n; }  // numbers of a row in memory
+INL L held(const u32*, L n) { return (n + 1) / 2; }
+template <int N, int R, class Q, class T> INL void few_keys(const Q* q, L qs, const T* k, L ks, L n, V (&a)[N][QV]) {
+  constexpr int G = W / R < N ? W / R : N;
+  for (int j = 0; j < N; j += G) few_dots<R, G>(q, qs, k + j * ks, ks, n, a + j);
+}
+template <int N, class Q, class T> INL void few_of(const Q* q, L qs, L rows, const T* k, L ks, L n, V (&a)[N][QV]) {
+  if (rows == 1) few_keys<N, 1>(q, qs, k, ks, n, a);
+  else if (rows == 2) few_keys<N, 2>(q, qs, k, ks, n, a);
+#if W >= 8
+  else if (rows <= 4) few_keys<N, 4>(q, qs, k, ks, n, a);
+#endif
+#if W >= 16
+  else few_keys<N, 8>(q, qs, k, ks, n, a);
+#endif
+}
+template <int N, class Q, class T> RARE void long_few(const Q* q, L rows, const T* k, L ks, L n, V (&a)[N][QV]) {
+  UNROLL for (int j = 0; j < N; j++) a[j][0] = V{};
+  for (L f = 0; f < n; f += LONG * W) {
+    V b[N][QV] = {};
+    few_of<N>(q + held(q, f), held(q, n), rows, k + f, ks, n - f < LONG * W ? n - f : LONG * W, b);
+    add_all<N>(a, b);
+  }
+}
+template <int N, class Q, class T> INL void few_products(const Q* q, L rows, const T* k, L ks, L n, V (&a)[N][QV]) {
+  if (n > LONG * W) long_few<N>(q, rows, k, ks, n, a);  // a lane has each W-th product
+  else few_of<N>(q, held(q, n), rows, k, ks, n, a);
+}
+// What n positions add to the sums of C vectors of features, for each of R rows.
+template <int R, int C, class T> INL void few_features(const float* p, const T* v, L vs, L n, float* own) {
+  V a[R][C];
+  UNROLL for (int r = 0; r < R; r++)
+    UNROLL for (int c = 0; c < C; c++) a[r][c] = ld(own + r * SPAN + c * W);
+  for (L s = 0; s < n; s++) {
+    V y[C];
+    UNROLL for (int c = 0; c < C; c++) {
+      if (c * W * sizeof(T) % 64 == 0) ahead(v + (s + AHEAD(T)) * vs + c * W);
+      y[c] = near(v + s * vs + c * W);
+    }
+    UNROLL for (int r = 0; r < R; r++) {
+      V z = splat(p[s * M + r]);
+      UNROLL for (int c = 0; c < C; c++) a[r][c] += z * y[c];
+    }
+  }
+  UNROLL for (int r = 0; r < R; r++)
+    UNROLL for (int c = 0; c < C; c++) st(own + r * SPAN + c * W, a[r][c]);
+}
+#if PAIRS
+// The same of pairs of positions. Of each two vectors of sums the first has the features 0 to 3, 8 to 11 and so on of
+// both.
+template <int R, int C, class T> INL void few_features(const u32* p, const T* v, L vs, L n, float* own) {
+  V a[R][C];
+  UNROLL for (int r = 0; r < R; r++)
+    UNROLL for (int c = 0; c < C; c++) a[r][c] = ld(own + r * SPAN + c * W);
+  for (L s = 0; s < n; s += 2) {
+    U y[C];
+    UNROLL for (int c = 0; c < C; c += 2) {
+      const T* const at = v + s * vs + c * W;
+      if (c * W * sizeof(T) % 64 == 0) {
+        ahead(at + AHEAD(T) * vs);
+        ahead(at + (AHEAD(T) + 1) * vs);
+      }
+      U one = pairs_at(at), other = s + 1 < n ? pairs_at(at + vs) : U{};
+      asm("vpunpcklwd %2, %1, %0" : "=v"(y[c]) : "v"(one), "v"(other));
+      asm("vpunpckhwd %2, %1, %0" : "=v"(y[c + 1]) : "v"(one), "v"(other));
+    }
+    UNROLL for (int r = 0; r < R; r++) {
+      U z = splat(p[s / 2 * M + r]);
+      UNROLL for (int c = 0; c < C; c++) add_pairs(a[r][c], z, y[c]);
+    }
+  }
+  UNROLL for (int r = 0; r < R; r++)
+    UNROLL for (int c = 0; c < C; c++) st(own + r * SPAN + c * W, a[r][c]);
+}
+// Such sums in the order of their features, in place.
+INL void in_order(float* own) {
+  V a = ld(own), b = ld(own + W);
+  st(own, __builtin_shufflevector(a, b, 0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23));
+  st(own + W, __builtin_shufflevector(a, b, 8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15, 28, 29, 30, 31));
+}
+#endif
+// The features that fill vectors, at most SPAN of them. Of a few positions all features are read before the next ones,
+// so that memory is read as it lies; the sums of the tile wait in `own` meanwhile. `pairs` has those of p, or is null.
+template <int R, class T>
+static void few_span(const float* p, const u32* pairs, const T* v, L vs, L n, L features, L whole, float* o, V scale) {
+  constexpr int C = 16 / R < 4 ? 16 / R : 4;
+  alignas(64) float own[R * SPAN];
+  for (int r = 0; r < R; r++)
+    for (L f = 0; f < whole; f += W) st(own + r * SPAN + f, V{});
+  for (L s = 0; s < n; s += NEXT) {
+    const L m = n - s < NEXT ? n - s : NEXT;
+    L f = 0;
+#if PAIRS
+    if constexpr (PAIRED<T>)
+      if (pairs) {
+        for (; f + C * W <= whole; f += C * W) few_features<R, C>(pairs + s / 2 * M, v + s * vs + f, vs, m, own + f);
+        for (; f + 2 * W <= whole; f += 2 * W) few_features<R, 2>(pairs + s / 2 * M, v + s * vs + f, vs, m, own + f);
+      }
+#endif
+    for (; f + C * W <= whole; f += C * W) few_features<R, C>(p + s * M, v + s * vs + f, vs, m, own + f);
+    for (; f < whole; f += W) few_features<R, 1>(p + s * M, v + s * vs + f, vs, m, own + f);
+  }
+#if PAIRS
+  if (PAIRED<T> && pairs)
+    for (int r = 0; r < R; r++)
+      for (L f = 0; f + 2 * W <= whole; f += 2 * W) in_order(own + r * SPAN + f);
+#endif
+  for (int r = 0; r < R; r++)
+    for (L f = 0; f < whole; f += W) stu(o + r * features + f, ldu(o + r * features + f) * scale[r] + ld(own + r * SPAN + f));
+}
+template <int R, class T>
+static void few_shares(const float* p, const u32* pairs, const T* v, L vs, L n, L features, float* o, V scale) {
+  const L whole = features / W * W;
+  for (L f = 0; f < whole; f += SPAN)
+    few_span<R>(p, pairs, v + f, vs, n, features, whole - f < SPAN ? whole - f : SPAN, o + f, scale);
+  for (L f = whole; f < features; f++)
+    for (int r = 0; r < R; r++) {
+      float a = o[r * features + f] * scale[r];
+      for (L s = 0; s < n; s++) a += p[s * M + r] * num(v[s * vs + f]);
+      o[r * features + f] = a;
+    }
+}
+template <class T>
+static void few_carry(const float* p, const u32* pairs, const T* v, L vs, L n, L rows, L features, float* o,
+                      const V (&scale)[QV]) {
+  if (rows == 1) few_shares<1>(p, pairs, v, vs, n, features, o, scale[0]);
+  else if (rows == 2) few_shares<2>(p, pairs, v, vs, n, features, o, scale[0]);
+#if W >= 8
+  else if (rows <= 4) few_shares<4>(p, pairs, v, vs, n, features, o, scale[0]);
+#endif
+#if W >= 16
+  else few_shares<8>(p, pairs, v, vs, n, features, o, scale[0]);
+#endif
+}
+// Lanes become rows one after the other; those that are not there are 0.
+template <class T> static void listed(const T* x, L rows, L features, T* y) {
+  for (L i = 0; i < FEW; i++)
+    for (L f = 0; f < features; f++) y[i * features + f] = i < rows ? x[f * M + i] : T{};
+}
+// Rows one after the other become lanes, in place.
+static void as_lanes(float* x, L rows, L features, float* other) {
+  for (L f = 0; f < features; f++)
+    for (L i = 0; i < M; i++) other[f * M + i] = i < rows ? x[i * features + f] : 0.f;
+  for (L f = 0; f < features * M; f++) x[f] = other[f];
+}
 // The first place of n whole numbers that never fall whose number is as great as the limit; n where none is.
 INL L first_at(const L* p, L stride, L n, L limit) {
   L low = 0, high = n;
