@@ -22,11 +22,14 @@ RANKS_RULE = "an axis of a mesh has from 1 to {} ranks"
 
 
 def letters_of(program: Program) -> Mapping[str, IndexSet]:
-    """The set of each letter of a program: as its tensors are declared, equations write them, rounds are counted."""
+    """The set of each letter of a program: as its tensors are declared, equations write them, rounds are counted. A
+    slot that is written as several letters, `(i a)`, has none of its own.
+    """
     out: dict[str, IndexSet] = {}
     for tensor in program.tensors.values():
         for slot in tensor.slots:
-            out.setdefault(slot.name, slot.set)
+            if not slot.name.startswith("("):
+                out.setdefault(slot.name, slot.set)
     for term in program.terms:
         found = (term.index,) if isinstance(term, Position | Join) else bound_indices(term)
         for index in found:

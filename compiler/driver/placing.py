@@ -76,7 +76,7 @@ def on_mesh(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int
     EincError where there is no such plan, where an axis has no number, or nothing to cut, or what is asked for cannot
     be had.
     """
-    with _told():
+    with told():
         mesh = _balanced(program, _mesh(program, plans, ranks), sizes)
         program, _ = narrowed(program, chosen(program.plans, _names(program, plans, ranks)))
         return OnMesh(mesh, put(pieces(program, grad), mesh, sizes)[0])
@@ -84,20 +84,20 @@ def on_mesh(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int
 
 def in_stages(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int]) -> Staging | None:
     """The stages of a program on a mesh as `on_mesh` has it; None where none of its axes cuts rounds."""
-    with _told():
+    with told():
         program, _ = narrowed(program, wanted := chosen(program.plans, _names(program, plans, ranks)))
         return staging(program, wanted, _mesh(program, plans, ranks))
 
 
 def on_rest(found: Staging, one: TypedProgram, sizes: Mapping[str, int], grad: bool) -> OnMesh:
     """A stage on the other axes of a mesh. EincError as for `on_mesh`."""
-    with _told():
+    with told():
         mesh = _balanced(one, found.rest, sizes)
         return OnMesh(mesh, put(pieces(one, grad), mesh, sizes)[0])
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def told() -> Iterator[None]:
     """A block in which Refused and Problem become EincError, which is told to a person as any error of a text."""
     try:
         yield
@@ -131,7 +131,7 @@ def planned(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int
     """The plan of one rank of the mesh, with `grad` that of the gradient, too; None where the mesh has one rank alone.
     EincError as for `on_mesh`, and where an exact gradient passes a declared slope.
     """
-    with _told():
+    with told():
         mesh = _balanced(program, _mesh(program, plans, ranks), {})
         if not mesh:
             return None
@@ -156,7 +156,7 @@ def served(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int]
     """The plan of one rank of a step that adds positions to those before, and the step: of what is kept each rank has
     the part that the plans cut. EincError as for `on_mesh`, where the mesh has one rank, and where no step can be had.
     """
-    with _told():
+    with told():
         step, mesh = _step(program, plans, ranks, keep, choices)
         normal = pipeline.normal(step.program)
         if step.program.repeats:
@@ -167,7 +167,7 @@ def served(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int]
 def served_on_mesh(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int], sizes: Mapping[str, int],
                    choices: Choices) -> OnMesh:
     """Such a step on the mesh as `on_mesh` has a program. EincError as for `served`."""
-    with _told():
+    with told():
         step, mesh = _step(program, plans, ranks, frozenset(chosen(program.plans, plans).cache().tensors), choices)
         return OnMesh(mesh, put(pieces(step.program, grad=False), mesh, sizes)[0])
 
@@ -223,7 +223,7 @@ def on_all(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int]
     and claims that both make the same. EincError as for `on_mesh`.
     """
     if program.repeats:
-        with _told():
+        with told():
             _several(program, plans, ranks)
         raise EincError([Problem(f"`{program.name}` has rounds, so what all devices do is no single text", helps=(
             Help("`einc show --stage plan` prints what each does of every piece"),))])
@@ -316,7 +316,8 @@ class Pieces:
 
 
 def pieces(program: TypedProgram, grad: bool) -> Pieces:
-    """The pieces of a program. EincError where a gradient is asked for and there is none."""
+    """The pieces of a program. EincError where a gradient is asked for and there is none. Raises Refused for rounds in
+    rounds."""
     def one(piece: Program, here: Round | None) -> Piece:
         if not grad:
             return Piece(NormalProgram.of(piece), here)
