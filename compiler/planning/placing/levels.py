@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from math import prod
 
-from einc.ir.indices import INDEX_CLASSES
+from einc.ir.indices import INDEX_CLASSES, number
 from einc.ir.programs import Equation, NormalProgram
 from einc.ir.terms import Fold
 from einc.planning.analysis.cost import nominal, volume
 from einc.planning.placing.cuts import Cut
 from einc.planning.placing.cutting import Cutting, cut
-from einc.planning.placing.refusals import Refused, examine
+from einc.planning.placing.refusals import Refused, examine, whole_bytes
 from einc.planning.placing.states import (
     SILENT,
     WHOLE,
@@ -213,6 +214,8 @@ def _placed(program: NormalProgram, mesh: Sequence[Axis], known: Mapping[str, in
     for key, states in ends.items():
         ends[key] = _apart(states)
     made = Placed(program, tuple(mesh), tuple(cuttings), ends, {}, ())
+    for tensor in program.inputs():
+        whole_bytes(tensor, made.states(tensor.key), program.splits, mesh, known)
     for e in program.equations:
         names = [axis.around for axis, found in zip(mesh, made.cuts(e.target), strict=True)
                  if axis.around and found.letters]
@@ -292,7 +295,8 @@ class _Schedule:
         match now[first]:
             case Share(_, reference, _) if reference and len(axes) > 1 and any(mesh[n].around for n in axes):
                 raise Kept(reference)  # shares that hops send are added as they come
-        held = volume(s.set for s in cut_slots(tensor.slots, now, mesh))
+        sets = [s.set for s in cut_slots(tensor.slots, now, mesh)]
+        held, stored = volume(sets), prod(tensor.element.extents(sets), start=number(1))
         cuts = self.of.cuttings[first].cuts
         cause = f"{cuts[key].reason}; " if key in cuts and isinstance(now[first], Share | Owned) else ""
         after = then[first]
@@ -300,7 +304,7 @@ class _Schedule:
         around = any(mesh[n].around for n in axes)
         how = " part after part" if around and isinstance(now[first], Part) and len(axes) > 1 else how
         ranks = mesh[first].ranks if around else ranks_of(mesh, axes)
-        return Move(key, axes, ranks, now[first], after, held, tensor.element, cause + why + how, around)
+        return Move(key, axes, ranks, now[first], after, held, stored, tensor.element, cause + why + how, around)
 
     def sink(self) -> None:
         """What is made point by point or at pairs of positions goes to the level of the first that reads it; what reads

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 from einc.ir.choices import Choices
 from einc.ir.finite import surely_finite
@@ -99,6 +100,16 @@ def between(found: Derived, forward: Placed) -> tuple[dict[str, States], dict[st
     inputs = {t.key for t in forward.program.inputs()}
     given |= {key: forward.states(key) for key in inputs if key in found.backward.tensors and key not in given}
     return given, {made: forward.states(key) for key, made in found.gradients if key in inputs}
+
+
+def in_bytes(tensor: Tensor, states: States) -> Iterator[IndexSet]:
+    """Where several numbers share a byte, the bytes of a rank's part along the last axis: there has to be a whole number
+    of them.
+    """
+    few = tensor.element.narrow
+    if few is not None and any(isinstance(s, Part) and s.slot == len(tensor.slots) - 1 for s in states):
+        last = tensor.slots[-1].set
+        yield replace(last, extent=last.extent * number(Fraction(1, few.together)))
 
 
 def axes_of(mesh: tuple[Axis, ...]) -> tuple[tuple[str, int], ...]:
@@ -209,7 +220,8 @@ class _Ranks:
         sizes |= {n for part in self.parts for n in part.sizes} - program.sizes.keys()
         sizes |= {axis.place for axis in self.of.mesh if not axis.around}
         sizes |= {group_of(axes) for axes in groups_of(self.of)}
-        sets = dict.fromkeys([*(s.set for t in asked for s in t.slots), *(s for p in self.parts for s in p.sets)])
+        sets = dict.fromkeys([*(s.set for t in asked for s in t.slots), *(s for p in self.parts for s in p.sets),
+                              *(one for t in asked for one in in_bytes(t, self.of.states(t.key)))])
         return Module(program.name, program.source or program.name, asked, outputs, self.buffers, tuple(self.steps),
                       dict(program.sizes), frozenset(sizes), tuple(sets), ())
 

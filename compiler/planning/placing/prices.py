@@ -15,7 +15,6 @@ from einc.ir.indices import IndexSet
 from einc.ir.plan import Recurrence, StateScan
 from einc.ir.programs import Equation
 from einc.ir.terms import Fold
-from einc.planning.analysis.cost import volume
 from einc.planning.placing import traffic
 from einc.planning.placing.chains import Link
 from einc.planning.placing.levels import Placed
@@ -89,8 +88,7 @@ def priced(mesh: tuple[Axis, ...], links: Sequence[Link], steps: Iterable[Recurr
 def _bytes(placed: Placed, key: str, states: States, sizes: Mapping[str, int], real: int) -> Fraction:
     """The bytes of what a rank has of a tensor."""
     tensor = placed.program.tensors[key]
-    count = volume(s.set for s in cut_slots(tensor.slots, states, placed.mesh)).at(sizes)
-    return count * tensor.element.size(real)
+    return tensor.element.room((s.set for s in cut_slots(tensor.slots, states, placed.mesh)), real).at(sizes)
 
 
 def _operations(placed: Placed, equation: Equation, sizes: Mapping[str, int]) -> Fraction:

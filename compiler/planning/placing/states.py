@@ -153,8 +153,9 @@ SILENT = ("slice", "merge")  # what sends nothing
 class Move:
     """A tensor from one state to another on some axes of the mesh at once, which have so many `ranks` together.
 
-    `held` is the number of elements that a rank has before, each an `element`. `reason` says why in words. On an axis
-    `around` another what hops made is merged; on both the ranks' parts come in hops, or shares of them go to the ranks.
+    `held` is the number of elements that a rank has before, each an `element`, and `stored` that of the array in which
+    it has them, fewer where several lie in one byte. `reason` says why in words. On an axis `around` another what hops
+    made is merged; on both the ranks' parts come in hops, or shares of them go to the ranks.
     """
 
     tensor: str
@@ -163,6 +164,7 @@ class Move:
     before: State
     after: State
     held: Extent
+    stored: Extent
     element: Element
     reason: str = ""
     around: bool = False
@@ -205,8 +207,8 @@ class Move:
 
     @property
     def wire(self) -> Extent:
-        """How many elements a rank sends, by the algorithm that sends fewest."""
-        return self.held * sent(self.kind, self.ranks)
+        """How many elements of its array a rank sends, by the algorithm that sends fewest."""
+        return self.stored * sent(self.kind, self.ranks)
 
 
 def sent(kind: Kind, ranks: int) -> Extent:
