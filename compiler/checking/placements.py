@@ -11,13 +11,12 @@ from einc.errors.problems import PlanLine, PlansDisagree
 from einc.errors.report import Help, Label, Report
 from einc.ir.indices import LAYER, IndexSet
 from einc.ir.programs import Program
-from einc.ir.requested import SCHEDULES, WAYS, Cut, Mesh, Parts, Pass, Shard
+from einc.ir.requested import MOST_RANKS, SCHEDULES, WAYS, Cut, Mesh, Parts, Pass, Shard
 from einc.ir.terms import Join, Position, bound_indices
 from einc.syntax import tree as s
 from einc.syntax.plan_lines import whole_number
 from einc.syntax.spelling import nearest
 
-MOST_RANKS = 1 << 20
 RANKS_RULE = "an axis of a mesh has from 1 to {} ranks"
 
 

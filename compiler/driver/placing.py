@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from einc.checking.placements import MOST_RANKS, RANKS_RULE, letters_of
+from einc.checking.placements import RANKS_RULE, letters_of
 from einc.checking.plans import KINDS, chosen
 from einc.driver import pipeline
 from einc.driver.gradients import by_declaration, constant, library_with_halves
@@ -20,7 +20,7 @@ from einc.ir.choices import Choices
 from einc.ir.indices import LAYER
 from einc.ir.plan import Module, PerRank, Recurrence, StateScan
 from einc.ir.programs import IndexLoop, NormalProgram, Program, TypedProgram
-from einc.ir.requested import PlanBlock
+from einc.ir.requested import MOST_RANKS, PlanBlock
 from einc.planning import generation as steps
 from einc.planning import halves
 from einc.planning.placing import Axis, Placed, Refused, placed, with_rings

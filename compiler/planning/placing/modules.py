@@ -103,8 +103,7 @@ def between(found: Derived, forward: Placed) -> tuple[dict[str, States], dict[st
 
 
 def in_bytes(tensor: Tensor, states: States) -> Iterator[IndexSet]:
-    """Where several numbers share a byte, the bytes of a rank's part along the last axis: there has to be a whole number
-    of them.
+    """Where several numbers share a byte, the bytes of a rank's part along the last axis, whose number has to be whole.
     """
     few = tensor.element.narrow
     if few is not None and any(isinstance(s, Part) and s.slot == len(tensor.slots) - 1 for s in states):
