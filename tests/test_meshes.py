@@ -385,11 +385,39 @@ def test_collectives_of_one_level_are_one_message(tmp_path: Path) -> None:
 def test_what_is_folded_in_two_types_is_two_messages(tmp_path: Path) -> None:
     """Sums are sent in the wide type, with `--narrow` in that of the data, which sums for each row do not have."""
     file = tmp_path / "a.ein"
-    file.write_text('use "sdpa"\nplan it:\n    mesh p = 8\n    shard t over p, pass s by merge\n', encoding="utf-8")
-    assert messages("--plan", "it", file=file) == [4, 3] and messages("--plan", "it", "--narrow", file=file) == [4]
+    file.write_text("index t : time(T)\nindex h : head(H)\nindex f : feature(F)\ninput x_t^h\nweight w_h^f\n"
+                    "q_t = Σ_h x_t^h x_t^h\nA_t^f = Σ_h x_t^h w_h^f\noutput Y_t^f = A_t^f / sqrt(q_t)\n"
+                    "plan it:\n    mesh p = 8\n    shard h over p\n", encoding="utf-8")
+    assert messages("--plan", "it", file=file) == [2, 1] and messages("--plan", "it", "--narrow", file=file) == [2]
     for narrow in (False, True):
         source = front.compile(file.read_text(encoding="utf-8"), "torch", plan="it", narrow=narrow).source
-        assert source.count("= _reduce_scatter(") == 1 + narrow
+        assert source.count("= _all_reduce(") == 1 + narrow
+
+
+def test_a_loss_of_words_in_parts_is_one_message(tmp_path: Path) -> None:
+    """Maxima, sums relative to them, and what a word has: each rank has those of all and folds them. Where very many
+    ranks would send each other so much that one message more takes less time, they are folded on the way."""
+    file = tmp_path / "a.ein"
+    file.write_text('use "linear_cross_entropy"\nplan it:\n    mesh p = 8\n    shard v over p\n', encoding="utf-8")
+    assert messages("--plan", "it", "--grad", file=file) == [3, 1, 1]
+    text = file.read_text(encoding="utf-8")
+    source = front.compile(text, "torch", plan="it", grad=True).source
+    assert source.count("= _all_gather(") == 1 and source.count("= _all_reduce(") == 1
+    assert messages("--plan", "it", "--mesh", "p=1024", file=file) == [3]
+    assert messages("--plan", "it", "--mesh", "p=1024", "--sizes", "T=16,V=4096,d_model=8", file=file) == [3, 1]
+    file.write_text('use "sdpa"\nplan it:\n    mesh p = 8\n    shard t over p, pass s by merge\n', encoding="utf-8")
+    assert messages("--plan", "it", file=file) == [4, 2]  # queries are gathered; then all goes to the rank of its t
+
+
+def test_a_fold_that_is_no_collective_is_each_ranks_own(tmp_path: Path) -> None:
+    """What ranks have of a logarithm of a sum of exponentials reaches each of them."""
+    text = ("index t : time(T)\nindex f : feature(F)\ninput x_t^f\noutput y_t = logaddexp_f x_t^f\n"
+            "plan it:\n    mesh p = 2\n    shard f over p\n")
+    found = placing.on_mesh(typed(text), ("it",), {}, {})
+    x = np.random.default_rng(0).normal(size=(3, 8)) * 300
+    made = Ranks(found.forward, {"T": 3, "F": 8}).run({"x": x})["y"]
+    assert np.abs(made - np.logaddexp.reduce(x, 1)).max() < 1e-12
+    assert "= _all_gather(" in front.compile(text, "torch", plan="it").source
 
 
 @pytest.mark.parametrize("kinds", [(torch.float32,), (torch.bfloat16, torch.float64, torch.int64, torch.bool)])

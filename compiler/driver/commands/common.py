@@ -123,8 +123,7 @@ def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> dict[str, 
 
 
 def _ranks(ctx: click.Context, param: click.Parameter, value: str) -> dict[str, int]:
-    """`dp=2,tp=4` -> {"dp": 2, "tp": 4}. Raises click.BadParameter as for sizes, and for an axis of no or too many ranks.
-    """
+    """`dp=2,tp=4` -> {"dp": 2, "tp": 4}. Raises click.BadParameter as for sizes, and for no ranks or too many."""
     return _numbers(value, 1, MOST_RANKS)
 
 

@@ -15,9 +15,10 @@ from einc.ir.indices import INDEX_CLASSES, Extent, number
 from einc.ir.programs import IndexLoop, NormalProgram, Program, Tensor
 from einc.planning.placing.cuts import first_part
 from einc.planning.placing.cutting import Cutting
-from einc.planning.placing.levels import Placed, placed
+from einc.planning.placing.levels import Placed
 from einc.planning.placing.recurred import Found, Recurred, recurred
 from einc.planning.placing.refusals import Refused
+from einc.planning.placing.schedule import placed
 from einc.planning.placing.states import Axis, Part, State, States, cut_slots
 from einc.planning.recurrences.affine import with_affine
 from einc.planning.repeated import with_wide
