@@ -288,6 +288,7 @@ PROVED = {"heads": ("sdpa", "shard h over p", 8), "gathered": ("sdpa", "shard t 
           "texts": ("sdpa", "shard n over p", 2), "maxima": ("sdpa", "shard s over p, pass s by merge", 8),
           "maxima of two": ("sdpa", "shard s over p, pass s by merge", 2),
           "rotary positions": ("attention", "shard h over p", 2),
+          "words": ("linear_cross_entropy", "shard v over p", 8),
           "a layer": ("swiglu_block", "shard h, g, e over p", 2)}
 DEAR = ("maxima of two", "a layer")  # forms too long with each of two ranks by itself first; 32 claims
 
@@ -309,6 +310,16 @@ def test_what_all_devices_make_is_proved_to_be_what_one_makes(name: str, tmp_pat
     code, said = proved(tmp_path, done.output)
     claims = done.output.count("\nclaim ")
     assert code == 0 and f"{claims} claim{'s' * (claims > 1)} of {claims} hold" in said
+
+
+@pytest.mark.whole
+def test_the_gradient_of_a_loss_of_words_in_parts_is_proved(tmp_path: Path) -> None:
+    """Each place that data gives is on one rank: what all of these add up to is what one device reads there."""
+    (tmp_path / "a.ein").write_text('use "linear_cross_entropy"\nplan it:\n    mesh p = 8\n    shard v over p\n',
+                                    encoding="utf-8")
+    done = CliRunner().invoke(main, ["derive", str(tmp_path / "a.ein"), "--plan", "it", "--claim", "--grad"])
+    code, said = proved(tmp_path, done.output)
+    assert code == 0 and "10 claims of 10 hold" in said
 
 
 def test_a_share_that_is_not_summed_is_refuted(file: Path, tmp_path: Path) -> None:

@@ -140,6 +140,12 @@ class _Together:
         """The condition that this is the first rank."""
         return Apply("eq", (Position(self.letters[self.of.mesh.index(axis)]), ONE))
 
+    def begun(self, before: Term, start: int, place: Term) -> Apply:
+        """The condition that a number, where the first is `start`, is not among those of the ranks before: of numbers
+        that are none of the whole, too, each is on one rank, as a proof needs it.
+        """
+        return Apply("lt", (added((before, Size(number(start - 1)))), place))
+
     def element(self, axis: Axis, index: Index, own: Index) -> Term | None:
         """Of a set without numbers the element that a rank and its own make."""
         return None if INDEX_CLASSES[index.set.cls].numbered else self.pair(
