@@ -80,7 +80,7 @@ def sent(case: Case, mesh: tuple[Axis, ...], sizes: Mapping[str, int], folder: P
     given: dict[str, Any] = {}
     for key, x in arrays(program, sizes, case.ranges).items():
         slots = cut_slots(program.tensors[key].slots, one.states(key), mesh)
-        mine = torch.from_numpy(np.ascontiguousarray(x[tuple(slice(extent(s.set.extent, sizes)) for s in slots)]))
+        mine = torch.from_numpy(np.array(x[tuple(slice(extent(s.set.extent, sizes)) for s in slots)]))
         given[key] = mine.requires_grad_(grad and mine.is_floating_point())
     function = getattr(module, program.name)
     asked = {name: sizes[name.removesuffix("_size")] for name in signature(function).parameters

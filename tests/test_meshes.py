@@ -420,6 +420,17 @@ def test_a_loss_of_words_in_parts_is_one_message(tmp_path: Path) -> None:
     assert messages("--plan", "it", file=file) == [4, 2]  # queries are gathered; then all goes to the rank of its t
 
 
+def test_what_is_read_behind_a_collective_is_not_written_over() -> None:
+    """Sums that one level adds up in a share, and a later one adds up again: a level returns them as they are."""
+    text = 'use "precision/fp8_step"\nplan it:\n    mesh p = 2\n    shard e over p\n'
+    source = front.compile(text, "torch", plan="it", grad=True).source
+    levels = re.findall(r"^def _backward_\d+\(.*?return _own\(.*?, \((.*?)\)\)\n", source, re.DOTALL | re.MULTILINE)
+    bodies = re.findall(r"^def _backward_\d+\(.*?return _own\(", source, re.DOTALL | re.MULTILINE)
+    assert len(levels) > 3 and "S_dsigma" in levels[0]
+    for results, body in zip(levels, bodies, strict=True):
+        assert not {*results.split(", ")} & {*re.findall(r"\b(\w+)\.(?:mul|add|sub)_\(", body)}
+
+
 def test_a_fold_that_is_no_collective_is_each_ranks_own(tmp_path: Path) -> None:
     """What ranks have of a logarithm of a sum of exponentials reaches each of them."""
     text = ("index t : time(T)\nindex f : feature(F)\ninput x_t^f\noutput y_t = logaddexp_f x_t^f\n"
