@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from multiprocessing import get_context
 
 import click
 
@@ -62,10 +63,30 @@ def letters(name: str) -> Iterator[str]:
             yield letter.rstrip("'")
 
 
+def limited(name: str, letter: str, grad: bool, seconds: float) -> Counter[str] | str:
+    """The verdicts of a process of its own, or why there are none."""
+    context = get_context("fork")
+    here, there = context.Pipe(duplex=False)
+
+    def work() -> None:
+        try:
+            there.send(verdicts(cut(name, letter), letter, grad))
+        except EincError as error:
+            there.send(f"not cut: {error.problems[0]}")
+
+    process = context.Process(target=work)
+    process.start()
+    found: Counter[str] | str = here.recv() if here.poll(seconds) else f"not settled in {seconds:g} s"
+    process.kill()
+    process.join()
+    return found
+
+
 @click.command("proofs", context_settings=HELP)
 @click.argument("specs", nargs=-1)
 @click.option("--grad", is_flag=True, help="Of the gradients.")
-def command(specs: tuple[str, ...], grad: bool) -> None:
+@click.option("--limit", default=60.0, show_default=True, metavar="SECONDS", help="How long one text may take.")
+def command(specs: tuple[str, ...], grad: bool, limit: float) -> None:
     """Prove what two devices make: each letter of the SPECS is cut, of all that come with einc where none is named, and
     every value is claimed to be what one device makes. Counts the claims that are proved, open and refuted.
 
@@ -74,16 +95,14 @@ def command(specs: tuple[str, ...], grad: bool) -> None:
     total, texts = Counter[str](), Counter[str]()
     for name in specs or names():
         for letter in letters(name):
-            try:
-                found = verdicts(cut(name, letter), letter, grad)
-            except EincError as error:
-                texts["not cut"] += 1
-                click.echo(f"{name} {letter}: {error.problems[0].message}")
+            found = limited(name, letter, grad, limit)
+            if isinstance(found, str):
+                texts[found.partition(":")[0]] += 1
+                click.echo(f"{name} {letter}: {found}")
                 continue
             total += found
-            texts["whole" if found.keys() == {"proved"} else "in part"] += 1
+            texts["proved whole" if found.keys() == {"proved"} else "proved in part"] += 1
             click.echo(f"{name} {letter}: " + ", ".join(f"{n} {what}" for what, n in sorted(found.items())))
-    click.echo(", ".join(f"{n:,} claims {what}" for what, n in sorted(total.items())))
-    click.echo(", ".join(f"{n:,} texts proved {what}" if what != "not cut" else f"{n:,} not cut"
-                         for what, n in sorted(texts.items())))
+    click.echo("claims: " + ", ".join(f"{n:,} {what}" for what, n in sorted(total.items())))
+    click.echo("texts: " + ", ".join(f"{n:,} {what}" for what, n in sorted(texts.items())))
     raise SystemExit(int(bool(total["refuted"])))

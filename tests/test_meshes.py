@@ -457,3 +457,9 @@ def test_rows_of_several_tensors_come_back_as_they_were_sent(kinds: tuple[torch.
     assert len(sent) == 1 and found[0] is None and _in_one_message([None], send) == [None]
     for x, y in zip(rows[1:], found[1:], strict=True):
         assert x is not None and y is not None and x.dtype == y.dtype and torch.equal(x.flip(0), y)
+
+
+def test_what_is_said_to_read_later_positions_is_not_asked_whether_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As texts of all devices say of every output: a search for a proof took most of the time of reading them."""
+    monkeypatch.setattr("einc.checking.programs.audit.owed", lambda *_: pytest.fail("it was asked"))
+    assert typed("index t, s : time(T)\ninput x_s\noutput y_t = Σ_s x_t x_s : all\noutput z_t = x_t x_T : all\n").outputs
