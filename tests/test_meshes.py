@@ -462,4 +462,4 @@ def test_rows_of_several_tensors_come_back_as_they_were_sent(kinds: tuple[torch.
 def test_what_is_said_to_read_later_positions_is_not_asked_whether_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """As texts of all devices say of every output: a search for a proof took most of the time of reading them."""
     monkeypatch.setattr("einc.checking.programs.audit.owed", lambda *_: pytest.fail("it was asked"))
-    assert typed("index t, s : time(T)\ninput x_s\noutput y_t = Σ_s x_t x_s : all\noutput z_t = x_t x_T : all\n").outputs
+    assert typed("index t, s : time(T)\ninput x_s\noutput y_t = Σ_s x_t x_s : all\n").outputs
