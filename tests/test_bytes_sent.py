@@ -38,7 +38,7 @@ MESHES = {"one": ("gpt2_block", {"p": 16, "q": 8, "r": 8}, {"p": "n", "q": "t", 
 def sizes_of(case: Case, mesh: tuple[Axis, ...]) -> dict[str, int] | None:
     """Sizes that the ranks divide: what is cut has an element for each rank; None where there are none."""
     fixed = typed_of(case).sizes
-    sizes = {name: min(n, 4) for name, n in case.sizes.items()} | fixed
+    sizes = {**case.sizes, **fixed}
     for axis in mesh:
         for one in axis.sets:
             if not one.extent.sizes or one.extent.sizes & fixed.keys() or not one.extent.sizes <= sizes.keys():

@@ -29,7 +29,7 @@ from einc.planning.placing.layouts import laid
 from einc.planning.placing.modules import between, merely_saved, per_rank, per_rank_gradient
 from einc.planning.placing.recurred import Found
 from einc.planning.placing.rounds import per_rank_rounds, per_rank_rounds_gradient
-from einc.planning.placing.together import beside, together
+from einc.planning.placing.together import ALONE, beside, together
 from einc.planning.repeated import with_wide
 from einc.syntax.printing.show import show
 from einc.transforms.gradients.backward import Derived
@@ -247,7 +247,9 @@ def _several(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, in
 def _claimed(program: NormalProgram, count: int) -> str:
     """The text of a program of which so many of the last equations are claims, and the second half of the outputs is
     said to be what the first half is."""
-    lines = show(program).splitlines()
+    made, said = program.equations[:-count or None], program.equations[len(program.equations) - count:]
+    said = tuple(replace(e, target=e.target.removesuffix(f" of {ALONE}")) for e in said)  # as the value is called
+    lines = show(program.but(equations=(*made, *said))).splitlines()
     outputs = [n for n, line in enumerate(lines) if line.startswith("output ")]
     words = [lines[n].removeprefix("output ").partition(" : ")[0].partition(" as ")[0] for n in outputs]
     first, half = outputs[0] - count, len(words) // 2
