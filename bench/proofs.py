@@ -1,85 +1,54 @@
 """How much of what all devices of a mesh make is proved to be what one makes: for each spec and letter the claims of
-`einc derive --mesh --claim`, and the verdict of the prover on each.
+`einc derive --claim`, and what `einc prove` says of each.
 """
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from multiprocessing import get_context
+from pathlib import Path
 
 import click
 
 from bench.cli import HELP
-from einc.checking.placements import letters_of
-from einc.driver import pipeline, placing
-from einc.driver.sources import names, shipped
-from einc.errors.report import EincError, Report, Source
-from einc.ir.indices import LAYER
-from einc.ir.programs import TypedProgram
-from einc.meaning.prove import Proved, Refuted, prove_each
 
+SPECS = Path(__file__).parent.parent / "specs"
 RANKS = 2
-
-
-def verdicts(program: TypedProgram, letter: str, grad: bool) -> Counter[str]:
-    """How many claims there are of each verdict where a letter is cut: `proved`, `open`, `refuted`. EincError where it
-    cannot be cut, or what is printed is no spec."""
-    text = placing.on_all(program, ("it",), {}, grad, claimed=True)
-    report = Report()
-    claims = pipeline.claims(Source(f"{letter}.ein", text), report)
-    if report.errors:
-        raise EincError(list(report.errors))
-    kinds = {Proved: "proved", Refuted: "refuted"}
-    return Counter(kinds.get(type(verdict), "open") for _, verdict in prove_each(claims))
-
-
-def spec(name: str) -> Source:
-    """A spec that comes with einc. Raises click.BadParameter where there is none of that name."""
-    found = shipped(name)
-    if found is None:
-        raise click.BadParameter(f"there is no spec `{name}`")
-    return found
-
-
-def cut(name: str, letter: str) -> TypedProgram:
-    """A spec with a plan that cuts a letter over two ranks. EincError where it has none of that name."""
-    report, source = Report(), spec(name)
-    text = f"{source.text}\nplan it:\n    mesh ranks = {RANKS}\n    shard {letter} over ranks\n"
-    program = pipeline.check(Source(source.name, text), report)
-    if program is None:
-        raise EincError(list(report.errors))
-    return program
+_SAID = re.compile(r"^\S+: (proved|open|refuted): ", re.MULTILINE)
 
 
 def letters(name: str) -> Iterator[str]:
-    """A letter of each set of a spec that is not the rounds'."""
-    program = pipeline.check(spec(name), Report())
-    assert program is not None
-    seen = set()
-    for letter, of in letters_of(program).items():
-        if of not in seen and of.cls != LAYER and not program.repeats:
-            seen.add(of)
-            yield letter.rstrip("'")
+    """The first letter of each line of a spec that declares some."""
+    text = (SPECS / f"{name}.ein").read_text(encoding="utf-8")
+    yield from dict.fromkeys(re.findall(r"^index\s+(\w+)[^\n]*\(", text, re.MULTILINE))
 
 
-def limited(name: str, letter: str, grad: bool, seconds: float) -> Counter[str] | str:
-    """The verdicts of a process of its own, or why there are none."""
-    context = get_context("fork")
-    here, there = context.Pipe(duplex=False)
-
-    def work() -> None:
+def verdicts(name: str, letter: str, grad: bool, seconds: float) -> Counter[str] | str:
+    """How many claims there are of each verdict where a letter is cut, or why there are none."""
+    with tempfile.TemporaryDirectory() as folder:
+        spec, claims = Path(folder, "spec.ein"), Path(folder, "claims.ein")
+        spec.write_text((SPECS / f"{name}.ein").read_text(encoding="utf-8") +
+                        f"\nplan devices:\n    mesh ranks = {RANKS}\n    shard {letter} over ranks\n", encoding="utf-8")
         try:
-            there.send(verdicts(cut(name, letter), letter, grad))
-        except EincError as error:
-            there.send(f"not cut: {error.problems[0]}")
+            text = _einc(seconds, "derive", spec, "--plan", "devices", "--claim", *(["--grad"] if grad else []))
+            if text.returncode:
+                return f"not cut: {text.stderr.strip().splitlines()[0]}"
+            claims.write_text(text.stdout, encoding="utf-8")
+            proved = _einc(seconds, "prove", claims)
+        except subprocess.TimeoutExpired:
+            return f"not settled in {seconds:g} s"
+        found = Counter(_SAID.findall(proved.stdout))
+        return found or f"not read back: {proved.stderr.strip().splitlines()[0]}"
 
-    process = context.Process(target=work)
-    process.start()
-    found: Counter[str] | str = here.recv() if here.poll(seconds) else f"not settled in {seconds:g} s"
-    process.kill()
-    process.join()
-    return found
+
+def _einc(seconds: float, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    """A command of einc in a process of its own. Raises TimeoutExpired."""
+    return subprocess.run([sys.executable, "-m", "einc", *map(str, words)], capture_output=True, text=True, check=False,
+                          timeout=seconds)
 
 
 @click.command("proofs", context_settings=HELP)
@@ -92,10 +61,13 @@ def command(specs: tuple[str, ...], grad: bool, limit: float) -> None:
 
     The exit status is 1 where one is refuted.
     """
+    every = sorted(str(file.relative_to(SPECS).with_suffix("")) for file in SPECS.rglob("*.ein"))
+    if unknown := [name for name in specs if name not in every]:
+        raise click.BadParameter(f"there is no spec `{unknown[0]}`")
     total, texts = Counter[str](), Counter[str]()
-    for name in specs or names():
+    for name in specs or every:
         for letter in letters(name):
-            found = limited(name, letter, grad, limit)
+            found = verdicts(name, letter, grad, limit)
             if isinstance(found, str):
                 texts[found.partition(":")[0]] += 1
                 click.echo(f"{name} {letter}: {found}")
