@@ -24,6 +24,7 @@ import torch.distributed as dist
 from rich.table import Table
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.distributed_c10d import _resolve_process_group
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.parallel import (
@@ -52,6 +53,9 @@ OPERATIONS = {"all_reduce": ("all_reduce", 2), "allreduce_": ("all_reduce", 2),
               "all_to_all_single": ("all_to_all", 1), "alltoall_base_": ("all_to_all", 1)}
 
 
+FOLDS = ("sum", "max", "min", "product", "avg")  # as torch calls them: texts that name no group
+
+
 @dataclass
 class Sent:
     """What is sent: how many collectives there are of each kind, and the bytes that a rank sends in a ring."""
@@ -77,8 +81,10 @@ class Counting(TorchDispatchMode):
             kind, times = OPERATIONS[name]
             tensors = [x for x in torch.utils._pytree.tree_leaves((args, kwargs, made)) if isinstance(x, Tensor)]
             largest = max(x.numel() * x.element_size() for x in tensors)
+            ranks = next((_resolve_process_group(x).size() for x in args if isinstance(x, str) and x not in FOLDS),
+                         RANKS)
             self.sent.counts[kind] += 1
-            self.sent.bytes += times * largest * (RANKS - 1) / RANKS
+            self.sent.bytes += times * largest * (ranks - 1) / ranks
         return made
 
 

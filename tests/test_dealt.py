@@ -14,6 +14,7 @@ from virtual import Ranks
 from einc.driver import pipeline
 from einc.planning import generation
 from einc.planning.placing import Axis, Placed, placed
+from einc.planning.placing.messages import messages
 from einc.transforms.serving.cached import Refused, growing
 from einc.transforms.serving.dealt import dealt
 from einc.transforms.serving.handed import Handed, Rows
@@ -66,7 +67,8 @@ def test_steps_on_ranks_make_what_one_device_makes(spec: str) -> None:
     """What a rank has beyond the last position is never read, and what is kept is not sent where it is summed."""
     found = on_ranks(BY_NAME[spec], 2 if spec in ALWAYS else 3)
     if spec in (*ALWAYS, GROUPS, LATENTS):
-        assert [move.kind for _, move in found.moves] == ["all_reduce"] * 3
+        assert [move.kind for _, move in found.moves] == ["all_gather"] * 3
+        assert len(messages(found)) == 1
         sent = {n for _, move in found.moves for n in move.wire.sizes}
         assert "past" not in sent
 

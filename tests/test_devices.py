@@ -10,10 +10,14 @@ import pytest
 from click.testing import CliRunner
 from helpers import typed, typed_of
 from placing_cases import BY_NAME, axes
+from programs import FILES, Case
 
+from einc.driver import placing
 from einc.driver.cli import main
 from einc.driver.commands.sizes import names
 from einc.driver.placing import pieces, put
+from einc.driver.reports import devices
+from einc.errors.report import EincError
 from einc.planning.placing.prices import bubble, priced
 
 SIZES = "T=4096,H=32,d_k=128,d_model=4096"
@@ -53,6 +57,39 @@ def test_the_plan_that_is_printed_can_be_copied(tmp_path: Path) -> None:
     (tmp_path / "a.ein").write_text(f'use "attention"\n{lines}\n', encoding="utf-8")
     done = CliRunner().invoke(main, ["show", str(tmp_path / "a.ein"), "--stage", "plan", "--plan", "best"])
     assert code == 0 and done.exit_code == 0 and done.output.startswith("a on a = 2, b = 2: ")
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.name, marks=() if case.name in ("yarn", "partial_rotary")
+                                               else pytest.mark.whole) for case in FILES])
+def test_every_plan_that_is_printed_reads_back(case: Case) -> None:
+    """With its gradient, of every spec; none names a slot that is written as several letters."""
+    program = typed_of(case)
+    sizes = {name: program.sizes.get(name) or 8 * max(case.sizes.get(name, 1), 1)
+             for name in (*names(program), *case.sizes)}
+    for grad in (False, True):
+        try:
+            told = devices.found(program, 2, None, grad, sizes, 4)
+        except EincError as error:
+            assert any(said in str(error) for said in ("no gradient", "are not put on several devices yet",
+                                                       "different lengths")), error
+            continue
+        for lines in {tuple(plan["plan"]) for plan in told["plans"]}:
+            text = "".join(f"    {line}\n" for line in lines)
+            again = typed(f"{case.text}\nplan printed:\n{text}", f"specs/{case.name}.ein")
+            assert placing.on_mesh(again, ("printed",), {}, sizes, grad).mesh
+
+
+def test_rounds_in_rounds_are_told(tmp_path: Path) -> None:
+    """And not that sizes would do; the gradient neither."""
+    (tmp_path / "a.ein").write_text('use "gated_deltanet_lm"\nplan it:\n    mesh p = 2\n    shard h over p\n',
+                                    encoding="utf-8")
+    said = "has rounds over positions, for t, in each round for ℓ: these are not put on several devices yet"
+    sizes = ",".join(f"{name}=8" for name in names(typed_of(BY_NAME["gated_deltanet_lm"])))
+    for more in ((), ("--grad",)):
+        code, text = cost("gated_deltanet_lm", "--devices", "4", "--sizes", sizes, *more)
+        assert code == 1 and said in text and "give sizes" not in text
+        done = CliRunner().invoke(main, ["show", str(tmp_path / "a.ein"), "--stage", "plan", "--plan", "it", *more])
+        assert done.exit_code == 1 and said in done.output
 
 
 def test_a_plan_that_holds_too_much_is_left_out() -> None:

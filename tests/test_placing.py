@@ -98,8 +98,8 @@ FOLLOWS: dict[str, tuple[str, str, Meet, Counts, str, Counts, str]] = {
     "else positions": ("swiglu_block", "hget", None, {"all_gather": 2, "reduce_scatter": 2}, f"{4 * RS} T d_model",
                        {"all_gather": 4, "reduce_scatter": 2, "all_reduce": 2},
                        f"{6 * RS} T d_model + {2 * AR} d_model"),
-    # the logits stay where their words are; three numbers a position travel
-    "words": ("linear_cross_entropy", "v", None, {"all_reduce": 3}, f"{3 * AR} T",
+    # the logits stay where their words are; three numbers a position travel, of each rank to each other, at once
+    "words": ("linear_cross_entropy", "v", None, {"all_gather": 3}, f"{3 * (W - 1)} T",
               {"all_reduce": 1}, f"{AR} T d_model"),
     "positions, gathered": ("sdpa", "t", ("s", "gather", ""), {"all_gather": 2}, f"{2 * RS} B H T d_k",
                             {"all_gather": 2, "reduce_scatter": 2}, f"{4 * RS} B H T d_k"),
@@ -116,8 +116,8 @@ FOLLOWS: dict[str, tuple[str, str, Meet, Counts, str, Counts, str]] = {
                                   {"all_gather": 2, "reduce_scatter": 2}, f"{4 * RS} B H T d_k"),
     "positions, swapped": ("sdpa", "t", ("s", "swap", "h"), {"all_to_all": 3}, f"{3 * TURN} B H T d_k",
                            {"all_to_all": 6}, f"{4 * TURN} B H T d_k + {2 * TURN} B H T"),
-    "positions, merged": ("sdpa", "t", ("s", "merge", ""), {"all_gather": 1, "all_reduce": 1, "reduce_scatter": 2},
-                          f"{2 * RS} B H T d_k + {AR + RS} B H T",
+    "positions, merged": ("sdpa", "t", ("s", "merge", ""), {"all_gather": 1, "all_to_all": 3},
+                          f"{2 * RS} B H T d_k + {2 * RS} B H T",
                           {"all_gather": 4, "reduce_scatter": 1}, f"{3 * RS} B H T d_k + {2 * RS} B H T"),
 }
 

@@ -137,6 +137,9 @@ TRUE_ONES = [
     "y_t = 2 x_t assuming y_t = x_t + x_t", "P_t = 2 x_t with P_t := x_t + x_t",
     "x_t y_t x_t = x_t assuming x_t y_t = 1 for all t",
     "Σ_u 𝟙[-∞ < max_{s ≤ u} L_{t s}] e^{L_{t u}} y_u = Σ_u e^{L_{t u}} y_u",
+    "Σ_s 𝟙[D (s - 1) < x_t, x_t ≤ D s] y_t = 𝟙[0 < x_t, x_t ≤ D T] y_t",
+    "Σ_s 𝟙[x_t < D s, D (s - 1) ≤ x_t] y_t = 𝟙[0 ≤ x_t, x_t < D T] y_t",
+    "Σ_s 𝟙[D (s - 1) < min(max(1, x_t), D T), min(max(1, x_t), D T) ≤ D s] y_t = y_t",
 ]  # fmt: skip
 FALSE_ONES = [
     "Σ_{s < t} 1 = t", "Σ_{t - 2 < s ≤ t} 1 = 2", "Σ_{t ≤ u ≤ s} 1 = s - t + 1",
@@ -151,6 +154,8 @@ FALSE_ONES = [
     "Σ_s 1 = 4", "𝟙[s ≤ t] = 𝟙[s < t]", "√(x_t x_t) = x_t", "x_t y_t = y_t assuming x_t y_t = 1",
     "A_i^j A_{i' j} = A_j^i A^j_{i'} assuming A_i^j A_{i' j} = B_{i i'}", "log(e^{x_t} + e^{y_t}) = x_t + y_t",
     "Σ_u 𝟙[-∞ < max_{s < u} L_{t s}] e^{L_{t u}} y_u = Σ_u e^{L_{t u}} y_u",
+    "Σ_s 𝟙[D (s - 1) < x_t, x_t ≤ D s] y_t = y_t", "Σ_s 𝟙[s - 1 < x_t, x_t ≤ s + 1] y_t = y_t",
+    "Σ_s 𝟙[D (s - 1) < x_t, x_t ≤ D s] (s + 1) y_t = 𝟙[0 < x_t, x_t ≤ D T] y_t",
 ]
 
 

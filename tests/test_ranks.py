@@ -427,7 +427,7 @@ def test_what_is_stored_in_few_bits_travels_so(two: Team, word: str) -> None:
     assert "slope of" in made.source and ("view(torch.uint8)" in made.source)
     same(two, program, made.source, given, want, sizes, grad=True, plain=False)
     (move,) = (move for _, move in placing.on_mesh(program, ("it",), {"p": 2}, {}).forward.moves)
-    assert move.kind == "all_gather" and move.bytes == 1
+    assert move.kind == "all_gather" and move.element.size(4) == 1
     with pytest.raises(EincError, match=f"passes `{word}`, whose slope is declared"):
         built(program, Options("torch", grad="exact", plan="it"), mesh={"p": 2})
 

@@ -114,8 +114,7 @@ class Ranks:
         mine = {rank: self.scaled(key, move, now, rank, x) for rank, x in here.items()}
         out = {}
         for rank in self.ranks:
-            group = [other for other in self.ranks if all(
-                a == b for n, (a, b) in enumerate(zip(rank, other, strict=True)) if n not in move.axes)]
+            group = self.group(rank, move)
             full = np.full(shape, np.nan)
             match now[move.axes[0]]:
                 case (Share() | Owned()) as state:
@@ -134,10 +133,18 @@ class Ranks:
             out[rank] = taken.astype(here[rank].dtype)
         return out
 
+    def group(self, rank: Rank, move: Move) -> list[Rank]:
+        """The ranks that a rank makes a move with."""
+        return [other for other in self.ranks if all(
+            a == b for n, (a, b) in enumerate(zip(rank, other, strict=True)) if n not in move.axes)]
+
     def scaled(self, key: str, move: Move, now: States, rank: Rank, array: Array) -> Array:
         """A share relative to the reference of all ranks; of owned values those that this rank owns."""
         axis = move.axes[0]
-        beside = [self.have[rank][self.local.name(*needed)] for needed in references(now, axis)]
+        needed = [self.local.name(*made) for made in references(now, axis)]
+        beside = [self.have[rank][name] for name in (needed[:1] if move.apart else needed)]
+        if move.apart and needed:  # each that folds the shares has the maximum of each of them
+            beside.append(np.maximum.reduce([self.have[other][needed[0]] for other in self.group(rank, move)]))
 
         def spread(found: Array, places: tuple[int, ...]) -> Array:
             order = sorted(range(len(places)), key=lambda n: places[n])

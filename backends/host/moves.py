@@ -8,7 +8,6 @@ from typing import assert_never
 
 from einc.backends.host.contractions import element
 from einc.backends.writer import Writer, folded, sized
-from einc.errors.report import EincError, Help, Problem
 from einc.ir.indices import Extent
 from einc.ir.plan import Along, Buffer, Module, Move, Moved
 
@@ -18,10 +17,7 @@ FOLDS = {"sum": "sum", "max": "max", "min": "min", "prod": "product"}  # as torc
 def move(step: Move, module: Module, body: Writer, helpers: set[str],
          wanted: Mapping[str, tuple[str, str]] | None = None) -> None:
     """Writes one move. A tensor of `wanted` is sent only under a condition, its first text, and its second is what
-    stands for it elsewhere. EincError where no collective folds so."""
-    if step.fold not in FOLDS:
-        raise EincError([Problem(f"the `{step.fold}` of what devices have is no collective", helps=(
-            Help(f"cut a letter that `{step.writes[0]}` is not folded over"),))])
+    stands for it elsewhere."""
     given, made = list[str](), list[str]()
     for source, name, one in zip(step.reads, step.writes, step.moved, strict=True):
         condition, nothing = (wanted or {}).get(name, ("", ""))

@@ -62,14 +62,17 @@ class Ownership:
 
 
 def spent(module: Module, kernel: Kernel, passed: frozenset[str]) -> frozenset[str]:
-    """What a kernel without tiles reads once, of what is `passed` to it alone: it may write over that."""
+    """What a kernel without tiles reads once, of what is `passed` to it alone: it may write over that. What the module
+    returns is not, as what lies between two collectives returns what is read behind them.
+    """
     if kernel.grid is not None or kernel.stream is not None or len(kernel.stores) != 1:
         return frozenset()
     loads = [(let.op.buffer, let.name) for let in kernel.lets if isinstance(let.op, Load)]
     buffers = [buffer for buffer, _ in loads]
+    shown = {key for _, key in module.outputs}
     used = Counter(name for let in kernel.lets for name in let.reads) + Counter(s.value for s in kernel.stores)
     return frozenset(b for b, name in loads if b in passed and buffers.count(b) == used[name] == 1
-                     and module.buffers[b].role == "local")
+                     and module.buffers[b].role == "local" and b not in shown)
 
 
 def _store(buffer: str) -> str:

@@ -11,22 +11,24 @@ from einc.errors.problems import PlanLine, PlansDisagree
 from einc.errors.report import Help, Label, Report
 from einc.ir.indices import LAYER, IndexSet
 from einc.ir.programs import Program
-from einc.ir.requested import SCHEDULES, WAYS, Cut, Mesh, Parts, Pass, Shard
+from einc.ir.requested import MOST_RANKS, SCHEDULES, WAYS, Cut, Mesh, Parts, Pass, Shard
 from einc.ir.terms import Join, Position, bound_indices
 from einc.syntax import tree as s
 from einc.syntax.plan_lines import whole_number
 from einc.syntax.spelling import nearest
 
-MOST_RANKS = 1 << 20
 RANKS_RULE = "an axis of a mesh has from 1 to {} ranks"
 
 
 def letters_of(program: Program) -> Mapping[str, IndexSet]:
-    """The set of each letter of a program: as its tensors are declared, equations write them, rounds are counted."""
+    """The set of each letter of a program: as its tensors are declared, equations write them, rounds are counted. A
+    slot that is written as several letters, `(i a)`, has none of its own.
+    """
     out: dict[str, IndexSet] = {}
     for tensor in program.tensors.values():
         for slot in tensor.slots:
-            out.setdefault(slot.name, slot.set)
+            if not slot.name.startswith("("):
+                out.setdefault(slot.name, slot.set)
     for term in program.terms:
         found = (term.index,) if isinstance(term, Position | Join) else bound_indices(term)
         for index in found:

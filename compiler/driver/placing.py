@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from einc.checking.placements import MOST_RANKS, RANKS_RULE, letters_of
+from einc.checking.placements import RANKS_RULE, letters_of
 from einc.checking.plans import KINDS, chosen
 from einc.driver import pipeline
 from einc.driver.gradients import by_declaration, constant, library_with_halves
@@ -20,7 +20,7 @@ from einc.ir.choices import Choices
 from einc.ir.indices import LAYER
 from einc.ir.plan import Module, PerRank, Recurrence, StateScan
 from einc.ir.programs import IndexLoop, NormalProgram, Program, TypedProgram
-from einc.ir.requested import PlanBlock
+from einc.ir.requested import MOST_RANKS, PlanBlock
 from einc.planning import generation as steps
 from einc.planning import halves
 from einc.planning.placing import Axis, Placed, Refused, placed, with_rings
@@ -29,7 +29,7 @@ from einc.planning.placing.layouts import laid
 from einc.planning.placing.modules import between, merely_saved, per_rank, per_rank_gradient
 from einc.planning.placing.recurred import Found
 from einc.planning.placing.rounds import per_rank_rounds, per_rank_rounds_gradient
-from einc.planning.placing.together import beside, together
+from einc.planning.placing.together import ALONE, beside, together
 from einc.planning.repeated import with_wide
 from einc.syntax.printing.show import show
 from einc.transforms.gradients.backward import Derived
@@ -76,7 +76,7 @@ def on_mesh(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int
     EincError where there is no such plan, where an axis has no number, or nothing to cut, or what is asked for cannot
     be had.
     """
-    with _told():
+    with told():
         mesh = _balanced(program, _mesh(program, plans, ranks), sizes)
         program, _ = narrowed(program, chosen(program.plans, _names(program, plans, ranks)))
         return OnMesh(mesh, put(pieces(program, grad), mesh, sizes)[0])
@@ -84,20 +84,20 @@ def on_mesh(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int
 
 def in_stages(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int]) -> Staging | None:
     """The stages of a program on a mesh as `on_mesh` has it; None where none of its axes cuts rounds."""
-    with _told():
+    with told():
         program, _ = narrowed(program, wanted := chosen(program.plans, _names(program, plans, ranks)))
         return staging(program, wanted, _mesh(program, plans, ranks))
 
 
 def on_rest(found: Staging, one: TypedProgram, sizes: Mapping[str, int], grad: bool) -> OnMesh:
     """A stage on the other axes of a mesh. EincError as for `on_mesh`."""
-    with _told():
+    with told():
         mesh = _balanced(one, found.rest, sizes)
         return OnMesh(mesh, put(pieces(one, grad), mesh, sizes)[0])
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def told() -> Iterator[None]:
     """A block in which Refused and Problem become EincError, which is told to a person as any error of a text."""
     try:
         yield
@@ -131,7 +131,7 @@ def planned(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int
     """The plan of one rank of the mesh, with `grad` that of the gradient, too; None where the mesh has one rank alone.
     EincError as for `on_mesh`, and where an exact gradient passes a declared slope.
     """
-    with _told():
+    with told():
         mesh = _balanced(program, _mesh(program, plans, ranks), {})
         if not mesh:
             return None
@@ -156,7 +156,7 @@ def served(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int]
     """The plan of one rank of a step that adds positions to those before, and the step: of what is kept each rank has
     the part that the plans cut. EincError as for `on_mesh`, where the mesh has one rank, and where no step can be had.
     """
-    with _told():
+    with told():
         step, mesh = _step(program, plans, ranks, keep, choices)
         normal = pipeline.normal(step.program)
         if step.program.repeats:
@@ -167,7 +167,7 @@ def served(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int]
 def served_on_mesh(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int], sizes: Mapping[str, int],
                    choices: Choices) -> OnMesh:
     """Such a step on the mesh as `on_mesh` has a program. EincError as for `served`."""
-    with _told():
+    with told():
         step, mesh = _step(program, plans, ranks, frozenset(chosen(program.plans, plans).cache().tensors), choices)
         return OnMesh(mesh, put(pieces(step.program, grad=False), mesh, sizes)[0])
 
@@ -223,7 +223,7 @@ def on_all(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int]
     and claims that both make the same. EincError as for `on_mesh`.
     """
     if program.repeats:
-        with _told():
+        with told():
             _several(program, plans, ranks)
         raise EincError([Problem(f"`{program.name}` has rounds, so what all devices do is no single text", helps=(
             Help("`einc show --stage plan` prints what each does of every piece"),))])
@@ -247,7 +247,9 @@ def _several(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, in
 def _claimed(program: NormalProgram, count: int) -> str:
     """The text of a program of which so many of the last equations are claims, and the second half of the outputs is
     said to be what the first half is."""
-    lines = show(program).splitlines()
+    made, said = program.equations[:-count or None], program.equations[len(program.equations) - count:]
+    said = tuple(replace(e, target=e.target.removesuffix(f" of {ALONE}")) for e in said)  # as the value is called
+    lines = show(program.but(equations=(*made, *said))).splitlines()
     outputs = [n for n, line in enumerate(lines) if line.startswith("output ")]
     words = [lines[n].removeprefix("output ").partition(" : ")[0].partition(" as ")[0] for n in outputs]
     first, half = outputs[0] - count, len(words) // 2
@@ -316,7 +318,8 @@ class Pieces:
 
 
 def pieces(program: TypedProgram, grad: bool) -> Pieces:
-    """The pieces of a program. EincError where a gradient is asked for and there is none."""
+    """The pieces of a program. EincError where a gradient is asked for and there is none. Raises Refused for rounds in
+    rounds."""
     def one(piece: Program, here: Round | None) -> Piece:
         if not grad:
             return Piece(NormalProgram.of(piece), here)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from math import prod
 from types import MappingProxyType
 from typing import Literal
 
@@ -54,8 +55,12 @@ class Element:
             found[-1] = rounded(found[-1] * number(Fraction(1, self.narrow.together)), up=True)
         return tuple(found)
 
+    def room(self, sets: Iterable[IndexSet], data: int) -> Extent:
+        """The bytes of a tensor over these sets in memory, where an element of the data has so many."""
+        return prod(self.extents(sets), start=number(self.size(data)))
+
     def size(self, data: int) -> int:
-        """The bytes of one element in memory, where an element of the data has so many."""
+        """The bytes of one element of the array in memory, where an element of the data has so many."""
         match self.storage:
             case "data":
                 return data

@@ -59,6 +59,9 @@ class Pass:
     by: str = ""
 
 
+MOST_RANKS = 1 << 20  # of an axis of a mesh
+
+
 # The ways of a pass, and whether each takes a letter.
 WAYS = {"gather": False, "merge": False, "ring": False, "swap": True}
 

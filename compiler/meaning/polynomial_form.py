@@ -39,6 +39,7 @@ from einc.ir.terms import (
 )
 from einc.meaning.conditions import indicator, needed, normal_condition, oriented, sum_of, tidied
 from einc.meaning.labels import ordered
+from einc.meaning.one_part import in_one_part
 from einc.meaning.polynomials import (
     INFINITY,
     MINUS,
@@ -242,7 +243,7 @@ def _contracted(bound: tuple[Index, ...], found: Monomial) -> Form:
             left = tuple(i for i in bound if i != index)
             return folded("sum", left, TRUE, inner) if left else inner
     for index in bound:
-        counted = _counted(found, index)
+        counted = _counted(found, index) or in_one_part(found, index)
         if counted is not None:
             left = tuple(i for i in bound if i != index)
             return folded("sum", left, TRUE, counted) if left else counted

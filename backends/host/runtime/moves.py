@@ -61,7 +61,7 @@ def _all_gather(parts: _Parts, ranks: int, group: str) -> list[torch.Tensor | No
 
 def _reduce_scatter(parts: _Parts, fold: str, ranks: int, group: str) -> list[torch.Tensor | None]:
     """The rank's part, along an axis, of the fold of what the ranks have."""
-    found = _in_one_message([None if part is None else _rows(*part, ranks) for part in parts],
+    found = _in_one_message([None if part is None else _by_rank(*part, ranks) for part in parts],
                             lambda x: _c10d("reduce_scatter_tensor", x, fold, ranks, group))
     return [None if x is None else x[0] for x in found]
 
@@ -69,12 +69,12 @@ def _reduce_scatter(parts: _Parts, fold: str, ranks: int, group: str) -> list[to
 def _all_to_all(parts: list[tuple[torch.Tensor, int, int] | None], ranks: int, group: str) -> list[
         torch.Tensor | None]:
     """What the ranks have parts of along one axis, in parts along another."""
-    found = _in_one_message([None if part is None else _rows(part[0], part[2], ranks) for part in parts],
+    found = _in_one_message([None if part is None else _by_rank(part[0], part[2], ranks) for part in parts],
                             lambda x: _c10d("all_to_all_single", x, [1] * ranks, [1] * ranks, group))
     return [None if part is None or x is None else _from_ranks(x, part[1]) for part, x in zip(parts, found)]
 
 
-def _rows(x: torch.Tensor, parted: int, ranks: int) -> torch.Tensor:
+def _by_rank(x: torch.Tensor, parted: int, ranks: int) -> torch.Tensor:
     """The parts along an axis, a row for each rank."""
     rows: torch.Tensor = x.unflatten(parted, (ranks, -1))
     return rows.movedim(parted, 0)
@@ -112,7 +112,7 @@ def _relaid(parts: _Parts, ordered: bool, ranks: int, place: int, group: str) ->
     sends = [[n for n in range(2) if before[place - 1][n] in after[to]] for to in range(ranks)]
     comes = [[n for n in before[source] if n in after[place - 1]] for source in range(ranks)]
     counts, given = ([len(some) for some in comes], [len(some) for some in sends]), [n for some in sends for n in some]
-    found = _in_one_message([None if part is None else _rows(*part, 2)[given] for part in parts],
+    found = _in_one_message([None if part is None else _by_rank(*part, 2)[given] for part in parts],
                             lambda x: _c10d("all_to_all_single", x, *counts, group))
     order = [n for some in comes for n in some]
     at = [order.index(n) for n in after[place - 1]]

@@ -21,10 +21,12 @@ from einc.driver.files import given
 from einc.driver.sources import names as shipped_names
 from einc.errors.report import Report, Source, as_json, failure, render
 from einc.ir.programs import TypedProgram
+from einc.ir.requested import MOST_RANKS
 from einc.syntax.spelling import nearest
 from einc.syntax.texts import MAX_BYTES, read_bytes
 
 F = TypeVar("F", bound=Callable[..., Any])
+_MOST = 10**15 - 1  # the largest size that an option takes
 DTYPES = ("float32", "float64", "bfloat16", "float16")
 
 
@@ -117,23 +119,23 @@ def tally(report: Report) -> str:
 def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> dict[str, int]:
     """`T=2048,H=8` -> {"T": 2048, "H": 8}. Raises click.BadParameter for another form, or for two numbers of one name.
     """
-    return _numbers(value, 0)
+    return _numbers(value, 0, _MOST)
 
 
 def _ranks(ctx: click.Context, param: click.Parameter, value: str) -> dict[str, int]:
-    """`dp=2,tp=4` -> {"dp": 2, "tp": 4}. Raises click.BadParameter as for sizes, and for an axis of 0 ranks."""
-    return _numbers(value, 1)
+    """`dp=2,tp=4` -> {"dp": 2, "tp": 4}. Raises click.BadParameter as for sizes, and for no ranks or too many."""
+    return _numbers(value, 1, MOST_RANKS)
 
 
-def _numbers(value: str, least: int) -> dict[str, int]:
-    """Names with whole numbers from the least one. Raises click.BadParameter for another form, or for two numbers of
-    one name."""
+def _numbers(value: str, least: int, most: int) -> dict[str, int]:
+    """Names with whole numbers from the least one to the most. Raises click.BadParameter for another form, or for two
+    numbers of one name."""
     out: dict[str, int] = {}
     for piece in value.split(",") if value else ():
-        match = re.fullmatch(r"\s*([^\s=]+)\s*=\s*(\d{1,15})\s*", piece, re.ASCII)
-        if match is None or int(match[2]) < least:
-            said = f"`{piece.strip()}` is not of the form NAME=NUMBER, with a whole number from {least}"
-            raise click.BadParameter(said)
+        match = re.fullmatch(r"\s*([^\s=]+)\s*=\s*0*(\d{1,15})\s*", piece, re.ASCII)
+        if match is None or not least <= int(match[2]) <= most:
+            raise click.BadParameter(f"`{piece.strip()}` is not of the form NAME=NUMBER, with a whole number from "
+                                     f"{least} to {most:,}")
         if out.setdefault(match[1], int(match[2])) != int(match[2]):
             raise click.BadParameter(f"`{match[1]}` is given twice")
     return out

@@ -7,7 +7,7 @@ from textwrap import wrap
 from typing import Any
 
 from einc.checking.placements import letters_of
-from einc.driver.placing import pieces, put
+from einc.driver.placing import pieces, put, told
 from einc.driver.reports.growth import human
 from einc.errors.report import EincError, failure
 from einc.ir.indices import LAYER, IndexSet
@@ -29,8 +29,9 @@ def found(program: TypedProgram, devices: int, memory: int | None, grad: bool, s
     for name, of in letters_of(program).items():
         if of.cls != LAYER and of.extent.sizes:
             names.setdefault(of, name.rstrip("'"))
-    some = pieces(program, grad)
-    tried = candidates(tuple(names), devices, sizes, real, lambda mesh: put(some, mesh, sizes))
+    with told():
+        some = pieces(program, grad)
+        tried = candidates(tuple(names), devices, sizes, real, lambda mesh: put(some, mesh, sizes))
     if not tried:
         raise _uncut(program, devices, names, sizes)
     fit = [one for one in tried if memory is None or one.price.held <= memory]
@@ -49,15 +50,15 @@ def found(program: TypedProgram, devices: int, memory: int | None, grad: bool, s
 
 
 def _uncut(program: TypedProgram, devices: int, names: Mapping[IndexSet, str], sizes: Mapping[str, int]) -> EincError:
-    """What is said of a program of which nothing can be cut: a refusal of the first letter, or their extents."""
-    told = ", ".join(f"{name} of {of.extent.at(sizes)}" for of, name in names.items())
+    """What is said of a program of which no letter is to be cut: there are none, or the devices divide no extent."""
+    extents = ", ".join(f"{name} of {of.extent.at(sizes)}" for of, name in names.items())
     if any(s.by or s.packed is not None for s in names):
         return failure(f"`{program.name}` has positions of requests of different lengths, which are not cut")
     if not names:
         return failure(f"`{program.name}` has no letter whose extent is a size, so nothing of it can be cut",
                        "give an index a size for its extent: `index t : time(T)`")
     return failure(f"nothing of `{program.name}` can be cut over {devices} devices",
-                   f"its letters have the extents {told}: give sizes that {devices} divides",
+                   f"its letters have the extents {extents}: give sizes that {devices} divides",
                    "`einc show --stage plan --mesh` tells of one plan why it cannot be had")
 
 

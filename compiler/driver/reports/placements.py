@@ -84,7 +84,7 @@ def _row(one: Sent, placed: Placed, known: Mapping[str, int]) -> tuple[str, ...]
     """A collective in words and figures; what goes along in the message of the row above has no step of its own."""
     move = one.move
     over = ", ".join(placed.mesh[n].name for n in move.axes if not placed.mesh[n].around)
-    held, wire = (_figure(x * number(move.element.size(_REAL)), known) for x in (move.held, one.wire))
+    held, wire = (_figure(x * number(move.element.size(_REAL)), known) for x in (move.stored, one.wire))
     before, after = (_state(x, move.tensor, placed.program) for x in (move.before, move.after))
     after = "part after part" if move.kind == "pass" else after
     level, step = (str(one.level), move.kind) if one.messages else ("", "")

@@ -52,10 +52,7 @@ def as_specs(found: Staging) -> str:
 
 def _bytes(tensor: Tensor) -> Extent:
     """The bytes of a tensor."""
-    total = number(tensor.element.size(_REAL))
-    for slot in tensor.slots:
-        total = total * slot.set.extent
-    return total
+    return tensor.element.room((slot.set for slot in tensor.slots), _REAL)
 
 
 def _figure(extent: Extent, known: Mapping[str, int]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from itertools import product
-from math import prod
 from typing import assert_never
 
 from einc.ir.domains import Linear, difference, linear
@@ -51,7 +50,7 @@ def volume(sets: Iterable[IndexSet]) -> Extent:
 
 def size_of(buffer: Buffer, real: int = REAL.bytes) -> Extent:
     """The bytes of a buffer, where an element of the data has `real` bytes; what is wide has four at least."""
-    return prod(buffer.element.extents(buffer.sets), start=number(buffer.element.size(real)))
+    return buffer.element.room(buffer.sets, real)
 
 
 def path_cost(

@@ -15,9 +15,10 @@ from einc.ir.indices import INDEX_CLASSES, Extent, number
 from einc.ir.programs import IndexLoop, NormalProgram, Program, Tensor
 from einc.planning.placing.cuts import first_part
 from einc.planning.placing.cutting import Cutting
-from einc.planning.placing.levels import Placed, placed
+from einc.planning.placing.levels import Placed
 from einc.planning.placing.recurred import Found, Recurred, recurred
 from einc.planning.placing.refusals import Refused
+from einc.planning.placing.schedule import placed
 from einc.planning.placing.states import Axis, Part, State, States, cut_slots
 from einc.planning.recurrences.affine import with_affine
 from einc.planning.repeated import with_wide
@@ -59,11 +60,6 @@ class Chain:
             over = repeat.index.set
             if repeat in self.found:
                 continue
-            if repeat.loops:
-                inner = repeat.loops[0].index.name
-                raise Refused("rounds", f"`{self.program.name}` has rounds over positions, for {inner}, in each round "
-                              f"for {repeat.index.name}: these are not put on several devices yet",
-                              f"put what one round does on several devices: a spec without `for {repeat.index.name}`")
             if INDEX_CLASSES[over.cls].sequence:
                 raise Refused("rounds", f"`{self.program.name}` has rounds over positions, for {repeat.index.name}, "
                               "that are no recurrence in which a state is multiplied and added to: these are not put "
@@ -148,8 +144,12 @@ T = TypeVar("T")
 
 def apart(program: Program, grad: bool) -> tuple[Program, Found]:
     """The program as it is put on a mesh in pieces, for its gradient or without, and which of its rounds are
-    recurrences.
+    recurrences. Raises Refused for rounds in rounds.
     """
+    if (outer := next((one for one in program.repeats if one.loops), None)) is not None:
+        raise Refused("rounds", f"`{program.name}` has rounds over positions, for {outer.loops[0].index.name}, in each "
+                      f"round for {outer.index.name}: these are not put on several devices yet",
+                      f"put what one round does on several devices: a spec without `for {outer.index.name}`")
     if grad:
         return with_affine(with_wide(with_lags(program)))
     normal, found = with_affine(with_wide(NormalProgram.of(program)))

@@ -7,7 +7,7 @@ without it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
@@ -321,10 +321,7 @@ class _Work:
         if self.knowledge.axis.around:
             return found
         wholes = {key for made in self.cuts.values() for key, want in made.needs.items() if want == WHOLE}
-        wholes |= {made.state.reference for made in self.cuts.values() if isinstance(made.state, Share)}
-        needs = {key: WHOLE if isinstance(want, Part) and want != self.state(key) and key in wholes else want
-                 for key, want in found.needs.items()}
-        return replace(found, needs=needs)
+        return replace(found, needs=read_whole(found.needs, self.state, wholes))
 
     # places that are read of data
 
@@ -381,6 +378,12 @@ class _Work:
                 for key, state in ends.items()}
         cuts = {target: self.shared(found) for target, found in self.cuts.items()}
         return Cutting(self.program.but(equations=self.equations), self.given, cuts, ends)
+
+
+def read_whole(needs: Mapping[str, State], state: Callable[[str], State], wholes: Set[str]) -> dict[str, State]:
+    """The states in which an equation reads tensors, of which some come whole to the rank anyway."""
+    return {key: WHOLE if isinstance(want, Part) and want != state(key) and key in wholes else want
+            for key, want in needs.items()}
 
 
 def _no_meeting(target: str, both: list[Letter], meeting: Meeting) -> Refused:

@@ -6,31 +6,18 @@ pairs of positions, is made where it is read: nothing of that size waits for a c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from einc.ir.indices import INDEX_CLASSES
 from einc.ir.programs import Equation, NormalProgram
 from einc.ir.terms import Fold
-from einc.planning.analysis.cost import nominal, volume
+from einc.planning.analysis.cost import nominal
 from einc.planning.placing.cuts import Cut
-from einc.planning.placing.cutting import Cutting, cut
-from einc.planning.placing.refusals import Refused, examine
-from einc.planning.placing.states import (
-    SILENT,
-    WHOLE,
-    Axis,
-    Move,
-    Owned,
-    Part,
-    Share,
-    State,
-    States,
-    clash,
-    cut_slots,
-    moved,
-    ranks_of,
-)
+from einc.planning.placing.cutting import Cutting
+from einc.planning.placing.states import SILENT, WHOLE, Axis, Move, Owned, Part, Share, State, States, moved
+
+COLLECTIVE = ("sum", "max", "min", "prod")  # the folds that a collective does on its way
 
 
 class Kept(Exception):  # noqa: N818 - what has to be cut in another way
@@ -66,7 +53,8 @@ class Transfer:
 @dataclass(frozen=True)
 class Placed:
     """A program on a mesh. `levels` says of each equation in which level it is done, `ends` in which states each output
-    is left. Arrivals stand in an order in which they can be done.
+    is left. Arrivals stand in an order in which they can be done. Shares of what is `apart` reach the ranks that need
+    them as they are, and are folded there.
     """
 
     program: NormalProgram
@@ -75,6 +63,7 @@ class Placed:
     ends: Mapping[str, States]
     levels: Mapping[str, int]
     arrivals: tuple[Arrival, ...]
+    apart: frozenset[str] = frozenset()
 
     def states(self, key: str) -> States:
         """The states of a tensor as it is given or made."""
@@ -92,6 +81,23 @@ class Placed:
         """What an equation reads, and what says whose its addends are."""
         beside = (key for cut in self.cuts(equation.target) for key in cut.needs)
         return tuple(dict.fromkeys((*(read.tensor for read in equation.elements), *beside)))
+
+    def folds(self, key: str, axes: tuple[int, ...], now: States) -> bool:
+        """Whether a rank folds the shares itself that a tensor has on some axes, as no collective does it or the plan
+        says so; where they are relative to a maximum it needs this as it is made.
+        """
+        state = now[axes[0]]
+        if not isinstance(state, Share) or any(self.mesh[n].around for n in axes):
+            return False
+        if key not in self.apart and state.fold in COLLECTIVE:
+            return False
+        own = (state.reference, self.states(state.reference)) if state.reference else None
+        return own is None or (len(axes) == 1 and references(now, axes[0])[0] == own)
+
+    def beside(self, key: str, axes: tuple[int, ...], now: States, then: States) -> list[tuple[str, States]]:
+        """What has to be there so that a tensor can be in other states on some axes, as `references` has it."""
+        apart = self.folds(key, axes, now)
+        return [needed for n in axes for needed in references(now, n, then[n] if apart else WHOLE)]
 
     @property
     def moves(self) -> tuple[tuple[int, Move], ...]:
@@ -160,66 +166,8 @@ class Placed:
 
 def _made_again(placed: Placed, equation: Equation) -> bool:
     """Whether a value at pairs of positions is made by every rank itself, point by point."""
-    return _pairs(equation) and not isinstance(equation.body, Fold) and all(
+    return stands_at_pairs(equation) and not isinstance(equation.body, Fold) and all(
         state == WHOLE for state in placed.states(equation.target))
-
-
-def placed(program: NormalProgram, mesh: Sequence[Axis], sizes: Mapping[str, int] | None = None,
-           given: Mapping[str, States] | None = None, asked: Mapping[str, States] | None = None,
-           kept: Set[str] = frozenset()) -> Placed:
-    """A program on a mesh: `sizes` are those that are known, `given` the states of inputs and `asked` those in which
-    outputs are left, where that is not for this function to say. What no caller sees, `kept`, is left as it is, other
-    outputs in order. Raises Refused.
-    """
-    known = {**program.sizes, **(sizes or {})}
-    examine(program, mesh, known)
-    refused = frozenset[str]()
-    while True:
-        try:
-            found = _placed(program, mesh, known, given or {}, refused)
-            ends = {key: states if key in kept else in_order(states) for key, states in found.ends.items()}
-            ends |= asked or {}
-            made = _Schedule(replace(found, ends=ends)).done()
-            more = {a.tensor: a.states for a in made.arrivals if a.tensor in kept and _gathered(a, made)}
-            return _Schedule(replace(found, ends={**ends, **more})).done() if more else made
-        except Kept as needed:  # a reference is folded at once, and nothing is relative to what a hop has of it
-            (key,) = needed.args
-            assert key not in refused, key
-            refused |= {key}
-
-
-def _gathered(arrival: Arrival, placed: Placed) -> bool:
-    """Whether a tensor that is to be kept gathered is so after some moves, on axes that say it."""
-    now, then = placed.states(arrival.tensor), arrival.states
-    return any(arrival.tensor in axis.gathered and isinstance(a, Part) and b == WHOLE
-               for axis, a, b in zip(placed.mesh, now, then, strict=True))
-
-
-def _placed(program: NormalProgram, mesh: Sequence[Axis], known: Mapping[str, int], given: Mapping[str, States],
-            refused: frozenset[str]) -> Placed:
-    """The program where some shares are folded at once, before its levels are found. Raises Refused for a share that
-    would go round two axes at once."""
-    usual = {**usual_sizes(program), **known}
-    cuttings: list[Cutting] = []
-    while len(cuttings) < len(mesh):
-        n = len(cuttings)
-        on_axis = {key: states[n] for key, states in given.items()}
-        ring = mesh[n].around or (n + 1 < len(mesh) and mesh[n + 1].around)
-        found = cut(program, mesh[n], cuttings, usual, known, on_axis, refused if ring else frozenset())
-        cuttings.append(found)
-        if found.program.equations != program.equations:  # the axes before have to know of what is new
-            program, cuttings = found.program, []
-    ends = {key: tuple(c.ends[key] for c in cuttings) for _, key in program.outputs}
-    for key, states in ends.items():
-        ends[key] = _apart(states)
-    made = Placed(program, tuple(mesh), tuple(cuttings), ends, {}, ())
-    for e in program.equations:
-        names = [axis.around for axis, found in zip(mesh, made.cuts(e.target), strict=True)
-                 if axis.around and found.letters]
-        if len(names) > 1:
-            raise Refused("meeting", f"`{e.target}` would go round over {' and over '.join(names)} at once: one ring "
-                          "in another is not written yet", f"say `by gather` of what meets over {names[1]}")
-    return made
 
 
 def in_order(states: States) -> States:
@@ -239,107 +187,20 @@ def usual_sizes(program: NormalProgram) -> dict[str, int]:
     return {**dict.fromkeys(named, 2), **out}
 
 
-def _apart(states: States) -> States:
-    """The states without those that cut what an axis before cuts."""
-    out: list[State] = []
-    for state in states:
-        out.append(WHOLE if any(clash(state, one) for one in out) else state)
-    return tuple(out)
-
-
-@dataclass
-class _Schedule:
-    """The levels of a program while they are found."""
-
-    of: Placed
-    level: dict[str, int] = field(default_factory=dict)
-    found: dict[tuple[str, States], Arrival] = field(default_factory=dict)
-
-    def done(self) -> Placed:
-        """The program with its levels and arrivals."""
-        for e in self.of.program.equations:
-            self.level[e.target] = max((self.arrive(key, self.of.needs(e.target, key), f"{e.target} reads it")
-                                        for key in self.of.reads(e)), default=0)
-        for key, states in self.of.ends.items():
-            self.arrive(key, states, "returned")
-        self.sink()
-        arrivals = tuple(sorted(self.found.values(), key=lambda a: a.level))
-        made = replace(self.of, levels=self.level, arrivals=arrivals)
-        for level in {*self.level.values()}:
-            made.copied(key for key, at in self.level.items() if at == level)
-        return made
-
-    def arrive(self, key: str, want: States, why: str) -> int:
-        """The level from which a tensor is there in some states."""
-        have, made = self.of.states(key), self.level.get(key, -1)
-        if have == want:
-            return max(made, 0)
-        if (key, want) not in self.found:
-            at, now, moves = made + 1, have, []
-            for axes, then in moved(have, want, self.of.mesh):
-                for n in axes:
-                    for needed in references(now, n):
-                        at = max(at, self.arrive(*needed, f"{key} is relative to it,"))
-                moves.append(self.move(key, axes, now, then, why))
-                now = then
-            self.found[key, want] = Arrival(key, want, at, tuple(moves))
-        return self.found[key, want].level
-
-    def move(self, key: str, axes: tuple[int, ...], now: States, then: States, why: str) -> Move:
-        """One move of a tensor, with what it costs and why. Writes the move to the schedule. Raises Kept, with the
-        share's maximum, where shares relative to one would be sent in hops."""
-        (first, *_), tensor, mesh = axes, self.of.program.tensors[key], self.of.mesh
-        match now[first]:
-            case Share(_, reference, _) if reference and len(axes) > 1 and any(mesh[n].around for n in axes):
-                raise Kept(reference)  # shares that hops send are added as they come
-        held = volume(s.set for s in cut_slots(tensor.slots, now, mesh))
-        cuts = self.of.cuttings[first].cuts
-        cause = f"{cuts[key].reason}; " if key in cuts and isinstance(now[first], Share | Owned) else ""
-        after = then[first]
-        how = f" by {tensor.slots[after.slot].name}" if isinstance(after, Part) else " whole"
-        around = any(mesh[n].around for n in axes)
-        how = " part after part" if around and isinstance(now[first], Part) and len(axes) > 1 else how
-        ranks = mesh[first].ranks if around else ranks_of(mesh, axes)
-        return Move(key, axes, ranks, now[first], after, held, tensor.element, cause + why + how, around)
-
-    def sink(self) -> None:
-        """What is made point by point or at pairs of positions goes to the level of the first that reads it; what reads
-        pairs of positions waits, where nothing waits for it, so that all that read them do so in one level.
-        """
-        moved_too = [s for key, _ in self.found for s in self.of.states(key)]
-        pinned = {key for key, _ in self.found} | {s.reference for s in moved_too if isinstance(s, Share)}
-        pinned |= {s.chosen for s in moved_too if isinstance(s, Owned)}
-        readers: dict[str, list[str]] = {}
-        for e in self.of.program.equations:
-            for key in self.of.reads(e):
-                readers.setdefault(key, []).append(e.target)
-
-        def latest(key: str) -> int:
-            """The level of the first that reads a value; its own where it has to be there for a collective."""
-            later = [self.level[other] for other in readers.get(key, ())]
-            return self.level[key] if key in pinned else min(later, default=max(self.level.values()))
-
-        for e in reversed(self.of.program.equations):
-            if _pairs(e):
-                last = max((self.level[other] for other in readers.get(e.target, ())), default=0)
-                for other in readers.get(e.target, ()):
-                    self.level[other] = last if latest(other) >= last else self.level[other]
-            if readers.get(e.target) and (_pairs(e) or not isinstance(e.body, Fold)):
-                self.level[e.target] = max(self.level[e.target], latest(e.target))
-
-
-def _pairs(equation: Equation) -> bool:
+def stands_at_pairs(equation: Equation) -> bool:
     """Whether a value stands at pairs of positions."""
     return sum(INDEX_CLASSES[i.set.cls].sequence for i in equation.indices) > 1
 
 
-def references(states: States, n: int) -> list[tuple[str, States]]:
-    """What has to be there before a tensor can be moved on an axis: what a share is relative to, as the rank has it and
-    whole; what says whose an element is.
+def references(states: States, n: int, after: State = WHOLE) -> list[tuple[str, States]]:
+    """What is needed beside a tensor that is moved on an axis: what a share is relative to, as the rank has it and over
+    all ranks, where the tensor is in the state `after`; what says whose an element is.
     """
     match states[n]:
         case Share(_, reference, places) if reference:
-            return [(reference, _along(states, places, n, Share("max"))), (reference, _along(states, places, n, WHOLE))]
+            there = isinstance(after, Part) and after.slot in places
+            here = replace(after, slot=places.index(after.slot)) if there and isinstance(after, Part) else WHOLE
+            return [(reference, _along(states, places, n, Share("max"))), (reference, _along(states, places, n, here))]
         case Owned(chosen, places):
             return [(chosen, _along(states, places, n, WHOLE))]
     return []

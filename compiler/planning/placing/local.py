@@ -70,6 +70,10 @@ class Ranks(Protocol):
         """The condition that this is the first rank."""
         ...
 
+    def begun(self, before: Term, start: int, place: Term) -> Apply:
+        """The condition that a whole number, where the first is `start`, is not among those of the ranks before."""
+        ...
+
     def element(self, axis: Axis, index: Index, own: Index) -> Term | None:
         """An element of a set by the letter that runs over the rank's part of it, `own`; None for its number."""
         ...
@@ -152,6 +156,10 @@ class Local:
     def first(self, axis: Axis) -> Term:
         """The condition that this is the first rank."""
         return Apply("eq", (Size(axis.rank), ZERO))
+
+    def begun(self, before: Term, start: int, place: Term) -> Apply:
+        """The condition that a whole number, where the first is `start`, is not among those of the ranks before."""
+        return Apply("le", (added((before, Size(number(start)))), place))
 
     def element(self, axis: Axis, index: Index, own: Index) -> Term | None:
         """None: a rank holds one part of each axis, so that its elements are told by the numbers of their letters
@@ -331,12 +339,12 @@ class Rewriting:
         # A place that is none of the whole is taken for the nearest that is one, and read on its rank, which says so.
         low, high = const(into.start), Size(into.extent + number(into.start - 1))
         place = Apply("max", (low, Apply("min", (high, self.value(sub)))))
-        guard.extend(Apply("not", (Apply("lt", tuple(reversed(one.args))),)) for one in self.within(place, into, axis))
+        guard.extend(Apply("not", (Apply("lt" if one.op == "le" else "le", one.args[::-1]),))
+                     for one in self.within(place, into, axis))
         return own
 
     def within(self, place: Term, of: IndexSet, axis: Axis) -> tuple[Apply, ...]:
         """The conditions that a place is in the rank's part of a set."""
         before, part = self.ranks.before(axis, of.extent), axis.part(of.extent)
-        low = added((before, Size(number(of.start))))
         high = added((before, Size(part + number(of.start - 1))))
-        return Apply("le", (low, place)), Apply("le", (place, high))
+        return self.ranks.begun(before, of.start, place), Apply("le", (place, high))

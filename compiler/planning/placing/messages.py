@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from einc.planning.placing.levels import Placed, Transfer, references
+from einc.planning.placing.levels import Placed, Transfer
 from einc.planning.placing.states import SILENT, States
 
 
@@ -29,8 +29,11 @@ def messages(placed: Placed, narrow: bool = False) -> list[Message]:
     found: dict[tuple[int, int, object], list[Transfer]] = {}
     for one in placed.transfers:
         move, key = one.move, one.move.tensor
-        needed = [(key, one.now), *(made for n in move.axes for made in references(one.now, n))]
-        level, turn = max([(one.arrival.level, 0), *(there[made] for made in needed if made in there)])
+        needed = [(key, one.now), *placed.beside(key, move.axes, one.now, one.then)]
+        turns = [there[made] for made in needed if made in there]
+        if move.apart:  # what is to be relative to a maximum may come with it
+            turns = [(at, max(0, turn - 1)) for at, turn in turns]
+        level, turn = max([(one.arrival.level, 0), *turns])
         there[key, one.then] = level, turn + 1
         alike = len(found) if move.around or move.kind in SILENT else move.alike(narrow)
         found.setdefault((level, turn, alike), []).append(one)

@@ -8,25 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 from einc.ir.choices import Choices
+from einc.ir.draft import unused
 from einc.ir.finite import surely_finite
 from einc.ir.indices import Extent, Index, IndexSet, number, size
 from einc.ir.plan import Along, Buffer, Gradient, Module, Move, Moved, PerRank, RankGroup, Step, makes
 from einc.ir.plan.gradients import group_of
-from einc.ir.programs import Equation, NormalProgram, Program, Tensor, Told
+from einc.ir.programs import Equation, NormalProgram, Program, Slot, Tensor, Told
 from einc.ir.sums import product, reached
-from einc.ir.terms import TRUE, Apply, Position, Read, Size, Term, Where, both, const
+from einc.ir.terms import TRUE, Apply, Fold, Position, Read, Size, Term, Where, both, const
 from einc.ir.verify import verify
 from einc.planning import halves
 from einc.planning.analysis.cost import volume
 from einc.planning.analysis.signs import told
 from einc.planning.placing.hops import Hopping
-from einc.planning.placing.levels import Placed, Transfer, in_order, placed, references
+from einc.planning.placing.levels import Placed, Transfer, in_order
 from einc.planning.placing.local import Local
 from einc.planning.placing.messages import Message, messages
 from einc.planning.placing.refusals import Refused
+from einc.planning.placing.schedule import placed
 from einc.planning.placing.states import Axis, Owned, Part, Share, States
+from einc.planning.placing.two_blocks import CLASS
 from einc.planning.planner import plan
 from einc.planning.repeated import clamped, trusting, with_wide
 from einc.transforms.gradients.backward import Derived
@@ -99,6 +103,15 @@ def between(found: Derived, forward: Placed) -> tuple[dict[str, States], dict[st
     inputs = {t.key for t in forward.program.inputs()}
     given |= {key: forward.states(key) for key in inputs if key in found.backward.tensors and key not in given}
     return given, {made: forward.states(key) for key, made in found.gradients if key in inputs}
+
+
+def in_bytes(tensor: Tensor, states: States) -> Iterator[IndexSet]:
+    """Where several numbers share a byte, the bytes of a rank's part along the last axis, whose number has to be whole.
+    """
+    few = tensor.element.narrow
+    if few is not None and any(isinstance(s, Part) and s.slot == len(tensor.slots) - 1 for s in states):
+        last = tensor.slots[-1].set
+        yield replace(last, extent=last.extent * number(Fraction(1, few.together)))
 
 
 def axes_of(mesh: tuple[Axis, ...]) -> tuple[tuple[str, int], ...]:
@@ -181,6 +194,7 @@ class _Ranks:
     buffers: dict[str, Buffer] = field(default_factory=dict)
     parts: list[Module] = field(default_factory=list)
     facts: dict[str, Told] = field(default_factory=dict)
+    shares: dict[tuple[str, States], str] = field(default_factory=dict)  # that reached the rank apart
     taken: Set[str] = frozenset()
 
     def module(self) -> Module:
@@ -209,7 +223,8 @@ class _Ranks:
         sizes |= {n for part in self.parts for n in part.sizes} - program.sizes.keys()
         sizes |= {axis.place for axis in self.of.mesh if not axis.around}
         sizes |= {group_of(axes) for axes in groups_of(self.of)}
-        sets = dict.fromkeys([*(s.set for t in asked for s in t.slots), *(s for p in self.parts for s in p.sets)])
+        sets = dict.fromkeys([*(s.set for t in asked for s in t.slots), *(s for p in self.parts for s in p.sets),
+                              *(one for t in asked for one in in_bytes(t, self.of.states(t.key)))])
         return Module(program.name, program.source or program.name, asked, outputs, self.buffers, tuple(self.steps),
                       dict(program.sizes), frozenset(sizes), tuple(sets), ())
 
@@ -249,13 +264,12 @@ class _Ranks:
         self.parts += [replace(one, sizes=one.sizes - {step.around.part}) for one in (step.body, step.merge)
                        if one is not None]
 
-    def one(self, target: Tensor, body: Term, subs: tuple[Term, ...]) -> None:
-        """Adds the steps of one equation."""
-        self.local.tensors[target.key] = target
-        tensors = {k: replace(t, role="input") if k in self.buffers and t.role == "local" else t
-                   for k, t in self.local.tensors.items()}
-        equation = Equation(target.key, subs, TRUE, body)
-        program = self.of.program.but(equations=(equation,), tensors=tensors, outputs=((target.key, target.key),),
+    def between(self, equations: Sequence[Equation]) -> None:
+        """Adds the steps of some equations that stand between two levels."""
+        targets = {e.target for e in equations}
+        tensors = {k: replace(t, role="local" if k in targets else "input") if t.role == "local" else t
+                   for k, t in self.local.tensors.items() if k in targets or k in self.buffers or t.role != "local"}
+        program = self.of.program.but(equations=equations, tensors=tensors, outputs=[(key, key) for key in targets],
                                       loops=())
         self.planned(replace(program, plans=(), idle=frozenset()))
 
@@ -274,17 +288,47 @@ class _Ranks:
         over = tuple(self.of.mesh[n].name for n in move.axes)
         group = RankGroup(size(group_of(over)), size(axis.place), move.ranks)
         sources = tuple(map(self.scaled, new))
-        made = tuple(self.local.name(one.move.tensor, one.then) for one in new)
+        made = tuple(self.apart(one) if one.move.apart else self.local.name(one.move.tensor, one.then) for one in new)
         self.buffers |= {key: buffer_of(self.local.tensors[key]) for key in made}
         self.steps.append(Move(
             reads=sources, writes=made, kind=kind, group=group, fold=state.fold if isinstance(state, Share) else "sum",
             texts=tuple(f"{one.move.tensor}: {kind} over {', '.join(over)}; {one.move.reason}" for one in new),
             moved=tuple(map(self.moved, new))))
+        if equations := [self.folded(one, name) for one, name in zip(new, made, strict=True) if one.move.apart]:
+            self.between(equations)
+
+    def apart(self, one: Transfer) -> str:
+        """The name of the tensor of the shares that reach a rank, one after the other. Makes the tensor."""
+        name = self.local.name(one.move.tensor, one.then)
+        tensor = self.local.tensors[name]
+        key = unused(f"{name}_shares", {*self.local.tensors, *self.of.program.tensors, *self.buffers, *self.taken})
+        ranks = Slot(IndexSet(CLASS, number(one.move.ranks)), "label", unused("q", [s.name for s in tensor.slots]))
+        element = self.local.tensors[self.local.name(one.move.tensor, one.now)].element
+        self.local.tensors[key] = replace(tensor, key=key, text=key, slots=(ranks, *tensor.slots), role="local",
+                                          element=element, told=Told(infinite=True))
+        self.shares[one.move.tensor, one.then] = key
+        return key
+
+    def folded(self, one: Transfer, name: str) -> Equation:
+        """The equation by which a rank folds shares that have reached it."""
+        state = one.state
+        assert isinstance(state, Share)
+        rank, *letters = letters_of(self.local.tensors[name])
+        body: Term = Read(name, (rank, *letters))
+        for key, states in self.of.beside(one.move.tensor, one.move.axes, one.now, one.then)[1:]:
+            there = [letters[n] for n in state.places]
+            own = Read(self.shares[key, states], (rank, *there))
+            body = relative(body, state.power, own, Read(self.local.name(key, states), tuple(there)))
+        return Equation(self.local.name(one.move.tensor, one.then), tuple(letters), TRUE,
+                        Fold(state.fold, (rank.index,), TRUE, body))
 
     def moved(self, one: Transfer) -> Moved:
         """How a tensor of a message lies, of which a rank has `source`."""
         state, after, atoms = one.state, one.then[one.move.axes[0]], _Atoms(self.of, one.move.tensor)
         every = (*one.now, *one.then)
+        if one.move.apart:
+            parted = Along(1 + atoms.axis(after, every), after.blocks) if isinstance(after, Part) else None
+            return Moved((number(1), *atoms.held(one.now, every)), Along(0), parted)
         joined = Along(atoms.axis(state, every), state.blocks) if isinstance(state, Part) else None
         parted = Along(atoms.axis(after, every), after.blocks) if isinstance(after, Part) else None
         return Moved(atoms.held(one.now, every), joined, parted, one.move.adds and not self.choices.narrow)
@@ -292,20 +336,16 @@ class _Ranks:
     def scaled(self, one: Transfer) -> str:
         """The buffer of what a rank adds: of a share relative to the reference of all, of owned values its own."""
         axis, state, name = one.move.axes[0], one.state, self.local.name(one.move.tensor, one.now)
-        needed = [self.local.name(*made) for made in references(one.now, axis)]
-        if not needed or not isinstance(state, Share | Owned):
+        needed = [self.local.name(*made) for made in self.of.beside(one.move.tensor, (axis,), one.now, one.then)]
+        if not needed or not isinstance(state, Share | Owned) or one.move.apart:
             return name
         tensor = self.local.tensors[name]
-        names = [s.name for s in tensor.slots]
-        letters = tuple(Position(Index(s.name if names.count(s.name) == 1 else f"i_{n}", s.set))
-                        for n, s in enumerate(tensor.slots))
+        letters = letters_of(tensor)
         there = tuple(letters[n] for n in state.places)
         read = Read(name, letters)
         if isinstance(state, Share):
             own, whole = (Read(one, there) for one in needed)
-            scale = Apply("exp", (product((const(state.power), Apply("sub", (own, whole)))),))
-            # A rank without a point has no maximum and adds nothing, and so where no rank has one.
-            body = Where(reached(own), product((read, scale)))
+            body = relative(read, state.power, own, whole)
         else:
             (chosen,), over = (Read(one, there) for one in needed), self.of.mesh[axis]
             low = Size(over.rank * over.part(state.base.extent) + number(state.base.start))
@@ -313,8 +353,23 @@ class _Ranks:
             body = Where(both(Apply("le", (low, chosen)), Apply("le", (chosen, high))), read)
         target = replace(tensor, key=f"{name}_scaled", text=f"{name}_scaled", role="local")
         if target.key not in self.buffers:
-            self.one(target, body, letters)
+            self.local.tensors[target.key] = target
+            self.between([Equation(target.key, letters, TRUE, body)])
         return target.key
+
+
+def relative(share: Term, power: int, own: Term, whole: Term) -> Term:
+    """A share that is relative to a maximum of its own, relative to that of all ranks. A rank without a point has no
+    maximum and adds nothing, and so where no rank has one.
+    """
+    return Where(reached(own), product((share, Apply("exp", (product((const(power), Apply("sub", (own, whole)))),)))))
+
+
+def letters_of(tensor: Tensor) -> tuple[Position, ...]:
+    """A letter for each slot of a tensor, no two of one name."""
+    names = [s.name for s in tensor.slots]
+    return tuple(Position(Index(s.name if names.count(s.name) == 1 else f"i_{n}", s.set))
+                 for n, s in enumerate(tensor.slots))
 
 
 def buffer_of(tensor: Tensor) -> Buffer:

@@ -8,14 +8,13 @@ and gradients, and not what lies in memory for a moment.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from einc.ir.indices import IndexSet
 from einc.ir.plan import Recurrence, StateScan
 from einc.ir.programs import Equation
 from einc.ir.terms import Fold
-from einc.planning.analysis.cost import volume
 from einc.planning.placing import traffic
 from einc.planning.placing.chains import Link
 from einc.planning.placing.levels import Placed
@@ -89,8 +88,7 @@ def priced(mesh: tuple[Axis, ...], links: Sequence[Link], steps: Iterable[Recurr
 def _bytes(placed: Placed, key: str, states: States, sizes: Mapping[str, int], real: int) -> Fraction:
     """The bytes of what a rank has of a tensor."""
     tensor = placed.program.tensors[key]
-    count = volume(s.set for s in cut_slots(tensor.slots, states, placed.mesh)).at(sizes)
-    return count * tensor.element.size(real)
+    return tensor.element.room((s.set for s in cut_slots(tensor.slots, states, placed.mesh)), real).at(sizes)
 
 
 def _operations(placed: Placed, equation: Equation, sizes: Mapping[str, int]) -> Fraction:
@@ -115,7 +113,8 @@ def bubble(stages: int, parts: int) -> Fraction:
 def candidates(sets: Sequence[IndexSet], devices: int, sizes: Mapping[str, int], real: int, put: Put,
                ) -> list[Candidate]:
     """Plans for so many devices, the fastest first: on one axis, lists of letters that grow while that helps; on two,
-    pairs of the best lists of each.
+    pairs of the best lists of each. Raises Refused where each of those that the devices divide is refused, for the
+    first reason.
     """
     search = _Search(sets, sizes, real, put)
     found = list(search.lists("a", devices))
@@ -126,6 +125,8 @@ def candidates(sets: Sequence[IndexSet], devices: int, sizes: Mapping[str, int],
                 for other in others:
                     if not {*one.mesh[0].sets} & {*other.mesh[0].sets}:
                         found += search.tried((*one.mesh, *other.mesh))
+    if not found and search.refused:
+        raise search.refused[0]
     unique: dict[Price, Candidate] = {}
     for one in sorted(found, key=lambda c: (len(c.mesh), sum(len(axis.sets) for axis in c.mesh))):
         unique.setdefault(one.price, one)
@@ -134,19 +135,20 @@ def candidates(sets: Sequence[IndexSet], devices: int, sizes: Mapping[str, int],
 
 @dataclass(frozen=True)
 class _Search:
-    """The search for lists of letters of one axis."""
+    """The search for lists of letters of one axis; `refused` says why plans that were tried cannot be had."""
 
     sets: Sequence[IndexSet]
     sizes: Mapping[str, int]
     real: int
     put: Put
+    refused: list[Refused] = field(default_factory=list)
 
     def tried(self, mesh: tuple[Axis, ...]) -> Iterator[Candidate]:
         """The plan of a mesh, if it can be had."""
         try:
             yield priced(mesh, *self.put(mesh), self.sizes, self.real)
-        except Refused:
-            return
+        except Refused as why:
+            self.refused.append(why)
 
     def lists(self, name: str, ranks: int) -> Iterator[Candidate]:
         """Plans of one axis: those of one letter, and longer ones that begin with the best."""

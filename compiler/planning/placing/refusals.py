@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from einc.ir.indices import IndexSet
-from einc.ir.programs import Program, sets_of
-from einc.planning.placing.states import Axis
+from einc.ir.indices import IndexSet, number
+from einc.ir.programs import Program, Tensor, sets_of
+from einc.planning.analysis.cost import volume
+from einc.planning.placing.states import Axis, Part, States
 
 Reason = Literal["rounds", "requests", "multiple", "meeting"]
 
@@ -42,9 +43,25 @@ def examine(program: Program, mesh: Sequence[Axis], sizes: Mapping[str, int]) ->
                 multiple(one, axis, sizes, axis.blocks(one))
 
 
-def multiple(of: IndexSet, axis: Axis, sizes: Mapping[str, int], blocks: int = 1) -> None:
+def whole_bytes(tensor: Tensor, states: States, splits: Mapping[IndexSet, Sequence[IndexSet]], mesh: Sequence[Axis],
+                sizes: Mapping[str, int]) -> None:
+    """Raises Refused where a rank's part of a tensor would begin or end inside of a byte that several numbers share."""
+    few = tensor.element.narrow
+    if few is None or few.together == 1:
+        return
+    for axis, state in zip(mesh, states, strict=True):
+        if isinstance(state, Part) and state.slot == len(tensor.slots) - 1:
+            whole = tensor.slots[-1].set
+            parts = splits.get(whole, ())
+            inside = volume(parts[state.component + 1:]) if state.component >= 0 else number(1)
+            if inside.sizes <= sizes.keys() and inside.at(sizes) % few.together:
+                multiple(parts[state.component] if state.component >= 0 else whole, axis, sizes, few.together,
+                         f" with {few.together} numbers of `{tensor.text}` in a byte")
+
+
+def multiple(of: IndexSet, axis: Axis, sizes: Mapping[str, int], blocks: int = 1, why: str = "") -> None:
     """Raises Refused where the ranks of an axis, each with so many blocks, do not divide the extent of a set that is
-    cut over it.
+    cut over it; `why` says what else than blocks.
     """
     if not of.extent.sizes <= sizes.keys():
         return
@@ -54,7 +71,7 @@ def multiple(of: IndexSet, axis: Axis, sizes: Mapping[str, int], blocks: int = 1
     below = int(extent // ranks) * ranks
     first, second = [n for n in (below, below + ranks, below + 2 * ranks) if n][:2]
     said = f"{of.extent} = {extent}" if of.extent.sizes else f"an extent of {extent}"
-    over = f"{axis.name} = {axis.ranks}" + (f" with {blocks} blocks each" if blocks > 1 else "")
-    name = of.extent if of.extent.sizes else "it"
+    over = f"{axis.name} = {axis.ranks}" + (why or (f" with {blocks} blocks each" if blocks > 1 else ""))
+    name = f"{of.extent} =" if of.extent.sizes else "an extent of"
     raise Refused("multiple", f"{said} is no multiple of {over}, so it cannot be cut over {axis.name}",
-                  f"{name} = {first} would do, or {second}; or give {axis.name} other ranks")
+                  f"{name} {first} would do, or {second}; or give {axis.name} other ranks")

@@ -23,16 +23,21 @@ def resized(program: P, by: Mapping[str, Extent]) -> P:
 
 
 def lettered(program: P) -> P:
-    """The program in which every letter is one and runs over one set: those that the inputs have keep theirs."""
+    """The program in which every letter is one, runs over one set and is no name of a tensor or a size: those that the
+    inputs have keep theirs.
+    """
     found: dict[str, IndexSet] = {}
     slots = [s for t in (*program.inputs(), *program.tensors.values()) for s in t.slots]
     pairs = [(s.name, s.set) for s in slots]
     pairs += [(i.name, i.set) for t in program.terms for i in (
         (t.index,) if isinstance(t, Position | Join) else ()) + bound_indices(t)]
-    taken, names = {name.rstrip("'") for name, _ in pairs}, dict[tuple[str, IndexSet], str]()
+    others = {name for t in program.tensors.values() for name in (t.key, t.text)}
+    others |= {name for _, of in pairs for name in of.extent.sizes}
+    taken, names = others | {name.rstrip("'") for name, _ in pairs}, dict[tuple[str, IndexSet], str]()
     for name, of in pairs:
         plain = name.rstrip("'")
-        if (found.setdefault(plain, of) != of or not plain.isalpha()) and (plain, of) not in names:
+        other = found.setdefault(plain, of) != of or not plain.isalpha() or plain in others
+        if other and (plain, of) not in names:
             names[plain, of] = next(x for x in _new() if x not in taken)
             taken.add(names[plain, of])
             found[names[plain, of]] = of

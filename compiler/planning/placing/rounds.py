@@ -13,7 +13,7 @@ from einc.ir.plan.gradients import group_of
 from einc.ir.programs import IndexLoop, NormalProgram, Program, Tensor
 from einc.ir.verify import verify
 from einc.planning.placing.chains import Chain, Link, apart, linked
-from einc.planning.placing.modules import axes_of, buffer_of, cuts_of, derived, groups_of, module_of
+from einc.planning.placing.modules import axes_of, buffer_of, cuts_of, derived, groups_of, in_bytes, module_of
 from einc.planning.placing.states import Axis, States
 from einc.planning.planner import plan
 from einc.planning.repeated import clamped, derived_loop, joined, loop
@@ -115,7 +115,8 @@ def _whole(chain: Chain, links: Iterable[Link], asked: tuple[Tensor, ...], buffe
     sizes = {name for extent in extents for name in extent.sizes} | {name for part in parts for name in part.sizes}
     sizes |= {axis.place for axis in chain.mesh if not axis.around} | {group_of(axes) for axes in _groups(links)}
     sets = dict.fromkeys([*(s.set for t in asked for s in t.slots), *(s for part in parts for s in part.sets),
-                          *(repeat.index.set for repeat in program.repeats)])
+                          *(repeat.index.set for repeat in program.repeats),
+                          *(one for t in asked for one in in_bytes(t, chain.states[t.key]))])
     return Module(program.name, program.source or program.name, asked, program.outputs, known, (), dict(program.sizes),
                   frozenset(sizes - program.sizes.keys()), tuple(sets), ())
 

@@ -153,8 +153,10 @@ SILENT = ("slice", "merge")  # what sends nothing
 class Move:
     """A tensor from one state to another on some axes of the mesh at once, which have so many `ranks` together.
 
-    `held` is the number of elements that a rank has before, each an `element`. `reason` says why in words. On an axis
-    `around` another what hops made is merged; on both the ranks' parts come in hops, or shares of them go to the ranks.
+    `held` is the number of elements that a rank has before, each an `element`, and `stored` that of the array in which
+    it has them, fewer where several lie in one byte. `reason` says why in words. On an axis `around` another what hops
+    made is merged; on both the ranks' parts come in hops, or shares of them go to the ranks. Shares that arrive `apart`
+    are folded by the ranks that need them.
     """
 
     tensor: str
@@ -163,9 +165,11 @@ class Move:
     before: State
     after: State
     held: Extent
+    stored: Extent
     element: Element
     reason: str = ""
     around: bool = False
+    apart: bool = False
 
     @property
     def kind(self) -> Kind:
@@ -180,9 +184,9 @@ class Move:
             case Part(), _:
                 return "all_gather"
             case (Share() | Owned()), Part():
-                return "reduce_scatter"
+                return "all_to_all" if self.apart else "reduce_scatter"
             case (Share() | Owned()), _:
-                return "all_reduce"
+                return "all_gather" if self.apart else "all_reduce"
         assert_never(self.before)
 
     def alike(self, narrow: bool) -> tuple[object, ...]:
@@ -194,6 +198,8 @@ class Move:
                 return self.kind, self.axes, (first, last) if relaid else None
             case Part(), _:
                 return self.kind, self.axes
+            case _ if self.apart:
+                return (self.kind, self.axes, None) if self.kind == "all_to_all" else (self.kind, self.axes)
             case before, _:
                 fold = before.fold if isinstance(before, Share) else None
                 return self.kind, self.axes, fold, WIDE if self.adds and not narrow else self.element
@@ -201,12 +207,13 @@ class Move:
     @property
     def adds(self) -> bool:
         """Whether it adds or multiplies numbers that would be rounded to the type of the data once for each rank."""
-        return isinstance(self.before, Share) and self.before.fold in ("sum", "prod") and self.element == REAL
+        folded = isinstance(self.before, Share) and not self.apart and self.before.fold in ("sum", "prod")
+        return folded and self.element == REAL
 
     @property
     def wire(self) -> Extent:
-        """How many elements a rank sends, by the algorithm that sends fewest."""
-        return self.held * sent(self.kind, self.ranks)
+        """How many elements of its array a rank sends, by the algorithm that sends fewest."""
+        return self.stored * sent(self.kind, self.ranks)
 
 
 def sent(kind: Kind, ranks: int) -> Extent:

@@ -32,7 +32,7 @@ from einc.ir.terms import (
     free_indices,
     transform,
 )
-from einc.planning.placing.levels import Arrival, Placed, references
+from einc.planning.placing.levels import Arrival, Placed
 from einc.planning.placing.local import Rewriting
 from einc.planning.placing.resized import lettered, resized
 from einc.planning.placing.states import WHOLE, Axis, Owned, Part, Share, States, clash, cut_slots, moved
@@ -139,6 +139,12 @@ class _Together:
     def first(self, axis: Axis) -> Term:
         """The condition that this is the first rank."""
         return Apply("eq", (Position(self.letters[self.of.mesh.index(axis)]), ONE))
+
+    def begun(self, before: Term, start: int, place: Term) -> Apply:
+        """The condition that a number, where the first is `start`, is not among those of the ranks before: of numbers
+        that are none of the whole, too, each is on one rank, as a proof needs it.
+        """
+        return Apply("lt", (added((before, Size(number(start - 1)))), place))
 
     def element(self, axis: Axis, index: Index, own: Index) -> Term | None:
         """Of a set without numbers the element that a rank and its own make."""
@@ -323,8 +329,8 @@ class _Place:
     def scaled(self, read: Read) -> Term:
         """What a rank adds: a share relative to the reference of all, of owned values its own."""
         axis, state = self.axes[0], self.now[self.axes[0]]
-        beside = [self.beside(key, states, state.places) for key, states in references(self.now, axis)
-                  if isinstance(state, Share | Owned)]
+        needed = self.all.of.beside(self.key, (axis,), self.now, self.then)
+        beside = [self.beside(key, states, state.places) for key, states in needed if isinstance(state, Share | Owned)]
         match state:
             case Share(_, reference, _, power) if reference:
                 own, whole = beside
@@ -340,7 +346,11 @@ class _Place:
         return read
 
     def beside(self, key: str, states: States, places: tuple[int, ...]) -> Read:
-        """A read of what a tensor is relative to, at the same place."""
+        """A read of what a tensor is relative to, at the same place: as a rank had it before the move, or as it lies
+        after it.
+        """
+        if any(isinstance(states[n], Part) for n in self.axes):
+            return Read(self.all.name(key, states), (*self.all.lead(states), *(self.here[n] for n in places)))
         return Read(self.all.name(key, states), (*self.source(states), *(self.there[n] for n in places)))
 
 
