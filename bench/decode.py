@@ -1,4 +1,5 @@
-"""One new position over a cache: times as fast as torch's own kernel, and how near to what the memory gives.
+"""One new position over a cache, and passes in few bits: times as fast as torch's own kernel, and how near to what the
+memory gives.
 
 Every way adds the position to its own cache and is judged by float64 before it is timed. All are timed in the same
 rounds, with a sum over a large array, whose rate is what memory gives to one that only reads.
@@ -17,7 +18,7 @@ from rich.table import Table
 from torch.nn.functional import scaled_dot_product_attention
 
 import einc
-from bench import layer, measure
+from bench import eight, layer, measure
 from bench.case import DTYPES, CannotError, Sizes, Tensors, room_for
 from bench.report import duration
 from bench.run import Tell
@@ -297,6 +298,9 @@ CASES = {case.name: case for case in (
         "einc-int4": layered(layer.NARROW, True, "P")},
         layer.exact, lambda B, S: {"B": B, "S": S, "H": 32, "G": 8, "d_k": 128, "N": 128, "P": 32, "C": 448},
         layer.numbers),
+    Case("sage", eight.make, {"library": eight.library, "einc-cpp": eight.plain, "einc-int8": eight.coded}, eight.exact,
+         lambda B, S: {"S": S, "N": S // 128, "P": 128, "H": 8, "d_k": 64},
+         lambda sizes: 2 * sizes["S"] * sizes["H"] * sizes["d_k"]),
     Case("latents", _latents, {
         "by-hand": by_hand, "einc-expanded": stepped(LATENTS, keep=EXPANDED), "einc": stepped(LATENTS),
         "einc-cpp": stepped(LATENTS, backend="cpp"), "einc-narrow": stepped(LATENTS, narrow=True)},
