@@ -1,4 +1,5 @@
-"""One new position over a cache: times as fast as torch's own kernel, and how near to what the memory gives.
+"""One new position over a cache, and passes in few bits: times as fast as torch's own kernel, and how near to what the
+memory gives.
 
 Every way adds the position to its own cache and is judged by float64 before it is timed. All are timed in the same
 rounds, with a sum over a large array, whose rate is what memory gives to one that only reads.
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from statistics import median
 from typing import Any
 
@@ -17,7 +18,7 @@ from rich.table import Table
 from torch.nn.functional import scaled_dot_product_attention
 
 import einc
-from bench import measure
+from bench import eight, layer, measure
 from bench.case import DTYPES, CannotError, Sizes, Tensors, room_for
 from bench.report import duration
 from bench.run import Tell
@@ -124,15 +125,17 @@ def contiguous(module: Any, kept: Tensors, past: int, given: Tensors) -> Any:
 
 
 def stepped(text: str, maker: Maker = contiguous, backend: str = "torch", plan: str = "serve",
-            **options: Any) -> Callable[[Task], Call]:
-    """A way that takes the same step again and again: the cache is as long as before each time."""
+            asked: Sequence[str] = (), **options: Any) -> Callable[[Task], Call]:
+    """A way that takes the same step again and again: the cache is as long as before each time. `asked` are sizes that
+    no array tells."""
     def way(task: Task) -> Call:
         module = einc.compile(text, backend, plan=plan, **options)
-        cache = maker(module, task.kept, task.sizes["S"] - 1, task.given)
+        given: dict[str, Any] = {**task.given, **{name: task.sizes[name] for name in asked}}
+        cache = maker(module, task.kept, task.sizes["S"] - 1, given)
 
         def call() -> torch.Tensor:
             cache.length = task.sizes["S"] - 1
-            found: torch.Tensor = module(cache, **task.given)
+            found: torch.Tensor = module(cache, **given)
             return found
 
         return call
@@ -198,6 +201,21 @@ def _whole(task: Task, dtype: torch.dtype) -> torch.Tensor:
             weights = torch.softmax(x @ keys.mT / math.sqrt(x.shape[-1]), -1)
             out[n, g * each : (g + 1) * each, 0] = weights @ values
     return out
+
+
+# a layer's weights
+
+
+def by_matrices(task: Task) -> Call:
+    """The layer in plain torch."""
+    weights = {name: task.given[f"W_{name}"] for name in layer.MATRICES}
+    return lambda: layer.step(task, DTYPES[task.dtype], weights)
+
+
+def layered(text: str, few: bool, asked: Sequence[str]) -> Callable[[Task], Call]:
+    """The layer by compiled kernels, with the weights that its text has."""
+    way = stepped(text, backend="cpp", asked=asked)
+    return lambda task: way(replace(task, given=layer.given_of(task, few)))
 
 
 # latents
@@ -275,6 +293,14 @@ CASES = {case.name: case for case in (
         "einc-int8": stepped(CODED, backend="cpp", plan="serve,codes")},
         _whole, lambda B, S: {"B": B, "H": 32, "G": 8, "S": S, "D": 128},
         lambda sizes: 2 * sizes["B"] * sizes["G"] * sizes["S"] * sizes["D"]),
+    Case("weights", layer.make, {
+        "by-hand": by_matrices, "einc-cpp": layered(layer.plain(), False, "CNP"),
+        "einc-int4": layered(layer.NARROW, True, "P")},
+        layer.exact, lambda B, S: {"B": B, "S": S, "H": 32, "G": 8, "d_k": 128, "N": 128, "P": 32, "C": 448},
+        layer.numbers),
+    Case("sage", eight.make, {"library": eight.library, "einc-cpp": eight.plain, "einc-int8": eight.coded}, eight.exact,
+         lambda B, S: {"S": S, "N": S // 128, "P": 128, "H": 8, "d_k": 64},
+         lambda sizes: 2 * sizes["S"] * sizes["H"] * sizes["d_k"]),
     Case("latents", _latents, {
         "by-hand": by_hand, "einc-expanded": stepped(LATENTS, keep=EXPANDED), "einc": stepped(LATENTS),
         "einc-cpp": stepped(LATENTS, backend="cpp"), "einc-narrow": stepped(LATENTS, narrow=True)},

@@ -20,6 +20,8 @@ from bench.shares import shares_of
 from einc.driver.timing import clock
 
 TINY = {**{name: {"B": 2, "H": 4, "G": 2, "S": 9, "D": 8} for name in ("grouped", "codes")},
+        "sage": {"S": 24, "N": 6, "P": 4, "H": 2, "d_k": 8},
+        "weights": {"B": 2, "S": 5, "H": 4, "G": 2, "d_k": 6, "N": 3, "P": 4, "C": 5},
         "latents": {"S": 9, "H": 3, "d_model": 16, "r": 8, "r_Q": 12, "d_h": 6, "d_k": 4}}
 
 

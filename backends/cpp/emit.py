@@ -11,6 +11,7 @@ from importlib import resources
 from einc.backends.cpp.kernel import function
 from einc.backends.cpp.layout import laid_out
 from einc.backends.cpp.passes import scheduled
+from einc.backends.cpp.products import declared, product, written
 from einc.backends.cpp.schedule import Schedule, Unwritten, shared
 from einc.backends.cpp.wrapping import commented
 from einc.backends.host.file import write_file
@@ -35,7 +36,7 @@ from einc.ir.plan import (
     StateScan,
 )
 
-RUNTIME = ("native", "together", "recurrent")  # the modules of helpers that files of this back end have
+RUNTIME = ("native", "together", "recurrent", "product")  # the modules of helpers that files of this back end have
 LEAST_ROWS = 8  # with fewer, most lanes of a vector would be empty
 LANES = 16  # of the widest vectors: more rows fill a tile of two
 
@@ -74,6 +75,8 @@ def compiled(step: Leaf, module: Module) -> bool:
     match step:
         case Recurrence() | StateScan():
             return True
+        case Contract() | InSlices():
+            return product(step, module) is not None
         case Kernel() | Call():
             kernel = step.kernel if isinstance(step, Call) else step
             with suppress(Unwritten, Unspelled):
@@ -129,8 +132,20 @@ class Cpp:
         self._calls(kernel, page, " and ".join([*_many(schedule), many[0]]), rare, vectors)
 
     def contracted(self, step: Contract | InSlices, page: Page) -> bool:
-        """Whether a contraction is written in another way than as a call of torch: what the back end `torch` says."""
-        return self.torch.contracted(step, page)
+        """A call of the compiled kernel where few rows of data meet few bits, with torch's statements beside it."""
+        found = product(step, page.module)
+        if found is None:
+            return self.torch.contracted(step, page)
+        name = f"k{len(self.functions)}"
+        texts = "".join(f"/* {commented(text)} */\n" for text in step.texts)
+        self._stands("product.h", f"{texts}{declared(found, name, page.module)}")
+        written(step, found, name, page)
+        return True
+
+    def _stands(self, header: str, text: str) -> None:
+        """Adds a function to the file, and the C++ before it that it needs."""
+        self.headers += [header] * (header not in self.headers)
+        self.functions.append(text)
 
     def _calls(self, kernel: Kernel, page: Page, many: str, few: str, vectors: str) -> None:
         """Writes the statements that try the compiled functions, for many rows and for few, whose tiles have so many
@@ -151,16 +166,15 @@ class Cpp:
 
     def recurrence(self, step: Recurrence | StateScan, work: str) -> tuple[str, ...]:
         """The compiled kernel of a recurrence, which is added to the file; torch runs what it cannot."""
-        self.headers = ["lanes.h", "recurrence.h"]
         name = f"k{len(self.functions)}"
         texts = "".join(f"/* {commented(text)} */\n" for text in step.texts)
         if isinstance(step, StateScan):
-            self.functions.append(f"{texts}SCAN({name})")
+            self._stands("recurrence.h", f"{texts}SCAN({name})")
         else:
             vectors, later = step.vectors, sum(step.vectors.after)
             counts = f"{vectors.known}, {vectors.unknown}, {later}, {len(vectors.after) - later}"
             each = str(bool(set(step.groups[2]) & set(step.letters[0]))).lower()
-            self.functions.append(f"{texts}RECURRENCE({name}, {counts}, {each})")
+            self._stands("recurrence.h", f"{texts}RECURRENCE({name}, {counts}, {each})")
         return "_native_scan" if isinstance(step, StateScan) else "_native_affine", "_CPP", f'"{name}"', work, "dtype"
 
     def _function(self, schedule: Schedule, page: Page, kept: Mapping[str, int], pieces: str) -> tuple[str, bool]:

@@ -133,20 +133,20 @@ def _contract(module: Module, step: Contract, made: str, known: Collection[str],
                 text = _of_codes(module, step, out, cut, helpers) or text
         stays = cut is not None and (cut.adds or not last)  # what is added up stays wide until the end
         text += ".to(dtype)" if wide and not stays else ""
-        body(f"{target} = {text}{_joined(step) if last else ''}")
+        body(f"{target} = {text}{joined(step) if last else ''}")
         operands.append((target, out, wide and stays))
 
 
 def _sliced(buffer: Buffer, view: tuple[Subscript, ...], axes: Axes, cut: _Cut | None, helpers: set[str]) -> str:
     """An operand, or a slice of it, in which each number has a byte of its own at least."""
     if not buffer.element.shared:
-        text = _viewed(buffer.name, view)
+        text = viewed(buffer.name, view)
         return text if cut is None else cut.of(text, axes)
     helpers.add("_from_bytes")
     *before, last = view
     sets = last.sets if isinstance(last, Flatten) else (buffer.sets[-1],)
     extents, own = [sized(one.extent) for one in sets], axes[len(axes) - len(sets):]
-    text, first, count = _viewed(buffer.name, (*before,)), "0", sized(buffer.sets[-1].extent)
+    text, first, count = viewed(buffer.name, (*before,)), "0", sized(buffer.sets[-1].extent)
     if cut is not None and cut.letter == own[0]:
         extents[0] = cut.count
         first, count = (" * ".join([x, *(sized(one.extent, tight=True) for one in sets[1:])])
@@ -169,12 +169,12 @@ def _operands(module: Module, step: Contract, known: Collection[str], cut: _Cut 
         wide = mixed and (scales or buffer.element == WIDE)
         behind = (".to(wide)" * (buffer.element != WIDE)) if wide else _converted(module, name, step.out)
         if cut is None and not buffer.element.shared:
-            yield _viewed(name + behind, view), axes, wide
+            yield viewed(name + behind, view), axes, wide
         else:
             yield _sliced(buffer, view, axes, None if name in known else cut, helpers) + behind, axes, wide
 
 
-def _joined(step: Contract) -> str:
+def joined(step: Contract) -> str:
     """What makes of the axes of a result its slots."""
     return "".join(f".flatten({n}, {n + count - 1})" for n, count in enumerate(step.slots) if count > 1)
 
@@ -272,7 +272,7 @@ def _points(chosen: list[tuple[str, Axes]], out: Axes, widened: bool) -> str:
     return summed(text, axes, out)
 
 
-def _viewed(text: str, view: tuple[Subscript, ...]) -> str:
+def viewed(text: str, view: tuple[Subscript, ...]) -> str:
     """A buffer with its parts cut out and its pairs split, a view."""
     cuts = [":" for _ in view]
     splits: list[str] = []

@@ -76,7 +76,7 @@ from einc.ir.plan.operations import (
     Vectors,
     last_kernel,
 )
-from einc.ir.plan.products import product_kernel
+from einc.ir.plan.products import axes_of_contraction, product_kernel
 from einc.ir.plan.walks import leaves, makes, renamed, replaced, takes, takes_all, within
 
 __all__ = [
@@ -153,6 +153,7 @@ __all__ = [
     "Vectors",
     "Weight",
     "axes_of",
+    "axes_of_contraction",
     "end",
     "last_kernel",
     "leaves",

@@ -15,7 +15,7 @@ def product_kernel(step: Contract, buffers: Mapping[str, Buffer]) -> Kernel | No
     """The kernel that does what a contraction does; None unless it has two operands of real numbers and sums over one
     axis of both, and no slot is read in part.
     """
-    sets = dict(_sets(step, buffers))
+    sets = axes_of_contraction(step, buffers)
     every = {*step.axes, *(axis for letters in step.letters for axis in letters)}
     summed = [axis for axis in sets if axis not in step.axes]
     kinds = {buffers[name].element.kind for name in (*step.reads, step.out)}
@@ -37,11 +37,11 @@ def product_kernel(step: Contract, buffers: Mapping[str, Buffer]) -> Kernel | No
     return Kernel(step.out, axes, (*lets, made), (stored,), step.texts, (), step.cost)
 
 
-def _sets(step: Contract, buffers: Mapping[str, Buffer]) -> Iterator[tuple[str, IndexSet]]:
+def axes_of_contraction(step: Contract, buffers: Mapping[str, Buffer]) -> dict[str, IndexSet]:
     """The axes of the operands with their sets, those of the result first; without those of slots read in part."""
     found = {axis: over for name, view in zip(step.reads, step.views, strict=True)
              for sub, whole in zip(view, buffers[name].sets, strict=True) for axis, over in _axes(sub, whole)}
-    yield from ((axis, found[axis]) for axis in dict.fromkeys((*step.axes, *found)) if axis in found)
+    return {axis: found[axis] for axis in dict.fromkeys((*step.axes, *found)) if axis in found}
 
 
 def _axes(sub: Subscript, over: IndexSet) -> Iterator[tuple[str, IndexSet]]:

@@ -88,8 +88,8 @@ def kept_wide(program: Program, keys: Container[str]) -> Program:
 
 
 def sums_few_bits(program: Program, equation: Equation) -> bool:
-    """Whether an equation sums numbers of few bits or their products, which are exact in more digits than the data, and
-    larger than what half types hold."""
+    """Whether an equation sums numbers of few bits or products of them, which are larger than what half types hold
+    before a scale makes them small."""
     def few(key: str) -> bool:
         made = program.by_target.get(key)
         return program.tensors[key].element.narrow is not None or (
@@ -97,7 +97,7 @@ def sums_few_bits(program: Program, equation: Equation) -> bool:
 
     body = equation.body
     found = [r.tensor for r in reads(body.body)] if isinstance(body, Fold) and body.op == "sum" else []
-    return bool(found) and all(map(few, found))
+    return any(map(few, found))
 
 
 def buffers_of(program: Program) -> dict[str, Buffer]:

@@ -25,11 +25,12 @@ def in_slices(steps: Sequence[Leaf], buffers: Mapping[str, Buffer], kept: Set[st
     for step in made.values():
         inner = [one for name in step.reads if (one := made.get(name)) and used[name] == 1]
         inner = [one for one in inner if one.out not in {*kept, *gone, *found}]
-        pairs = (pair for one in inner if (pair := _summed(one, step, buffers)) is not None)
-        sliced = next(pairs, None) or _widened(step, buffers)
-        if sliced is not None:
+        if (sliced := next((pair for one in inner if (pair := _summed(one, step, buffers)) is not None), None)):
             found[step.out] = sliced
             gone |= {one.out for one in sliced.contractions[:-1]}
+    for step in made.values():
+        if step.out not in {*found, *gone} and (sliced := _widened(step, buffers)) is not None:
+            found[step.out] = sliced
     return [found.get(s.out, s) if isinstance(s, Contract) else s
             for s in steps if not (isinstance(s, Contract) and s.out in gone)]
 
