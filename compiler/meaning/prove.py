@@ -1,8 +1,8 @@
 """Whether two tensors are equal where both exist: proved by normal form, refuted by
 numbers at which they differ, or open.
 
-A proof by normal form holds wherever both sides are finite and no divisor is 0: that 0 / 0 is 0 it does not see. So what
-is divided is tried with inputs of 0 too, and where the sides differ there the proof says so.
+A proof by normal form holds wherever both sides are finite and no divisor is 0: that 0 / 0 is 0 it does not see. So
+what is divided is tried with inputs of 0 too, and where the sides differ there the proof says so.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def prove(claim: Claim, seed: int = 0, known: Mapping[str, Equation] = MappingPr
 def _divides(program: Program) -> bool:
     """Whether a divisor, or what has a power below 0, may be 0."""
     known = program.by_target
-    return any(isinstance(x, Apply) and (x.op == "div" and sign(x.args[1], known) != POSITIVE or x.op == "pow")
+    return any(isinstance(x, Apply) and ((x.op == "div" and sign(x.args[1], known) != POSITIVE) or x.op == "pow")
                for term in program.terms for x in walk(term))
 
 
