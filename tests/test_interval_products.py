@@ -22,7 +22,8 @@ OF = ["g_u^d", "-g_u^d", "g_u^d x_u^d", "g_u^d^2", "sigmoid(g_u^d)", "exp(g_u^d)
 OUTER = ["Σ_{s ≤ t} {0} x_s^d", "Σ_s {0} x_s^d", "Σ_{s ≤ t} exp(0.1 {0}) x_s^d", "max_{s ≤ t} ({0} + x_s^d)",
          "Σ_{s ≤ t} {0} (Σ_e q_t^e k_s^e) x_s^d"]
 ONE_SIDED = ["∏_{u ≤ t} g_u^d", "∏_{u < t} (1 - g_u^d)", "∏_{u, u > t} g_u^d : all",
-             "Σ_{s < t} x_s^d ∏_{u ∈ (s, t)} (g_u^d + q_t^d)"]
+             "Σ_{s < t} x_s^d ∏_{u ∈ (s, t)} (g_u^d + q_t^d)",
+             "Σ_{s ∈ (t - 3, t]} x_s^d ∏_{u ∈ (s, t]} g_u^d", "Σ_{s ≤ t, doc_s = doc_t} x_s^d ∏_{u ∈ (s, t]} g_u^d"]
 
 
 def gates(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:

@@ -93,11 +93,11 @@ class _Work:
                                       for stem, whole in (("x", True), ("A_before", False), ("A_start", False),
                                                           ("A", True)))
         inside = product(found.inside)
-        body = Fold("sum", found.own, both(*found.given), inside) if found.own else inside
-        domain = TRUE if found.own else both(*found.given)
+        given = both(*found.given)
+        body = Fold("sum", found.own, given, inside) if found.own else inside if given == TRUE else Where(given, inside)
         gate = substitute(found.gate, {found.between: Position(here)})
         following = Apply("add", (Apply("mul", (gate, Read(state, axes))), Read(added, (*axes, Position(here)))))
-        made = [Equation(added, (*axes, Position(here)), domain, body), Equation(start, axes, TRUE, ZERO),
+        made = [Equation(added, (*axes, Position(here)), TRUE, body), Equation(start, axes, TRUE, ZERO),
                 Equation(every, (*axes, Position(here)), TRUE, following)]
         self.loops.append(IndexLoop(here, ((state, start, every),), (every,)))
         before = Read(every, (*axes, Apply("sub", (Position(found.end), ONE))))
