@@ -80,7 +80,7 @@ LENGTHS = [3, 0, 1, 8]
 
 
 def in_turn(g: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """The states of one request after another, each from 0."""
+    """The states of one request after another, each from 0, with gates exp(g)."""
     made = []
     for own, added in zip(g.split(LENGTHS), x.split(LENGTHS), strict=True):
         state = torch.zeros_like(x[0])
@@ -105,6 +105,48 @@ def test_intervals_of_requests() -> None:
         broken = g.detach().index_fill(0, torch.tensor([1]), torch.nan)
         left = einc.compile(RAGGED, backend=backend)(g=broken, x=x.detach(), T=lengths)
         torch.testing.assert_close(left[3:], want[3:].detach(), rtol=1e-12, atol=1e-12)
+
+
+PRODUCTS = RAGGED.replace("exp(Σ_{u ∈ (s, t]} g_{r u})", "(∏_{u ∈ (s, t]} g_{r u})")
+
+
+def by_pairs(g: torch.Tensor, x: torch.Tensor, window: int) -> torch.Tensor:
+    """Sums of products over intervals of each request, term by term."""
+    made = []
+    for own, added in zip(g.split(LENGTHS), x.split(LENGTHS), strict=True):
+        made += [torch.stack([own[s + 1:t + 1].prod() * added[s] for s in range(max(0, t + 1 - window), t + 1)]).sum(0)
+                 for t in range(len(own))]
+    return torch.stack(made)
+
+
+@pytest.mark.parametrize("window", [12, 3])
+def test_products_over_intervals_of_requests(window: int) -> None:
+    """Gates of both signs, of which some are 0, with their slopes; and no request has NaN of another."""
+    text = PRODUCTS if window == 12 else PRODUCTS.replace("s ≤ t", f"s ∈ (t - {window}, t]")
+    random = torch.Generator().manual_seed(window)
+    g, x = (torch.randn(12, *more, generator=random, dtype=torch.float64) for more in ((), (2,)))
+    g[[2, 6, 7]] = 0
+    g.requires_grad_(), x.requires_grad_()
+    lengths, weights = torch.tensor(LENGTHS), torch.linspace(-1, 1, 24, dtype=torch.float64).view(12, 2)
+    made, want = einc.compile(text, backend="torch", grad=True), by_pairs(g, x, window)
+    got = made(g=g, x=x, T=lengths)
+    torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-12)
+    for one, other in zip(*(torch.autograd.grad((y * weights).sum(), (g, x), retain_graph=True)
+                            for y in (got, want)), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
+    broken = g.detach().index_fill(0, torch.tensor([1]), torch.nan).requires_grad_()
+    (slope,) = torch.autograd.grad((made(g=broken, x=x, T=lengths) * weights).sum(), broken)
+    (whole,) = torch.autograd.grad((want * weights).sum(), g)
+    torch.testing.assert_close(slope[3:], whole[3:], rtol=1e-10, atol=1e-10)
+
+
+def test_products_over_intervals_of_requests_cost_pairs() -> None:
+    found = []
+    for T in (2048, 4096):
+        ways = [account(title, module, count, {"T_sum": T, "D": 8, "R": 4}, 4).ways[0]
+                for title, module, count in modules(gradient(typed(PRODUCTS)))]
+        found.append(sum(float(part.cost.flops.at(part.known)) for way in ways for part in way.parts))
+    assert found[1] <= 4.1 * found[0]
 
 
 @pytest.mark.whole

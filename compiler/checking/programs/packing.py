@@ -60,7 +60,7 @@ def packed(program: TypedProgram, ragged: Ragged) -> TypedProgram:
                     if key not in tensors}
     used = {key for e in equations for key in e.reads}
     for over in sets.values():
-        tensors |= {t.key: t for t in _known(over) if t.key in used}
+        tensors |= {t.key: t for t in of_lengths(over) if t.key in used}
     loops = [replace(x, index=Index(x.index.name, sets[x.index.set]))
              if isinstance(x, IndexLoop) and x.index.set in sets else x for x in program.loops]
     return program.but(tensors=tensors, equations=equations, loops=loops)
@@ -80,7 +80,7 @@ def _packed_set(program: TypedProgram, over: IndexSet, lengths: str) -> IndexSet
     return IndexSet(over.cls, size(fresh(f"{lengths}_sum")), over.start, packed=what)
 
 
-def _known(over: IndexSet) -> Iterable[Tensor]:
+def of_lengths(over: IndexSet) -> Iterable[Tensor]:
     """The tensors that the lengths of requests fix: for a position its request and offset, for a request its start."""
     assert over.packed is not None
     for key, along in ((over.packed.request, over), (over.packed.offset, over),
