@@ -27,6 +27,12 @@ TEXTS = {
     "documents of the earlier end": DOCUMENTS + OF.format("Σ_{u ∈ (s, t], doc_u = doc_s} g_u"),
     "pairs with the later end": PAIRED + OF.format("Σ_{u ∈ (s, t]} (Σ_d q_t^d k_u^d)"),
     "pairs with the earlier end": PAIRED + OF.format("Σ_{u ∈ (s, t]} (Σ_d q_u^d k_s^d)"),
+    "ends in either order": "input g_u, x_s^e\n" + (
+        "output y_t^e = Σ_s exp(0.1 Σ_{u ∈ (min(s, t), max(s, t)]} g_u) x_s^e : all"),
+    "either of two intervals": "input g_u, x_s^e\n" + (
+        "output y_t^e = Σ_s exp(0.1 Σ_{u, s < u ≤ t or t ≤ u < s} g_u) x_s^e : all"),
+    "a product between ends in either order": "input g_u, x_s^e\n" + (
+        "output y_t^e = Σ_s (∏_{u ∈ (min(s, t), max(s, t)]} g_u) x_s^e : all"),
     "what later positions took": PAIRED + (
         "R_{t s} = relu(Σ_d q_t^d k_s^d), s < t\nF_{t s} = Σ_{u ∈ [s, t)} R_{u s}, s ≤ t\n"
         "L_{t s} = Σ_d q_t^d k_s^d - F_{t s}, s ≤ t\noutput y_t^e = Σ_s softmax_s(L_{t s}) x_s^e\n"),

@@ -69,21 +69,30 @@ class _Work:
     loops: list[IndexLoop] = field(default_factory=list)
 
     def opened(self, equation: Equation) -> Iterable[Equation]:
-        """The equation, behind those of the recurrence that it reads."""
-        fold = equation.body
-        if not (isinstance(fold, Fold) and fold.op == "sum"):
+        """The equation, behind those of the recurrences that it reads."""
+        made = list[Equation]()
+        addends = equation.body.args if isinstance(equation.body, Apply) and equation.body.op == "add" else (
+            equation.body,)
+        parts = tuple(self._value(part, equation, made) for part in addends)
+        if not made:
             return [equation]
-        for part in factors(fold.body):
-            if (found := _found(part, fold, equation)) is not None:
-                made, value = self._recurrence(found)
-                rest = [f for f in factors(fold.body) if f is not part and f not in found.inside]
-                bound = tuple(b for b in fold.bound if b not in (found.index, *found.own))
+        return [*made, replace(equation, body=parts[0] if len(parts) == 1 else Apply("add", parts))]
+
+    def _value(self, term: Term, equation: Equation, made: list[Equation]) -> Term:
+        """An addend of an equation, by a recurrence where it is such a sum; the equations of that go to `made`."""
+        if not (isinstance(term, Fold) and term.op == "sum"):
+            return term
+        for part in factors(term.body):
+            if (found := _found(part, term, equation)) is not None:
+                more, value = self._recurrence(found)
+                made += more
+                rest = [f for f in factors(term.body) if f is not part and f not in found.inside]
+                bound = tuple(b for b in term.bound if b not in (found.index, *found.own))
                 met = (*found.given, *_order(found.index, found.end))
-                domain = both(*(c for c in conjuncts(fold.domain) if c not in met))
+                domain = both(*(c for c in conjuncts(term.domain) if c not in met))
                 body = product((*rest, value))
-                body = Fold("sum", bound, domain, body) if bound else body if domain == TRUE else Where(domain, body)
-                return [*made, replace(equation, body=body)]
-        return [equation]
+                return Fold("sum", bound, domain, body) if bound else body if domain == TRUE else Where(domain, body)
+        return term
 
     def _recurrence(self, found: _Sum) -> tuple[list[Equation], Term]:
         """The equations of x and of A, whose loop is added, and what A is before the end."""
