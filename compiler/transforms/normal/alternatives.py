@@ -3,7 +3,7 @@
 An interval that begins at min(s, t) begins at s where s ≤ t, and at t elsewhere: one of two folds, whatever is folded.
 Sums and products over alternatives that exclude each other, `s < u ≤ t or t < u ≤ s`, are those over each, taken
 together. It is done where intervals are left whose ends have letters of their own, since `intervals.py` has a law for
-those.
+those, or that have one letter, `(t - W, t]`, and so no more values than there are positions.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _changed(term: Term, given: Term) -> Term:
 
 def _apart(fold: Fold, given: Term) -> Term | None:
     """The folds over intervals that one stands for; None where it does not stand for such alone."""
-    if between(fold, given):
+    if between(fold, given) or len(free_indices(fold.domain) - {*fold.bound}) == 1:
         return fold
     if (ends := _ends(fold)) is not None:
         return _in_order(fold, given, ends)
