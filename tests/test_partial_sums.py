@@ -146,13 +146,25 @@ def test_products_over_intervals_of_requests(window: int) -> None:
     torch.testing.assert_close(slope[3:], whole[3:], rtol=1e-10, atol=1e-10)
 
 
-def test_products_over_intervals_of_requests_cost_pairs() -> None:
+EITHER = RAGGED.replace("s ≤ t", "s").replace("u ∈ (s, t]", "u ∈ (min(s, t), max(s, t)]").strip() + " : all"
+
+
+@pytest.mark.parametrize("text", [PRODUCTS, EITHER])
+def test_the_slopes_of_intervals_of_requests_cost_pairs(text: str) -> None:
     found = []
     for T in (2048, 4096):
         ways = [account(title, module, count, {"T_sum": T, "D": 8, "R": 4}, 4).ways[0]
-                for title, module, count in modules(gradient(typed(PRODUCTS)))]
+                for title, module, count in modules(gradient(typed(text)))]
         found.append(sum(float(part.cost.flops.at(part.known)) for way in ways for part in way.parts))
     assert found[1] <= 4.1 * found[0]
+
+
+def test_ends_in_either_order_are_of_one_request() -> None:
+    random = torch.Generator().manual_seed(2)
+    g, x = (torch.randn(12, *more, generator=random, dtype=torch.float64) for more in ((), (2,)))
+    got = einc.compile(EITHER, backend="torch")(g=g, x=x, T=torch.tensor(LENGTHS))
+    want = einc.interpret(EITHER, {"g": g.numpy(), "x": x.numpy(), "T": np.array(LENGTHS)})["y"]
+    np.testing.assert_allclose(got.numpy(), want, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.whole
