@@ -328,11 +328,11 @@ class _Packing:
                     if left.coefficient(atom) == right.coefficient(atom):
                         left, right = left.without(atom), right.without(atom)
                 return Apply(op, (_term(left), _term(right)))
-            case Apply("min" | "max" as op, args) if len(forms := [f for a in args if (f := linear(a))]) == len(args):
-                shared = [x for x in frozenset.intersection(*map(self._offsets, forms))
-                          if all(f.coefficient(x) == number(-1) for f in forms)]
+            case Apply("min" | "max" as op, args) if len(ends := [f for a in args if (f := linear(a))]) == len(args):
+                shared = [x for x in frozenset.intersection(*map(self._offsets, ends))
+                          if all(f.coefficient(x) == number(-1) for f in ends)]
                 return term if len(shared) != 1 else Apply("sub", (
-                    Apply(op, tuple(_term(f.without(shared[0])) for f in forms)), shared[0]))
+                    Apply(op, tuple(_term(f.without(shared[0])) for f in ends)), shared[0]))
             case Apply(op, args) if op in _ADDED:
                 forms = [linear(a) for a in args]
                 known = [self._offsets(f) for f in forms if f is not None]

@@ -85,7 +85,7 @@ def _in_order(fold: Fold, given: Term, ends: tuple[Term, Term]) -> Term | None:
     for holds, (least, most) in ((order, ends), (negation(order), ends[::-1])):
         if proves(given, negation(holds)):
             continue
-        values = {Apply(op, pair): value for op, value in (("min", least), ("max", most))
+        values: dict[Term, Term] = {Apply(op, pair): value for op, value in (("min", least), ("max", most))
                   for pair in (ends, ends[::-1])}
         part = _apart(replace(fold, domain=_replaced(fold.domain, values)), both(given, holds))
         if part is None:
