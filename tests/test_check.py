@@ -96,6 +96,12 @@ def test_indices_of_one_class_and_extent_run_over_one_set() -> None:
     assert codes("index q : time(0..T-1)\ninput x_t\ny_q = x_q") == ["E0401"]
 
 
+@pytest.mark.parametrize("extent", ["0..T_r - 1", "1..T_r", "T_r + 1", "⌈T_r/2⌉"])
+def test_lengths_of_requests_are_no_single_number(extent: str) -> None:
+    assert codes(f"index r : request(R)\nindex q : time({extent})\ninput x_{{r q}}\noutput y_{{r q}} = x_{{r q}}") == [
+        "E0210"]
+
+
 def test_positions_count_from_where_the_set_starts() -> None:
     assert codes("index q : time(0..T-1)\ninput x_q\noutput y_q = 1[q ≤ T - 1] x_q") == []
 

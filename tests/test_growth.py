@@ -9,7 +9,8 @@ from programs import FILES
 
 from einc.driver import front
 from einc.driver.cli import main
-from einc.driver.reports.growth import growth
+from einc.driver.gradients import gradient
+from einc.driver.reports.growth import growth, growth_of
 
 HEAD = """
 index t, s, u : time(T)
@@ -41,6 +42,17 @@ def test_what_grows_is_told(text: str) -> None:
 def test_layers_one_after_the_other_are_no_positions() -> None:
     (case,) = (case for case in FILES if case.name == "decoder_lm")
     assert not growth(front.plan(typed(case.text)))
+
+
+def test_what_pieces_of_a_gradient_hand_on_is_told() -> None:
+    """It is stored, though a piece gives it; what the caller asks for is not told, such as a gradient of pairs."""
+    (case,) = (case for case in FILES if case.name == "deltaformer")
+    for whole in (front.plan(typed(case.text)), gradient(typed(case.text))):
+        assert any("stores pairs of positions: `u_before_write`" in line for line in growth_of(whole))
+    of_pairs = typed(f"{HEAD}output y_t^d = Σ_{{s, s ≤ t}} a_{{t s}} x_s^d")
+    assert not [*growth_of(gradient(of_pairs))]
+    made = CliRunner().invoke(main, ["compile", "recurrent/deltaformer", "--grad"])
+    assert "warning: forward of piece 1, step 2 stores pairs" in made.stderr
 
 
 def test_the_plan_and_the_file_say_it() -> None:

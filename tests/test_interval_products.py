@@ -16,13 +16,15 @@ from einc.driver.reports.costing import account, modules
 
 HEAD = ("index t, s, u : time(T)\nindex d : feature(D)\nindex e : feature(D)\ninput g_u^d, x_s^d, q_t^d, k_s^d\n"
         "input doc_u : int\n")
-WITHIN = ["u ∈ (s, t]", "u ∈ [s, t]", "u ∈ (s, t)", "u ∈ [s, t)", "u ∈ (s, t], doc_u = 2"]
+WITHIN = ["u ∈ (s, t]", "u ∈ [s, t]", "u ∈ (s, t)", "u ∈ [s, t)", "u ∈ (s, t], doc_u = 2",
+          "u ∈ (min(s, t), max(s, t)]", "u, s < u < t or t < u < s"]
 OF = ["g_u^d", "-g_u^d", "g_u^d x_u^d", "g_u^d^2", "sigmoid(g_u^d)", "exp(g_u^d)", "1 - sigmoid(g_u^d)", "|g_u^d|",
       "1[g_u^d < 0.5]", "1 - g_u^d x_u^d"]
 OUTER = ["Σ_{s ≤ t} {0} x_s^d", "Σ_s {0} x_s^d", "Σ_{s ≤ t} exp(0.1 {0}) x_s^d", "max_{s ≤ t} ({0} + x_s^d)",
          "Σ_{s ≤ t} {0} (Σ_e q_t^e k_s^e) x_s^d"]
 ONE_SIDED = ["∏_{u ≤ t} g_u^d", "∏_{u < t} (1 - g_u^d)", "∏_{u, u > t} g_u^d : all",
-             "Σ_{s < t} x_s^d ∏_{u ∈ (s, t)} (g_u^d + q_t^d)"]
+             "Σ_{s < t} x_s^d ∏_{u ∈ (s, t)} (g_u^d + q_t^d)",
+             "Σ_{s ∈ (t - 3, t]} x_s^d ∏_{u ∈ (s, t]} g_u^d", "Σ_{s ≤ t, doc_s = doc_t} x_s^d ∏_{u ∈ (s, t]} g_u^d"]
 
 
 def gates(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:

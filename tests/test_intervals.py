@@ -15,7 +15,9 @@ from einc.driver.reports.costing import account, modules
 
 HEAD = "index t, s, u : time(T)\nindex d : feature(D)\ninput g_u^d, x_s^d\ninput doc_u : int\n"
 WITHIN = ["u ∈ (s, t]", "u ∈ [s, t]", "u ∈ (s, t)", "u ∈ [s, t)", "s < u, u ≤ t", "u ≤ t, u > s", "s ≤ u - 1, u ≤ t",
-          "u ∈ (s, t], doc_u = 2"]
+          "u ∈ (s, t], doc_u = 2", "u ∈ (min(s, t), max(s, t)]", "u ∈ [min(s, t), t]", "u ∈ [s, max(s, t))",
+          "u, s < u ≤ t or t < u ≤ s", "u, doc_u = 2, t ≤ u < s or s ≤ u < t",
+          "u, s < u ≤ t or t ≤ u ≤ s + 1"]
 OF = ["g_u^d", "(-g_u^d)", "tanh(g_u^d)", "log(sigmoid(g_u^d))", "g_u^d x_u^d", "exp(g_u^d)", "1"]
 OUTER = ["Σ_{s ≤ t} exp(0.1 {0}) x_s^d", "Σ_{s ≤ t} {0} x_s^d", "max_{s ≤ t} ({0} + x_s^d)",
          "Σ_s exp(0.1 {0}) x_s^d"]

@@ -27,6 +27,12 @@ TEXTS = {
     "documents of the earlier end": DOCUMENTS + OF.format("Σ_{u ∈ (s, t], doc_u = doc_s} g_u"),
     "pairs with the later end": PAIRED + OF.format("Σ_{u ∈ (s, t]} (Σ_d q_t^d k_u^d)"),
     "pairs with the earlier end": PAIRED + OF.format("Σ_{u ∈ (s, t]} (Σ_d q_u^d k_s^d)"),
+    "ends in either order": "input g_u, x_s^e\n" + (
+        "output y_t^e = Σ_s exp(0.1 Σ_{u ∈ (min(s, t), max(s, t)]} g_u) x_s^e : all"),
+    "either of two intervals": "input g_u, x_s^e\n" + (
+        "output y_t^e = Σ_s exp(0.1 Σ_{u, s < u ≤ t or t ≤ u < s} g_u) x_s^e : all"),
+    "a product between ends in either order": "input g_u, x_s^e\n" + (
+        "output y_t^e = Σ_s (∏_{u ∈ (min(s, t), max(s, t)]} g_u) x_s^e : all"),
     "what later positions took": PAIRED + (
         "R_{t s} = relu(Σ_d q_t^d k_s^d), s < t\nF_{t s} = Σ_{u ∈ [s, t)} R_{u s}, s ≤ t\n"
         "L_{t s} = Σ_d q_t^d k_s^d - F_{t s}, s ≤ t\noutput y_t^e = Σ_s softmax_s(L_{t s}) x_s^e\n"),
@@ -80,7 +86,7 @@ LENGTHS = [3, 0, 1, 8]
 
 
 def in_turn(g: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """The states of one request after another, each from 0."""
+    """The states of one request after another, each from 0, with gates exp(g)."""
     made = []
     for own, added in zip(g.split(LENGTHS), x.split(LENGTHS), strict=True):
         state = torch.zeros_like(x[0])
@@ -105,6 +111,60 @@ def test_intervals_of_requests() -> None:
         broken = g.detach().index_fill(0, torch.tensor([1]), torch.nan)
         left = einc.compile(RAGGED, backend=backend)(g=broken, x=x.detach(), T=lengths)
         torch.testing.assert_close(left[3:], want[3:].detach(), rtol=1e-12, atol=1e-12)
+
+
+PRODUCTS = RAGGED.replace("exp(Σ_{u ∈ (s, t]} g_{r u})", "(∏_{u ∈ (s, t]} g_{r u})")
+
+
+def by_pairs(g: torch.Tensor, x: torch.Tensor, window: int) -> torch.Tensor:
+    """Sums of products over intervals of each request, term by term."""
+    made = []
+    for own, added in zip(g.split(LENGTHS), x.split(LENGTHS), strict=True):
+        made += [torch.stack([own[s + 1:t + 1].prod() * added[s] for s in range(max(0, t + 1 - window), t + 1)]).sum(0)
+                 for t in range(len(own))]
+    return torch.stack(made)
+
+
+@pytest.mark.parametrize("window", [12, 3])
+def test_products_over_intervals_of_requests(window: int) -> None:
+    """Gates of both signs, of which some are 0, with their slopes; and no request has NaN of another."""
+    text = PRODUCTS if window == 12 else PRODUCTS.replace("s ≤ t", f"s ∈ (t - {window}, t]")
+    random = torch.Generator().manual_seed(window)
+    g, x = (torch.randn(12, *more, generator=random, dtype=torch.float64) for more in ((), (2,)))
+    g[[2, 6, 7]] = 0
+    g.requires_grad_(), x.requires_grad_()
+    lengths, weights = torch.tensor(LENGTHS), torch.linspace(-1, 1, 24, dtype=torch.float64).view(12, 2)
+    made, want = einc.compile(text, backend="torch", grad=True), by_pairs(g, x, window)
+    got = made(g=g, x=x, T=lengths)
+    torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-12)
+    for one, other in zip(*(torch.autograd.grad((y * weights).sum(), (g, x), retain_graph=True)
+                            for y in (got, want)), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
+    broken = g.detach().index_fill(0, torch.tensor([1]), torch.nan).requires_grad_()
+    (slope,) = torch.autograd.grad((made(g=broken, x=x, T=lengths) * weights).sum(), broken)
+    (whole,) = torch.autograd.grad((want * weights).sum(), g)
+    torch.testing.assert_close(slope[3:], whole[3:], rtol=1e-10, atol=1e-10)
+
+
+EITHER = RAGGED.replace("s ≤ t", "s").replace("u ∈ (s, t]", "u ∈ (min(s, t), max(s, t)]").strip() + " : all"
+
+
+@pytest.mark.parametrize("text", [PRODUCTS, EITHER])
+def test_the_slopes_of_intervals_of_requests_cost_pairs(text: str) -> None:
+    found = []
+    for T in (2048, 4096):
+        ways = [account(title, module, count, {"T_sum": T, "D": 8, "R": 4}, 4).ways[0]
+                for title, module, count in modules(gradient(typed(text)))]
+        found.append(sum(float(part.cost.flops.at(part.known)) for way in ways for part in way.parts))
+    assert found[1] <= 4.1 * found[0]
+
+
+def test_ends_in_either_order_are_of_one_request() -> None:
+    random = torch.Generator().manual_seed(2)
+    g, x = (torch.randn(12, *more, generator=random, dtype=torch.float64) for more in ((), (2,)))
+    got = einc.compile(EITHER, backend="torch")(g=g, x=x, T=torch.tensor(LENGTHS))
+    want = einc.interpret(EITHER, {"g": g.numpy(), "x": x.numpy(), "T": np.array(LENGTHS)})["y"]
+    np.testing.assert_allclose(got.numpy(), want, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.whole

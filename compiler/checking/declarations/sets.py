@@ -46,6 +46,8 @@ def index_set(scope: Scope, node: s.Expression, structure: s.Expression | None) 
     cls = _class(scope, cls, node.span)
     if cls == "time" and (found := _ragged(scope, inner)) is not None:
         return found
+    if cls == "time":
+        _of_all_requests(scope, inner)
     if isinstance(inner, s.Range):
         low = extent(scope, inner.low).constant
         if low is None or low.denominator != 1:
@@ -70,6 +72,22 @@ def _ragged(scope: Scope, node: s.Expression) -> IndexSet | None:
     made = IndexSet("time", size(f"{found[0].python}_{letter}"), by=letter)
     scope.sets.lengths[made] = Lengths(found[0], request, node.span)
     return made
+
+
+def _of_all_requests(scope: Scope, node: s.Expression) -> None:
+    """Refuses a number of positions that is made of the lengths of requests, `0..T_r - 1`."""
+    for name in sorted({n for x in ((node.low, node.high) if isinstance(node, s.Range) else (node,))
+                        for n in extent_of(x).sizes}):
+        known = scope.seen(node.span).get(name.rpartition("_")[2])
+        if known is not None and known.set.cls == "request" and "_" in name:
+            raise _lengths(name, node.span)
+
+
+def _lengths(name: str, span: Span) -> BadDeclaration:
+    """That a number for each request stands where one number is meant."""
+    return BadDeclaration(f"`{name}` are lengths, one for each request: an extent is made of single numbers", span,
+                          helps=(Help(f"the positions of the requests are `time({name})`, nothing more", span, name,
+                                      False),))
 
 
 def _inside(script: s.Script) -> s.Expression:
@@ -114,9 +132,7 @@ def extent(scope: Scope, node: s.Expression) -> Extent:
                 Help("give the number a name of its own, which the caller gives, as `J` of `index j : head(J)`"),))
         free_name(scope, name, node.span)
         if any(name == str(of.extent) for of in scope.sets.lengths):
-            raise BadDeclaration(f"`{name}` are lengths, one for each request: an extent is made of single numbers",
-                                 node.span,
-                                 helps=(Help("the positions of the requests are `time(" + name + ")`, nothing more"),))
+            raise _lengths(name, node.span)
     scope.add_extent_sizes(found, node.span)
     return found
 

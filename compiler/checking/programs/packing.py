@@ -17,7 +17,7 @@ from einc.checking.programs.restarts import restarted
 from einc.ir.domains import Linear, linear, proves
 from einc.ir.draft import unused
 from einc.ir.elements import INTEGER
-from einc.ir.indices import Extent, Index, IndexSet, Packed, size
+from einc.ir.indices import Extent, Index, IndexSet, Packed, number, size
 from einc.ir.letters import labelled
 from einc.ir.programs import Equation, IndexLoop, Slot, Tensor, TypedProgram, local
 from einc.ir.terms import (
@@ -60,7 +60,7 @@ def packed(program: TypedProgram, ragged: Ragged) -> TypedProgram:
                     if key not in tensors}
     used = {key for e in equations for key in e.reads}
     for over in sets.values():
-        tensors |= {t.key: t for t in _known(over) if t.key in used}
+        tensors |= {t.key: t for t in of_lengths(over) if t.key in used}
     loops = [replace(x, index=Index(x.index.name, sets[x.index.set]))
              if isinstance(x, IndexLoop) and x.index.set in sets else x for x in program.loops]
     return program.but(tensors=tensors, equations=equations, loops=loops)
@@ -80,7 +80,7 @@ def _packed_set(program: TypedProgram, over: IndexSet, lengths: str) -> IndexSet
     return IndexSet(over.cls, size(fresh(f"{lengths}_sum")), over.start, packed=what)
 
 
-def _known(over: IndexSet) -> Iterable[Tensor]:
+def of_lengths(over: IndexSet) -> Iterable[Tensor]:
     """The tensors that the lengths of requests fix: for a position its request and offset, for a request its start."""
     assert over.packed is not None
     for key, along in ((over.packed.request, over), (over.packed.offset, over),
@@ -316,7 +316,9 @@ class _Packing:
         return Fold(fold.op, places, domain, self.term(fold.body, inner))
 
     def _shorter(self, term: Term) -> Term:
-        """Numbers without offsets that cancel each other: in a comparison on both sides, in a sum within it."""
+        """Numbers without offsets that cancel each other: in a comparison on both sides, in a sum within it. The
+        smaller or larger of two positions is that of their places, less the offset of both.
+        """
         match term:
             case Apply(op, (a, b)) if op in _COMPARED:
                 left, right = linear(a), linear(b)
@@ -326,6 +328,11 @@ class _Packing:
                     if left.coefficient(atom) == right.coefficient(atom):
                         left, right = left.without(atom), right.without(atom)
                 return Apply(op, (_term(left), _term(right)))
+            case Apply("min" | "max" as op, args) if len(ends := [f for a in args if (f := linear(a))]) == len(args):
+                shared = [x for x in frozenset.intersection(*map(self._offsets, ends))
+                          if all(f.coefficient(x) == number(-1) for f in ends)]
+                return term if len(shared) != 1 else Apply("sub", (
+                    Apply(op, tuple(_term(f.without(shared[0])) for f in ends)), shared[0]))
             case Apply(op, args) if op in _ADDED:
                 forms = [linear(a) for a in args]
                 known = [self._offsets(f) for f in forms if f is not None]

@@ -34,7 +34,7 @@ from einc.driver.files import same
 from einc.driver.kept import headed, portable
 from einc.driver.layout import laid_out
 from einc.driver.options import Grad, Options, names_of
-from einc.driver.reports.growth import growth
+from einc.driver.reports.growth import growth_of
 from einc.errors.report import failure
 from einc.ir.backend import Target
 from einc.ir.plan import Module, PerRank
@@ -93,7 +93,7 @@ def command(*, file: Chosen, output: str | None, backend: str, strict: bool, nar
     made = compiling.on_ranks(program, replace(options, tune=tuned), mesh)
     if isinstance(made, PerRank) and rows:
         raise failure("--target writes the kernels of one device", "leave out --target, or --mesh and the plan with it")
-    for line in growth(made) if isinstance(made, Module) else ():
+    for line in () if isinstance(made, PerRank) else growth_of(made):
         click.echo(f"warning: {line}", err=True)
     text = back_ends.emit(made, options.backend, compiling.class_of(program) if module else None)
     if beside and output is not None:

@@ -11,17 +11,18 @@ from einc.ir.indices import Extent, number
 from einc.ir.plan import (
     Choose,
     Cost,
-    Gradient,
     Hops,
     Loop,
     Module,
     PerRequest,
     RowBlocks,
-    SegmentedModule,
     Step,
+    modules,
 )
 from einc.planning.analysis.memory import first_way, largest, standing, work
 from einc.planning.contractions.choose import price
+
+__all__ = ["BYTES", "ModuleCost", "Part", "Way", "account", "is_known_all", "modules", "turn", "value"]
 
 BYTES = {"float32": 4, "float64": 8, "bfloat16": 2, "float16": 2}
 _WAYS = 8  # at most; of several choices each is then taken as its first option
@@ -82,22 +83,6 @@ class ModuleCost:
     ways: tuple[Way, ...]
     choices: tuple[tuple[int, Choose], ...]
     known: Mapping[str, int]
-
-
-def modules(plan: Module | Gradient | SegmentedModule) -> Iterator[tuple[str, Module, Extent]]:
-    """The modules of a plan in the order in which they run, each with a title and how often it runs."""
-    match plan:
-        case Module():
-            yield "", plan, number(1)
-        case Gradient():
-            yield "forward", plan.forward, number(1)
-            yield from [("backward", plan.backward, number(1))] if plan.gradients else []
-        case SegmentedModule():
-            halves = [*plan.gradients]
-            for n, (half, count) in enumerate(halves, 1):
-                yield f"forward of piece {n}", half.forward, count
-            for n, (half, count) in reversed([*enumerate(halves, 1)]):
-                yield from [(f"backward of piece {n}", half.backward, count)] if half.gradients else []
 
 
 def account(title: str, module: Module, count: Extent, sizes: Mapping[str, int], real: int) -> ModuleCost:

@@ -6,30 +6,82 @@ Non-goals: how large the figures are for given sizes, which the tables print; wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import assert_never
 
 from einc.ir.indices import Extent, Monomial
-from einc.ir.plan import Choose, Hops, Loop, Module, PerRequest, RowBlocks, Step, makes
+from einc.ir.plan import (
+    Choose,
+    Gradient,
+    GradientLoop,
+    Hops,
+    Loop,
+    Module,
+    PerRequest,
+    RowBlocks,
+    SegmentedModule,
+    Step,
+    makes,
+    modules,
+)
 from einc.planning.analysis.cost import size_of
 from einc.planning.row_blocks import positions, power
 
 _SQUARE, _LINE = 2, 1  # the powers of the number of positions that time and memory may have without a line
 
 
-def growth(module: Module, known: Mapping[str, int] = MappingProxyType({})) -> list[str]:
-    """The lines, in the order of the steps, with their numbers; figures stand for formulas where sizes are known."""
-    told = _Told(positions(module.sets), known)
+def growth(module: Module, known: Mapping[str, int] = MappingProxyType({}), shown: Set[str] | None = None) -> list[str]:
+    """The lines, in the order of the steps, with their numbers; figures stand for formulas where sizes are known.
+    `shown` are the results that the caller asks for: all, unless told.
+    """
+    shown = {key for _, key in module.outputs} if shown is None else shown
+    told = _Told(module, positions(module.sets), known, shown)
     return [line for n, step in enumerate(module.steps, 1) for line in told.lines(str(n), step, module, 0)]
+
+
+def growth_of(plan: Module | Gradient | SegmentedModule) -> Iterator[str]:
+    """Yields the lines of a whole plan, those of a gradient with the half or the piece that they are of."""
+    shown = returned(plan)
+    for title, module, _ in modules(plan):
+        yield from (f"{title}, {line}" if title else line for line in growth(module, shown=shown))
+    for loop in (x for x in (plan.pieces if isinstance(plan, SegmentedModule) else ()) if isinstance(x, GradientLoop)):
+        if power(loop.index.set.extent, positions([loop.index.set])):
+            yield f"a piece {_in_turn(loop.index.set.extent)}"
+
+
+def returned(plan: Module | Gradient | SegmentedModule) -> frozenset[str]:
+    """The keys of what the caller asks for: outputs, and gradients of inputs. All else is stored between halves and
+    pieces.
+    """
+    match plan:
+        case Module():
+            return frozenset(key for _, key in plan.outputs)
+        case Gradient():
+            return frozenset([*(key for _, key in plan.shown), *(made for _, made in plan.gradients)])
+        case SegmentedModule():
+            asked = {t.key for t in plan.asked}
+            return frozenset([*(key for _, key in plan.whole.outputs),
+                              *(made for half, _ in plan.gradients for of, made in half.gradients if of in asked)])
+        case _:
+            assert_never(plan)
+
+
+def _in_turn(extent: Extent) -> str:
+    return f"takes {extent} positions one after the other: not each of its states is affine in itself alone"
 
 
 @dataclass(frozen=True)
 class _Told:
-    """`names` are the sizes that count positions, and `known` those that have a number."""
+    """`names` are the sizes that count positions, `known` those that have a number, and `shown` the keys of what the
+    caller asks for of the module; what a body inside of it gives is made by the step around.
+    """
 
+    whole: Module
     names: set[str]
     known: Mapping[str, int]
+    shown: Set[str]
 
     def lines(self, name: str, step: Step, module: Module, rounds: int) -> Iterator[str]:
         """Yields what is said of how the time of one step grows with the positions; the rounds of the loops around it
@@ -42,8 +94,7 @@ class _Told:
             case Loop():
                 over = self._power(step.index.set.extent)
                 if over:
-                    yield (f"step {name} takes {step.index.set.extent} positions one after the other: not each of its "
-                           f"states is affine in itself alone")
+                    yield f"step {name} {_in_turn(step.index.set.extent)}"
                 yield from self._inside(name, step.body, rounds + over)
             case RowBlocks():
                 yield from self._inside(name, step.throughout, rounds)
@@ -62,8 +113,7 @@ class _Told:
         if self._power(step.cost.flops) + rounds > _SQUARE:
             flops = self._leading(step.cost.flops, "")
             yield f"step {name} takes time beyond the square of positions: {flops} flops"
-        shown = {key for _, key in module.outputs}
-        for key in sorted(makes(step) - shown):
+        for key in sorted(makes(step) - (self.shown if module is self.whole else {key for _, key in module.outputs})):
             buffer = module.buffers.get(key)
             if buffer is not None and self._power(size_of(buffer)) > _LINE:
                 yield f"step {name} stores pairs of positions: `{key}` has {self._leading(size_of(buffer), 'B')}"

@@ -6,14 +6,14 @@ Non-goals: equations and whole formulas, which are the table's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
 from textwrap import wrap
 from typing import assert_never
 
-from einc.driver.reports.growth import growth, human
+from einc.driver.reports.growth import growth, human, returned
 from einc.driver.reports.native import native
 from einc.driver.reports.rows import Row, listed, row_of
 from einc.driver.reports.table import all_rounds, is_known, memory, numbers, some_way, taken_way, tile_lengths, within
@@ -31,6 +31,7 @@ from einc.ir.plan import (
     RowBlocks,
     SegmentedModule,
     leaves,
+    modules,
     summed,
 )
 from einc.planning.analysis.cost import nominal
@@ -90,8 +91,8 @@ def _term(mono: Monomial, coefficient: Fraction) -> str:
     return "-" * (coefficient < 0) + "·".join(powers)
 
 
-def screen(module: Module, sizes: Mapping[str, int] | None = None) -> str:
-    """The table, its totals and what stands in memory."""
+def screen(module: Module, sizes: Mapping[str, int] | None = None, shown: Set[str] | None = None) -> str:
+    """The table, its totals and what stands in memory; `shown` are the keys of the results that the caller asks for."""
     known = numbers(module, sizes or {})
     usual = {n: nominal(s) for s in module.sets for n in s.extent.sizes if s.extent == size(n)}
     formulas = _Formulas(known, {**usual, **known})
@@ -102,7 +103,7 @@ def screen(module: Module, sizes: Mapping[str, int] | None = None) -> str:
     lines += [*_aligned([*_rows(module, known), *in_line], formulas), ""]
     lines += _sums(total, formulas) if not in_line else []
     lines += _memory(module, formulas)
-    lines += [f"grows: {line}" for line in growth(module, known)]
+    lines += [f"grows: {line}" for line in growth(module, known, shown)]
     lines += [f"auto: {line}" for line in native(module, known, formulas.text)][: max(_LINES - len(lines) - 1, 0)]
     lines.append("bytes are for float32, flops those of the points in range; --full shows equations and whole formulas")
     return "\n".join(lines) + "\n"
@@ -111,20 +112,9 @@ def screen(module: Module, sizes: Mapping[str, int] | None = None) -> str:
 def screens(plan: Module | Gradient | SegmentedModule | PerRank) -> str:
     """The table of a plan; of one with a gradient that of each half and of each piece, in the order in which they run;
     of one for a mesh those of one rank."""
-    match plan:
-        case Module():
-            return screen(plan)
-        case Gradient():
-            halves = [plan.forward, *([plan.backward] if plan.gradients else [])]
-            return "\n".join(map(screen, halves))
-        case SegmentedModule():
-            pieces = [piece for piece, _ in plan.gradients]
-            backward = [piece.backward for piece in reversed(pieces) if piece.gradients]
-            return "\n".join(map(screen, [*(piece.forward for piece in pieces), *backward]))
-        case PerRank():
-            return screens(plan.body)
-        case _:
-            assert_never(plan)
+    if isinstance(plan, PerRank):
+        return screens(plan.body)
+    return "\n".join(screen(module, shown=returned(plan)) for _, module, _ in modules(plan))
 
 
 # rows

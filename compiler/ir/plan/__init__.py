@@ -7,7 +7,16 @@ Kernel  axes, lets, stores: a tile of every grid axis at a time, the other axes 
 Let     one value: its axes, its kind, the one operation that makes it, and the values that this reads
 """
 
-from einc.ir.plan.gradients import Gradient, GradientLoop, ModuleClass, PerRank, SegmentedModule, Stages, Weight
+from einc.ir.plan.gradients import (
+    Gradient,
+    GradientLoop,
+    ModuleClass,
+    PerRank,
+    SegmentedModule,
+    Stages,
+    Weight,
+    modules,
+)
 from einc.ir.plan.kernels import FREE, Axis, Bound, Cost, Kernel, Role, Store, summed
 from einc.ir.plan.lets import (
     AxisRef,
@@ -158,6 +167,7 @@ __all__ = [
     "last_kernel",
     "leaves",
     "makes",
+    "modules",
     "product_kernel",
     "renamed",
     "replaced",

@@ -201,3 +201,19 @@ def place_of(axis: str) -> str:
 def group_of(axes: tuple[str, ...]) -> str:
     """The size that stands for the ranks with which a rank shares its places on all other axes."""
     return f"{'_'.join(axes)}.group"
+
+
+def modules(plan: Module | Gradient | SegmentedModule) -> Iterator[tuple[str, Module, Extent]]:
+    """The modules of a plan in the order in which they run, each with a title and how often it runs."""
+    match plan:
+        case Module():
+            yield "", plan, number(1)
+        case Gradient():
+            yield "forward", plan.forward, number(1)
+            yield from [("backward", plan.backward, number(1))] if plan.gradients else []
+        case SegmentedModule():
+            halves = [*plan.gradients]
+            for n, (half, count) in enumerate(halves, 1):
+                yield f"forward of piece {n}", half.forward, count
+            for n, (half, count) in reversed([*enumerate(halves, 1)]):
+                yield from [(f"backward of piece {n}", half.backward, count)] if half.gradients else []

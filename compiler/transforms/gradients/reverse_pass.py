@@ -39,6 +39,7 @@ from einc.ir.terms import (
     Where,
     both,
     conjuncts,
+    free_indices,
     reads,
     substitute,
     walk,
@@ -292,18 +293,30 @@ class ReversePass:
         """The fold of all others: of positions that of those before times that of those after."""
         by = {i: Position(Index(i.name + "'", i.set)) for i in fold.bound}
         inner, body = tuple(p.index for p in by.values()), substitute(fold.body, by)
+        domain = both(*(_as_its_own(c, substitute(c, by), fold.bound) for c in conjuncts(fold.domain)))
 
         def over(said: Term) -> Fold:
             """The fold where that is said of the other, without what follows from it."""
-            rest = (c for c in conjuncts(substitute(fold.domain, by)) if not proves(both(fold.domain, said), c))
+            rest = (c for c in conjuncts(domain) if not proves(both(fold.domain, said), c))
             return Fold(fold.op, inner, both(*rest, said), body)
 
         pairs = [(there, Position(i)) for i, there in by.items()]
-        of = fold.bound[0].set
-        if len(pairs) == 1 and INDEX_CLASSES[of.cls].before == "le" and of.packed is None:
+        if len(pairs) == 1 and INDEX_CLASSES[fold.bound[0].set.cls].before == "le":
             return FOLDS[fold.op].merged(*(over(Apply("lt", pair)) for pair in (pairs[0], pairs[0][::-1])))
         differs = [Apply("ne", pair[::-1]) for pair in pairs]
         return over(differs[0] if len(differs) == 1 else Apply("or", tuple(differs)))
+
+
+def _as_its_own(condition: Term, other: Term, bound: tuple[Index, ...]) -> Term:
+    """What a condition says of one point of a domain, as `other` says it of another, where it is an equality: that both
+    points have the same value.
+    """
+    match condition, other:
+        case Apply("eq", mine), Apply("eq", its):
+            for n, value in enumerate(mine):
+                if free_indices(value) & {*bound} and not free_indices(mine[1 - n]) & {*bound}:
+                    return Apply("eq", (its[n], value))
+    return other
 
 
 def _moving(program: NormalProgram, still: frozenset[str]) -> frozenset[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from einc.ir.programs import Program
+from einc.transforms.normal.alternatives import with_alternatives
 from einc.transforms.normal.interval_products import with_exponentials, with_logarithms
 from einc.transforms.normal.intervals import with_intervals
 from einc.transforms.normal.products import with_products
@@ -18,5 +19,5 @@ def apart(program: P, slopes: bool = False) -> P:
 
     `slopes`: a gradient is to be made, for which products stay that are of no exponentials, and scales have names.
     """
-    made = scaled(with_exponentials(program, slopes), named=slopes)
+    made = scaled(with_exponentials(with_alternatives(program), slopes), named=slopes)
     return with_products(with_intervals(made if slopes else with_logarithms(made)))
