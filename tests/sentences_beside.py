@@ -1,5 +1,5 @@
-"""Sentences beside formulas, written before the rule that reads them: those that change a formula, each with the formula
-that it changes, and those in the manner of real papers that change none.
+"""Sentences beside formulas, written before the rule that reads them: those that change a formula, each with the
+formula that it changes, and those in the manner of real papers that change none.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ HOSTILE: Final[list[tuple[str, str]]] = [
     ("A final tanh is applied to $Z$ but suppressed here.", PRODUCT),
 ]
 
-ALL: Final = r"""Let $X, Y \in \mathbb{R}^{n \times d}$, $A, B \in \mathbb{R}^{n \times n}$, $W \in \mathbb{R}^{d \times d}$ and
-$u, v \in \mathbb{R}^{d}$, with a scalar $c$.
+ALL: Final = r"""Let $X, Y \in \mathbb{R}^{n \times d}$, $A, B \in \mathbb{R}^{n \times n}$, 
+$W \in \mathbb{R}^{d \times d}$ and $u, v \in \mathbb{R}^{d}$, with a scalar $c$.
 
 SENTENCE
 

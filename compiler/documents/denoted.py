@@ -183,10 +183,10 @@ def redefined(document: Document, said: Said, read: Container[Telling]) -> Probl
     own = said.span.text
     whole = " ".join((own, *(body for name, body in macros.items() if re.search(rf"\\{name}(?![A-Za-z])", own))))
     beside = any(map(_beside, nodes))
-    told = (*_others(document.source.text), *_defined(document.texts))
+    told = (*_others(document.words), *_defined(document.texts))
     names = {x.span.text.strip() for x in nodes if isinstance(x, s.Word | s.Scripted)}
     computes = any(isinstance(x, s.Product | s.Sum) for x in nodes)
-    words = next((words for name, words in _changed(document.source.text) if name in names or (
+    words = next((words for name, words in _changed(document.words) if name in names or (
         computes and not name)), None) or next((x.words for x in told if x not in read and (
         re.search(x.sign.stands, whole) if x.sign.stands else beside)), None)
     return None if words is None else OpenReading(
@@ -199,7 +199,7 @@ def by_formula(document: Document, parse: Parse,
     """What sentences say of functions by a formula and nothing else, with that formula: an expression of one letter is
     a definition, "ReLU is $\\max(0, x)$", and an equation for the function speaks for itself.
     """
-    for told in _others(document.source.text) if document.formulas else ():
+    for told in _others(document.words) if document.formulas else ():
         found = _FORMULA.match(told.words)
         at = bisect_left(document.formulas, told.place, key=lambda x: x.span.start)
         formula = document.formulas[at] if at < len(document.formulas) else None
@@ -285,7 +285,7 @@ def _changed(text: str) -> tuple[tuple[str, str], ...]:
                  for form in (_ALGEBRA, _TREATED) for x in form.finditer(sentence) if not limited(sentence))
 
 
-def _mentions(sentence: str) -> list[Mention]:
+def mentions(sentence: str) -> list[Mention]:
     """The signs that a sentence names, in the order in which they stand."""
     formulas = list(_FORMULA.finditer(sentence))
     found = [Mention(x.start(), x.end(), sign, True) for x in formulas for sign in SIGNS
@@ -299,7 +299,7 @@ def _mentions(sentence: str) -> list[Mention]:
 
 def tellings(sentence: str, start: int) -> Iterator[Telling]:
     """What a sentence says that the signs in it denote: behind each, or before it where it is named "by" it."""
-    found = _mentions(sentence)
+    found = mentions(sentence)
     for n, one in enumerate(found):
         before = sentence[max((x.end for x in found[:n]), default=0) : one.start]
         ahead = [x.start for x in found[n + 1 :] if x.formula or _AND.search(sentence[: x.start])]
