@@ -98,6 +98,13 @@ class Prose:
         own = bisect_left(self.sentences, first, key=lambda x: x.span.end)
         return self.sentences[own : bisect_left(self.sentences, last, key=lambda x: x.span.start)]
 
+    def leads(self, sentence: Sentence) -> bool:
+        """Whether a sentence goes on in a display, which says the rest of it."""
+        end = sentence.span.end
+        below = bisect_left(self._starts, end)
+        shown = below < len(self._starts) and self._bounds[below][2] and self._is_blank(end, self._starts[below])
+        return shown and sentence.words.rstrip()[-1:] not in ".!?;"
+
     @cached_property
     def _bounds(self) -> list[tuple[int, int, bool]]:
         """Where headings and displays begin and end, with the signs around these, and which of them are displays."""

@@ -168,7 +168,7 @@ def beside(document: Document, found: Iterable[Said]) -> dict[Said, tuple[Span, 
     odd, called, out = frozenset(strangers), _called(document), dict[Said, tuple[Span, ...]]()
     for said in (x for x in found if strangers and _computes(x)):
         told = {x.span for x in prose.beside(said.formula) if x in odd}
-        told |= {x.span for key in (*_of(said.span.text, known), *called.get(said.formula.span.start, ()))
+        told |= {x.span for key in (*keys_of(said.span.text, known), *called.get(said.formula.span.start, ()))
                  for x in by.get(key, ())}
         if told:
             out[said] = tuple(sorted(told, key=lambda x: x.start))
@@ -178,20 +178,20 @@ def beside(document: Document, found: Iterable[Said]) -> dict[Said, tuple[Span, 
 def _keys(sentence: Sentence, known: frozenset[str]) -> set[str]:
     """What a sentence names: letters, functions, words for what a formula computes, and numbers of equations."""
     text = sentence.words
-    out = {x for formula in sentence.formulas for x in _letters(formula.span.text, known)}
+    out = {x for formula in sentence.formulas for x in letters(formula.span.text, known)}
     out |= {f"function {SIGNS.index(x.sign)}" for x in mentions(sentence.span.text)}
     out |= {f"words {n}" for n, (words, _) in enumerate(lexicon().named) if words.search(text)}
     return out | {f"number {x}" for x in sentence.references}
 
 
-def _of(text: str, known: frozenset[str]) -> set[str]:
+def keys_of(text: str, known: frozenset[str]) -> set[str]:
     """What a formula has that sentences name."""
-    out = set(_letters(text, known))
+    out = set(letters(text, known))
     out |= {f"function {n}" for n, x in enumerate(SIGNS) if x.stands and re.search(x.stands, text)}
     return out | {f"words {n}" for n, (_, formula) in enumerate(lexicon().named) if formula.search(text)}
 
 
-def _letters(text: str, known: frozenset[str]) -> Iterator[str]:
+def letters(text: str, known: frozenset[str]) -> Iterator[str]:
     """The names in a formula that are no sizes, without what stands in their scripts."""
     plain = _SCRIPT.sub(" ", _IN_LETTERS.sub(" ", text))
     yield from (x for x in _NAMES.findall(plain) if not _COMMANDS.match(x) and bare(x) not in known)
