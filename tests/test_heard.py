@@ -127,6 +127,7 @@ def test_data_and_page_have_the_sentences(tmp_path: Path) -> None:
     file = tmp_path / "a.md"
     file.write_text(SHAPED + "Rows <, swap>, see $X$.\n\n$$ Y = X W $$\n", encoding="utf-8")
     data = json.loads(invoked("doc", str(file), "--format", "json")[1])
-    assert data["equations"][-1]["unheard"] == [{"line": 3, "text": "Rows <, swap>, see $X$."}]
+    assert data["equations"][-1]["unheard"] == [
+        {"file": str(file), "line": 3, "column": 1, "text": "Rows <, swap>, see $X$."}]
     page = invoked("doc", str(file), "--format", "html")[1]
     assert "sentence not understood" in page and "Rows &lt;, swap&gt;" in page

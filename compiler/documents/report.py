@@ -168,18 +168,21 @@ def as_json(account: Account) -> dict[str, Any]:
 def _entry(account: Account, entry: Entry, named: tuple[Named, ...]) -> dict[str, Any]:
     """What became of one equation, as data for programs."""
     document = account.document
-    place = entry.span.source.place(entry.span.start)
     return {
-        "number": entry.number, "name": name_of(named, entry.span), "file": place.name,
-        **({"cell": place.cell} if place.cell else {}),
-        "line": place.line, "column": place.column, "section": document.title(entry.section),
+        "number": entry.number, "name": name_of(named, entry.span), **_placed(entry.span), "section": document.title(entry.section),
         "display": entry.display, "source": document.text(entry.span), "status": entry.status,
         "reason": entry.reason, "sure": entry.sure, "restates": entry.restates, "explicit": entry.explicit,
         "shapes": dict(entry.shapes or {}),
         "problems": [errors.as_json(p) for p in entry.problems],
-        "unheard": [{"line": x.source.place(x.start).line, "text": sentence(x)}
-                    for x in account.unheard.get(entry.number, ())],
+        "unheard": [{**_placed(x), "text": sentence(x)} for x in account.unheard.get(entry.number, ())],
     }
+
+
+def _placed(span: Span) -> dict[str, Any]:
+    """Where a piece of a document begins, as data for programs."""
+    place = span.source.place(span.start)
+    cell = {"cell": place.cell} if place.cell else {}
+    return {"file": place.name, **cell, "line": place.line, "column": place.column}
 
 
 def _made(made: Made, section: str) -> dict[str, Any]:

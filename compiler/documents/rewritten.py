@@ -51,10 +51,9 @@ class Rewriting:
     keys: frozenset[str]
     all: bool
 
-    def touches(self, said: Said, prose: Prose, known: frozenset[str]) -> bool:
-        """Whether it speaks of an equation."""
-        return not self.keys.isdisjoint(keys_of(said.span.text, known)) or (
-            self.all and self.sentence in prose.beside(said.formula))
+    def touches(self, said: Said, prose: Prose, keys: set[str]) -> bool:
+        """Whether it speaks of an equation with these keys."""
+        return not self.keys.isdisjoint(keys) or (self.all and self.sentence in prose.beside(said.formula))
 
     def question(self, said: Said) -> Problem:
         """The question what an equation means."""
@@ -69,8 +68,10 @@ def rewritten(document: Document, found: list[Said]) -> list[Said]:
     told = [*_rewritings(prose, known)] if found else []
 
     def asked(said: Said) -> Said:
-        reads = said.statement is not None and not (said.indices or said.fact or said.formula.code)
-        one = next((x for x in told if reads and x.touches(said, prose, known)), None)
+        if said.statement is None or said.indices or said.fact or said.formula.code:
+            return said
+        keys = keys_of(said.span.text, known)
+        one = next((x for x in told if x.touches(said, prose, keys)), None)
         return said if one is None else replace(said, statement=None, sides=(), problem=one.question(said))
 
     return [*map(asked, found)] if told else found
