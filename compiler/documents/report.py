@@ -169,7 +169,8 @@ def _entry(account: Account, entry: Entry, named: tuple[Named, ...]) -> dict[str
     """What became of one equation, as data for programs."""
     document = account.document
     return {
-        "number": entry.number, "name": name_of(named, entry.span), **_placed(entry.span), "section": document.title(entry.section),
+        "number": entry.number, "name": name_of(named, entry.span), **_placed(entry.span),
+        "section": document.title(entry.section),
         "display": entry.display, "source": document.text(entry.span), "status": entry.status,
         "reason": entry.reason, "sure": entry.sure, "restates": entry.restates, "explicit": entry.explicit,
         "shapes": dict(entry.shapes or {}),
