@@ -131,3 +131,11 @@ def test_data_and_page_have_the_sentences(tmp_path: Path) -> None:
         {"file": str(file), "line": 3, "column": 1, "text": "Rows <, swap>, see $X$."}]
     page = invoked("doc", str(file), "--format", "html")[1]
     assert "sentence not understood" in page and "Rows &lt;, swap&gt;" in page
+
+
+def test_python_is_no_spec(tmp_path: Path) -> None:
+    file = tmp_path / "f.py"
+    file.write_text("def f(x):\n    return x\n", encoding="utf-8")
+    for command in (("compile",), ("to", "einsum"), ("show",)):
+        status, shown = invoked(*command, str(file))
+        assert status != 0 and "is Python, and no spec" in shown and f"einc from {file}::FUNCTION" in shown
