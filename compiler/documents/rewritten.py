@@ -32,6 +32,8 @@ _FORMS = tuple(re.compile(x, re.I) for x in (
     rf"(?P<thing>.*?)\b(?:{ALTERING['said']})\b(?P<rest>.*)",
     rf"(?P<thing>.*?){_BE}over\s+(?:{ALTERING['axes']})\b(?P<rest>.*)",
 ))
+# What is short for a formula is read as that, but for one that has the name itself: "$W$ is short for $W^2$".
+_SHORT = re.compile(rf"(?P<name>{FORMULA})\s+(?:{ALTERING['abbreviates']})\s+(?P<value>{FORMULA})", re.I)
 _HEAD = re.compile(rf"\W*(?:\Z|{MARK}|(?:of|and|or|in|for|from|with|to|by|on|as|below|above)\b)", re.I)
 _WHOLE = re.compile(r"\b(?:all|every|each|the|any)\s+(?:matri\w+|vectors?|products?|numbers?|results?)\W*\Z"
                     r"|\A\W*(?:an?\s+)?(?:\w+\s+)?(?:tokens?|rows?|columns?)\W*\Z", re.I)
@@ -85,6 +87,8 @@ def _rewritings(prose: Prose, known: frozenset[str]) -> Iterator[Rewriting]:
             continue
         things = [x for start, clause in one.clauses(one.words) for x in _things(one, start, clause, shown)]
         keys = frozenset(x for start, text in things for x in _keys(one, start, text, known))
+        keys |= {x for found in _SHORT.finditer(one.words) for x in letters(one.formula(found.start("name")), known)
+                 if x in letters(one.formula(found.start("value")), known)}
         whole = any(_WHOLE.search(text.rstrip()) for _, text in things)
         if keys or whole:
             yield Rewriting(one, keys, whole)
