@@ -67,7 +67,7 @@ def test_every_word_of_the_grammar_is_made_and_none_else() -> None:
 
 
 EXTRA = (
-    '\nuse "a"\nsection "b":\ndim W\nmatrix A : T × d\nvector b : d\ntensor C : B × T × d\n'
+    '\nuse "a"\nsection "b":\nignore "c"\ndim W\nmatrix A : T × d\nvector b : d\ntensor C : B × T × d\n'
     'override set S_t = topk_{s}(x_s, 2)\n'
     'claim a = b assuming a and b or not c for all t\n'
     "input x_t as y, x' : int\nplan a:\n    b 1 = 2\nx_hat^ab = 1..3 ∈ 2 * ∞ ⊕ [1]"

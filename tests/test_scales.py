@@ -50,7 +50,6 @@ FORMULAS: dict[str, Formula] = {
     "exp(v_t) (Σ_s w_s exp(x_s)) / (Σ_s exp(x_s))": lambda k, x, v, w: k.exp(v) * (w * k.exp(x)).sum() / k.exp(x).sum(),
     "log(Σ_s (w_s + 0.5 w_s^2) exp(x_s)) + 0 v_t": lambda k, x, v, w: k.log(((w + w**2 / 2) * k.exp(x)).sum()) + 0 * v,
     "log(exp(x_t) + Σ_{s ≤ t} w_s exp(v_s))": lambda k, x, v, w: k.log(k.exp(x) + pairs(w * k.exp(v))),
-    "exp(-v_t) (Σ_{s ≤ t} w_s exp(x_s))": lambda k, x, v, w: k.exp(-v) * pairs(w * k.exp(x)),
     "log1p(exp(x_t)) + 0 v_t + 0 w_t": lambda k, x, v, w: k.log1p(k.exp(x)),
     "log1p(w_t exp(x_t)) + 0 v_t": lambda k, x, v, w: k.log1p(w * k.exp(x)),
     "expm1(x_t) exp(v_t) / (expm1(x_t) + 2) + 0 w_t":

@@ -159,15 +159,6 @@ HOSTILE = [
     ("The softmax temperature is 2.", SCORES), ("We set the temperature of the softmax to $0.1$.", SCORES),
     ("We add one to the denominator of the softmax.", SCORES), ("All our ReLUs are leaky.", r"Z = \mathrm{ReLU}(X)"),
     (r"We clip the scores to $[-10, 10]$.", SCORES),
-]
-
-
-@pytest.mark.parametrize(("words", "equation"), HOSTILE)
-def test_words_that_change_a_formula_are_a_question(words: str, equation: str) -> None:
-    assert entries(f"{SHAPED}{words}\n\n$$ {equation} $$")[-1].status == "skipped"
-
-
-NOT_HEARD = [
     ("As always, the scores are divided by $\\sqrt{d}$ inside of the softmax.", SCORES),
     ("A sink token is appended.", SCORES),
     ("Instead of $W$ we use $W^\\top$.", PRODUCT), ("$W$ is shorthand for $W^2$.", PRODUCT),
@@ -175,11 +166,23 @@ NOT_HEARD = [
     ("Logarithms of zero are taken as zero.", r"Z = \log(X)"), ("All vectors have unit length.", SUM),
     ("The activation is ReLU of the absolute value.", r"Z = \mathrm{ReLU}(X)"),
 ]
+NO_REWRITING = [
+    (r"The scores are divided by $\sqrt{d}$.", r"Z = \mathrm{softmax}(X Y^\top / \sqrt{d}) X"),
+    (r"We divide the scores by $\sqrt{d}$.", r"Z = \mathrm{softmax}(\frac{X Y^\top}{\sqrt{d}}) X"),
+    (r"The scores are not divided by $\sqrt{d}$.", SCORES), ("We clip the gradients.", SCORES),
+    ("The scores are clipped as follows.", SCORES), ("Instead of a recurrence we use attention.", SCORES),
+    ("The ReLU technique is replaced by another one.", r"Z = \mathrm{ReLU}(X)"), ("$V$ is replaced by $U$.", PRODUCT),
+    ("All vectors are taken as column vectors.", SUM), ("If $W$ is transposed, rows become columns.", PRODUCT),
+]
 
 
-@pytest.mark.xfail(strict=True, reason="words of a kind that no rule hears")
-@pytest.mark.parametrize(("words", "equation"), NOT_HEARD)
-def test_further_words_that_change_a_formula(words: str, equation: str) -> None:
+@pytest.mark.parametrize(("words", "equation"), NO_REWRITING)
+def test_words_that_say_what_a_formula_says_or_speak_of_others_are_no_question(words: str, equation: str) -> None:
+    assert entries(f"{SHAPED}{words}\n\n$$ {equation} $$")[-1].status == "compiled"
+
+
+@pytest.mark.parametrize(("words", "equation"), HOSTILE)
+def test_words_that_change_a_formula_are_a_question(words: str, equation: str) -> None:
     assert entries(f"{SHAPED}{words}\n\n$$ {equation} $$")[-1].status == "skipped"
 
 

@@ -178,9 +178,8 @@ class Scribe(Multiplier, Overwriter, Runner, Stacker, ScatterWriter):
         if let.kind == "truth" and op in INFIX:
             codes = [self.aligned(a, let.axes) for a in args]
         scalars = [self.lets[a].kind == "scalar" for a in args]
-        # alone or beside a number of Python's, torch takes whole numbers for its default type
-        alone = not any(self.lets[a].kind in ("real", "exact") for a in args)
-        if let.kind == "real" and (alone or any(scalars)):
+        # without a real tensor beside them, torch takes whole numbers for its default type
+        if let.kind == "real" and (any(scalars) or not any(self.lets[a].kind in ("real", "exact") for a in args)):
             codes = [Code(f"{c.at(ATOM)}.to(wide)", ATOM, True) if self.lets[a].kind == "integer" else c
                      for c, a in zip(codes, args, strict=True)]
         if op == "div" and scalars[1] and codes[1].sign < POSITIVE and not self._empty_at_zero(args[1], let.axes):

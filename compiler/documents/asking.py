@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import PurePath
 
 from einc.documents.coverage import Account, Entry
+from einc.documents.heard import quoted
 from einc.errors.problems import UnknownIndex
 from einc.errors.report import Span
 from einc.ir.indices import CLASSES
@@ -15,11 +16,13 @@ _CLASSES = ", ".join(sorted(CLASSES))
 
 def side_file(account: Account) -> str:
     """The text of a side file: a line for each letter that nothing declares, to be filled in, and one for each input
-    that was inferred, to be kept where it is right. A text of comments where nothing is open.
+    that was inferred, to be kept where it is right; and in comments one for each sentence beside an equation that
+    nothing understands, to be taken out of its comment where it changes nothing. A text of comments where nothing is
+    open.
     """
-    letters, inputs = list(_letters(account)), list(_inputs(account))
+    letters, inputs, told = list(_letters(account)), list(_inputs(account)), list(_sentences(account))
     name = PurePath(account.document.source.name).name
-    if not letters and not inputs:
+    if not (letters or inputs or told):
         return f"# Nothing is open in {name}.\n"
     out = [f"# What {name} leaves open. Fill in what is marked with `?`, keep what is right, and give this file with "
            "`--with`."]
@@ -27,6 +30,9 @@ def side_file(account: Account) -> str:
         out += ["", f"# Over what these letters run: one of {_CLASSES}, and how many.", *letters]
     if inputs:
         out += ["", "# Inputs that nothing declares. A letter that a line has not is none of the tensor.", *inputs]
+    if told:
+        out += ["", "# Sentences that are not understood. Take the `#` away before one that changes no formula; state "
+                "what another one says as a formula.", *told]
     return "\n".join(out) + "\n"
 
 
@@ -55,6 +61,12 @@ def _inputs(account: Account) -> Iterator[str]:
             first.setdefault(one.text, one.span)
     for text, span in first.items():
         yield f"input {text}  # {_line(span)}"
+
+
+def _sentences(account: Account) -> Iterator[str]:
+    """`ignore "…"` with a sentence, in a comment, and the line where it stands; each sentence once."""
+    for one in sorted({x for told in account.unheard.values() for x in told}, key=lambda x: x.start):
+        yield f'# ignore "{quoted(one)}"  # {_line(one)}'
 
 
 def _line(span: Span) -> str:

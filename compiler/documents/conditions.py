@@ -179,7 +179,7 @@ def _of_entries(line: s.Statement, known: Known) -> bool:
 
 def _found(document: Document, said: Said, known: Known) -> tuple[Words, str] | None:
     """What limits an equation and its words in the text; None without such."""
-    span, text = said.formula.span, document.source.text
+    span, text = said.formula.span, document.words
     function, line = said.statement is not None and is_function(said.statement), not said.formula.display
     kinds = {"", *["function"] * function, *["line"] * line, *["named"] * (function and line),
              *["vector"] * _multiplies(said, known)}
@@ -210,7 +210,7 @@ def _masked(document: Document, start: int, end: int, letters: Set[str]) -> str:
     """The prose between two places: each formula is a word that says its kind, and a display that ends a sentence
     a stop.
     """
-    text, out, at = document.source.text, [], start
+    text, out, at = document.words, [], start
     first = bisect_right(document.formulas, start, key=lambda x: x.span.end)
     for x in document.formulas[first:]:
         if x.span.start >= end:

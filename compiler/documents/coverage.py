@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from einc.documents.document import Document
 from einc.errors.report import Problem, Span
 
 Status = Literal["compiled", "restates", "definition", "fact", "skipped"]
-# How sure the reading of an equation is: the least of what it speaks of. "" where it is not compiled.
-Sure = Literal["", "inferred", "bound", "declared"]
+# How sure the reading of an equation is: the least of what it speaks of, "doubtful" where sentences beside it are not
+# understood. "" where it is not compiled.
+Sure = Literal["", "doubtful", "inferred", "bound", "declared"]
 LEVELS: tuple[Sure, ...] = get_args(Sure)
 
 
@@ -65,9 +66,12 @@ class Made:
 
 @dataclass(frozen=True)
 class Account:
-    """Every equation of the document with its status, and the programs of its sections."""
+    """Every equation of the document with its status, and the programs of its sections. `unheard` are the sentences
+    that nothing understands, by the numbers of the equations that they may change.
+    """
 
     document: Document
     entries: tuple[Entry, ...]
     made: tuple[Made, ...]
     problems: tuple[Problem, ...] = ()
+    unheard: Mapping[int, tuple[Span, ...]] = field(default_factory=dict)

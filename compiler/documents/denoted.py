@@ -61,30 +61,21 @@ _APPROXIMATED = re.compile(r"\b(?P<how>\w+\s+(?:approximation|variant|version))\
 # Another function or operation of that name: "the base-2 logarithm", and what the grammar lists.
 _ALTERED = re.compile(rf"\b(?:the|an?|all)\s+(?P<how>(?:base[\s-]+\w+|{ALTERING['before']})\s+)\Z", re.I)
 # What is done to it: "is clipped to", "divides by the variance", "the denominator of it has", "after squaring".
-_CHANGED = (rf"(?:(?:{ALTERING['changed']})\b|(?:set|raised)\s+to\b|modulo\b|scaled\s+by\s+(?:\$\s*)?[\d.]+)")
-_DONE = re.compile(rf"(?:[^.,;:]|\.(?=\d)){{0,50}}?\b(?:is|are|be)\s+(?:\w+\s+){{0,2}}?(?={_CHANGED})"
-                   r"|\s*(?=(?:before|after)\s+\w+ing\b)", re.I)
+_DONE = re.compile(r"\s*(?=(?:before|after)\s+\w+ing\b)", re.I)
 _DOES = re.compile(r"\W*(?:divides|normali[sz]es|uses|keeps|takes|scales|adds|multiplies|excludes|skips"
                    r"|rounds|omits)\s+", re.I)
 _PART = re.compile(rf"\b(?P<how>(?:{ALTERING['parts']})\s+(?:of|in)\s+(?:the\s+)?)\Z", re.I)
-_HAS = re.compile(rf"\W*(?:has|have|(?:is|are)\s+(?:\w+\s+){{0,2}}?{_CHANGED})", re.I)
+_HAS = re.compile(r"\W*(?:has|have)", re.I)
 _BEFORE = re.compile(rf"\b(?:to|of|on|over)\s+(?:the\s+|all\s+)?(?P<how>(?:{ALTERING['changed']})\s+)\Z", re.I)
 _PAIRS = re.compile(r"\W*?(?:\$[^$]{1,9}\$\s+)?(?:runs?|ranges?|is|are|normali[sz]es)\s+(?:over|in|across)\s+"
                     r"(?=(?:all\s+but|pairs|groups|blocks|chunks|halves|windows|odd|even)\b)", re.I)
-_ALGEBRA = re.compile(rf"\b(?:(?:{ALTERING['algebras']})\b|all\s+(?:matrices|vectors|products|numbers)\s+are\s+"
-                      rf"(?:{ALTERING['changed']})\b|results?\s+(?:is|are)\s+(?:\w+\s+){{0,2}}?{_CHANGED})(?P<name>)",
-                      re.I)
-# "$X$ is first centred", "$X$ denotes its own transpose"
-_TREATED = re.compile(rf"(?:\$|\\\()(?P<name>[^$\n=]{{1,30}}?)(?:\$|\\\))\s+(?:(?:is|are)\s+(?:\w+\s+){{0,2}}?"
-                      rf"(?:{_CHANGED}|normali[sz]ed\s+to\b)|(?:is|denotes|means|stands\s+for)\s+its\s+(?:own\s+)?"
-                      r"(?:transpose|inverse|square|negative|absolute)\b)", re.I)
+_ALGEBRA = re.compile(rf"\b(?:(?:{ALTERING['algebras']})\b)(?P<name>)", re.I)
+# "$X$ denotes its own transpose"
+_ITSELF = re.compile(r"(?:\$|\\\()(?P<name>[^$\n=]{1,30}?)(?:\$|\\\))\s+(?:is|denotes|means|stands\s+for)\s+its\s+"
+                     r"(?:own\s+)?(?:transpose|inverse|square|negative|absolute)\b", re.I)
 _PARAMETER = re.compile(rf"(?:\$|\\\()\s*(?:{ALTERING['parameters']})\s*=[^$]*\$")
 _READ = re.compile(r"\b(?:read|for)\s+\W*\Z", re.I)
 _USED = re.compile(r"\W*(?:is|are)\s+(?:used|meant|applied|taken)\b", re.I)
-# "We clip the scores": a verb of the words for what is done
-_VERBS = "|".join(re.sub(r"(?:(?<=p)p)?ed\Z", "", x) for x in ALTERING["changed"].split("|"))
-_CLIPS = re.compile(rf"\bwe\s+(?:first\s+|always\s+|also\s+|then\s+)?(?P<how>(?:{_VERBS})(?:e|es|s)?\s+)"
-                    r"(?:(?:the|all|our|its)\s+)*\Z", re.I)
 _SETS = re.compile(r"\b(?:set|add|fix|chang|multipl|scal|shift|subtract|rais|lower)(?:e|es|s|y|ies|ting|ing)?\b"
                    rf"[^.]*\b(?P<how>(?:{ALTERING['parts']}|{ALTERING['settings']})\s+(?:of|in)\s+(?:the\s+|all\s+)?)\W*\Z",
                    re.I)
@@ -183,10 +174,10 @@ def redefined(document: Document, said: Said, read: Container[Telling]) -> Probl
     own = said.span.text
     whole = " ".join((own, *(body for name, body in macros.items() if re.search(rf"\\{name}(?![A-Za-z])", own))))
     beside = any(map(_beside, nodes))
-    told = (*_others(document.source.text), *_defined(document.texts))
+    told = (*_others(document.words), *_defined(document.texts))
     names = {x.span.text.strip() for x in nodes if isinstance(x, s.Word | s.Scripted)}
     computes = any(isinstance(x, s.Product | s.Sum) for x in nodes)
-    words = next((words for name, words in _changed(document.source.text) if name in names or (
+    words = next((words for name, words in _changed(document.words) if name in names or (
         computes and not name)), None) or next((x.words for x in told if x not in read and (
         re.search(x.sign.stands, whole) if x.sign.stands else beside)), None)
     return None if words is None else OpenReading(
@@ -199,7 +190,7 @@ def by_formula(document: Document, parse: Parse,
     """What sentences say of functions by a formula and nothing else, with that formula: an expression of one letter is
     a definition, "ReLU is $\\max(0, x)$", and an equation for the function speaks for itself.
     """
-    for told in _others(document.source.text) if document.formulas else ():
+    for told in _others(document.words) if document.formulas else ():
         found = _FORMULA.match(told.words)
         at = bisect_left(document.formulas, told.place, key=lambda x: x.span.start)
         formula = document.formulas[at] if at < len(document.formulas) else None
@@ -282,10 +273,10 @@ def _others(text: str) -> tuple[Telling, ...]:
 def _changed(text: str) -> tuple[tuple[str, str], ...]:
     """The names of which a text says what is done to them, with these words; "" where it is said of all operations."""
     return tuple((x["name"].strip() if x["name"] else "", " ".join(x[0].split())) for _, sentence in sentences(text)
-                 for form in (_ALGEBRA, _TREATED) for x in form.finditer(sentence) if not limited(sentence))
+                 for form in (_ALGEBRA, _ITSELF) for x in form.finditer(sentence) if not limited(sentence))
 
 
-def _mentions(sentence: str) -> list[Mention]:
+def mentions(sentence: str) -> list[Mention]:
     """The signs that a sentence names, in the order in which they stand."""
     formulas = list(_FORMULA.finditer(sentence))
     found = [Mention(x.start(), x.end(), sign, True) for x in formulas for sign in SIGNS
@@ -299,7 +290,7 @@ def _mentions(sentence: str) -> list[Mention]:
 
 def tellings(sentence: str, start: int) -> Iterator[Telling]:
     """What a sentence says that the signs in it denote: behind each, or before it where it is named "by" it."""
-    found = _mentions(sentence)
+    found = mentions(sentence)
     for n, one in enumerate(found):
         before = sentence[max((x.end for x in found[:n]), default=0) : one.start]
         ahead = [x.start for x in found[n + 1 :] if x.formula or _AND.search(sentence[: x.start])]
@@ -348,7 +339,7 @@ def _altered(one: Mention, sentence: str) -> Iterator[str]:
     used = _VERB.search(lead) is not None or _USED.match(after) is not None
     found = [_APPROXIMATED.search(lead), _ALTERED.search(lead) if used and not one.given else None,
              _PART.search(lead) if _HAS.match(after) else None, _BEFORE.search(lead) if one.given else None,
-             _CLIPS.search(lead), None if one.given else _SETS.search(lead)]
+             None if one.given else _SETS.search(lead)]
     if one.sign.function and not one.given and (value := _PARAMETER.search(sentence)) is not None:
         yield value[0]
     if one.formula and _READ.search(lead) and (read := re.match(r"\W*(?:as|read)\s+", after)) is not None:

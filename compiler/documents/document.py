@@ -66,7 +66,7 @@ class Document:
     """A paper, its pieces in the order of the file, and what of it could not be read.
 
     `algorithms` are displays that are sections of their own, numbered behind the headings, and `parents` the sections
-    in which they stand.
+    in which they stand. `ignored` are sentences that a side file says change no formula.
     """
 
     source: Source
@@ -77,6 +77,15 @@ class Document:
     problems: tuple[Problem, ...] = ()
     algorithms: tuple[Heading, ...] = ()
     parents: tuple[int, ...] = ()
+    ignored: tuple[Span, ...] = ()
+
+    @cached_property
+    def words(self) -> str:
+        """The text with blanks for the sentences that are ignored."""
+        text = self.source.text
+        for x in self.ignored:
+            text = text[: x.start] + "".join(c if c.isspace() else " " for c in x.text) + text[x.end :]
+        return text
 
     @cached_property
     def texts(self) -> tuple[str, ...]:

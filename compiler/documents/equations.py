@@ -33,6 +33,7 @@ from einc.documents.other_sizes import other_sizes
 from einc.documents.parametrised import parametrised
 from einc.documents.parted import in_words, parted
 from einc.documents.pieces import merged
+from einc.documents.rewritten import rewritten
 from einc.documents.rows import FACT, rows, whole_rows
 from einc.documents.said import Known, Said, left_text, neighbours, ranged
 from einc.documents.spelled import spelled
@@ -74,6 +75,7 @@ def said(document: Document, functions: frozenset[str], indices: Iterable[str],
     meant = [*by_formula(document, lambda x: _names(document, x, functions), functions)]
     read = {x for x, _, _ in meant}
     found = [*chosen([x if x.formula.code else _with_question(document, x, known, called, read) for x in found], told)]
+    found = rewritten(document, found)
     found += [Said(formula, line.span, line) for _, formula, line in meant if line is not None]
     found = [*starting([*within(document, found, known, lambda x: _alone(document, x, functions))], beside)]
     found = [*each(document, [*found, *_words(document, found, functions, known)], known)]

@@ -21,7 +21,7 @@ from einc.documents.pieces import without
 from einc.documents.prose import body, slugs
 from einc.documents.python import highlighted
 from einc.documents.reading import prose_of
-from einc.documents.report import counts, equation, problems, why
+from einc.documents.report import counts, equation, problems, sentence, why
 from einc.errors.report import Problem, Span, render
 
 _CODE = re.compile(r"`([^`]+)`")
@@ -175,9 +175,15 @@ class _Page:
         if entry.explicit:
             parts.append('<span class="what">with every sum written</span>'
                          + self.math(entry.explicit, True, entry.formula))
+        parts += [self.doubts(entry)] if entry.number in self.account.unheard else []
         parts += [f"<code>{escape(name)}</code> {escape(shape)}" for name, shape in (entry.shapes or {}).items()]
         inner = "".join(f"<span>{part}</span>" for part in parts)
         return f'<span class="tip" role="tooltip" id="tip.{entry.number}"><span class="box">{inner}</span></span>'
+
+    def doubts(self, entry: Entry) -> str:
+        """The sentences that nothing understands and that may change an equation."""
+        return "".join(f'<span class="what">sentence not understood</span> {escape(sentence(x))} '
+                       for x in self.account.unheard.get(entry.number, ()))
 
     # what stands around
 
@@ -218,7 +224,7 @@ class _Page:
         return (f'<tr class="{entry.status}"><td><a href="#eq.{entry.number}">{entry.number}</a>'
                 f"<td>{escape(entry.span.source.place(entry.span.start).short(entry.span.source.name))}<td>{where}"
                 f"<td>{self.short(entry)}<td>{entry.sure}"
-                f'<td><span class="badge">{entry.status}</span> {said}')
+                f'<td><span class="badge">{entry.status}</span> {said}{self.doubts(entry)}')
 
     def short(self, entry: Entry) -> str:
         text = equation(self.account, entry)

@@ -29,10 +29,11 @@ def as_text(account: Account) -> str:
     wide = max(wide, _LINE)
     if account.entries:
         out.append(_row(wide, "#", "line", "status", "sure", "equation", "reason"))
+    told: set[Span] = set()
     for section, entries in groupby(account.entries, lambda e: e.section):
         out += ["", _short(account.document.title(section) or "before the first heading", COLUMNS)]
         for entry in entries:
-            out += _rows(account, entry, wide, named)
+            out += [*_rows(account, entry, wide, named), *_doubts(account, entry, told)]
     out += ["", f"displays: {summary([e for e in account.entries if e.display])}",
             f"inline:   {summary([e for e in account.entries if not e.display])}"]
     for made in account.made:
@@ -89,6 +90,26 @@ def _rows(account: Account, entry: Entry, wide: int, named: tuple[Named, ...]) -
     yield _row(wide, str(entry.number), line, entry.status, entry.sure, said, reasons[0])
     for more in reasons[1:]:
         yield _row(wide, "", "", "", "", "", more)
+
+
+def _doubts(account: Account, entry: Entry, told: set[Span]) -> Iterator[str]:
+    """The sentences under an equation that nothing understands. One that was `told` before is told by its line."""
+    new = [x for x in account.unheard.get(entry.number, ()) if x not in told]
+    old = [x for x in account.unheard.get(entry.number, ()) if x in told]
+    pad = " " * (2 + _NUMBER + 2)
+    for one in new:
+        told.add(one)
+        yield from textwrap.wrap(f"sentence not understood ({_where(one)}): {sentence(one)}", COLUMNS,
+                                 initial_indent=pad, subsequent_indent=f"{pad}  ", break_on_hyphens=False)
+    if old:
+        lines = ", ".join(dict.fromkeys(map(_where, old)))
+        yield from textwrap.wrap(f"sentences not understood, as told above: {lines}", COLUMNS, initial_indent=pad,
+                                 subsequent_indent=f"{pad}  ", break_on_hyphens=False)
+
+
+def sentence(span: Span) -> str:
+    """A sentence on one line, as its author wrote it."""
+    return " ".join(span.text.split())
 
 
 def _row(wide: int, number: str, line: str, status: str, sure: str, text: str, reason: str) -> str:
@@ -148,16 +169,22 @@ def as_json(account: Account) -> dict[str, Any]:
 def _entry(account: Account, entry: Entry, named: tuple[Named, ...]) -> dict[str, Any]:
     """What became of one equation, as data for programs."""
     document = account.document
-    place = entry.span.source.place(entry.span.start)
     return {
-        "number": entry.number, "name": name_of(named, entry.span), "file": place.name,
-        **({"cell": place.cell} if place.cell else {}),
-        "line": place.line, "column": place.column, "section": document.title(entry.section),
+        "number": entry.number, "name": name_of(named, entry.span), **_placed(entry.span),
+        "section": document.title(entry.section),
         "display": entry.display, "source": document.text(entry.span), "status": entry.status,
         "reason": entry.reason, "sure": entry.sure, "restates": entry.restates, "explicit": entry.explicit,
         "shapes": dict(entry.shapes or {}),
         "problems": [errors.as_json(p) for p in entry.problems],
+        "unheard": [{**_placed(x), "text": sentence(x)} for x in account.unheard.get(entry.number, ())],
     }
+
+
+def _placed(span: Span) -> dict[str, Any]:
+    """Where a piece of a document begins, as data for programs."""
+    place = span.source.place(span.start)
+    cell = {"cell": place.cell} if place.cell else {}
+    return {"file": place.name, **cell, "line": place.line, "column": place.column}
 
 
 def _made(made: Made, section: str) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from einc.documents.algorithms import placed
 from einc.documents.document import Document
 from einc.documents.entrywise import with_questions
 from einc.documents.equations import said
+from einc.documents.heard import refused
+from einc.documents.ignored import ignored
 from einc.documents.naming import alone, find
 from einc.documents.reading import damage, read
 from einc.documents.said import Said
@@ -36,6 +38,7 @@ def check_section(source: Source, report: Report, *, strict: bool = False, prove
     if report.errors:
         return None
     whole = paper(source, report, side, sources)
+    whole = replace(whole, said=refused(whole.document, whole.said)) if strict else whole
     found = _meant(whole, section, equation, report)
     if found is None:
         return None
@@ -70,6 +73,9 @@ def paper(source: Source, report: Report, side: Source | None = None, sources: S
              for f in document.fences]
     trees += [syntax(side, report)] if side is not None and side.text.strip() else []
     lines = tuple(line for tree in reversed(trees) for line in tree.statements)
+    document = replace(document, ignored=ignored(document, lines, report))
+    lines = tuple(replace(x, block=tuple(y for y in x.block if y.keyword != "ignore")) for x in lines
+                  if x.keyword != "ignore")
     declared = {index_name(c.body) for line in walk_lines(lines) if line.keyword == "index" for c in line.clauses}
     known = functions() | {n for line in lines if line.keyword == "def" for n in [defined(line)] if n}
     # What the text itself declares is known before a comma is read as an equation or as a condition.

@@ -220,13 +220,9 @@ class _Build(Transformer[Token, Any]):
     def override_declaration(self, token: Token, key: Token, clauses: Any, *rest: Any) -> s.Statement:
         return self._statement(str(key), True, clauses, rest[1] if rest else (), token, clauses, *rest)
 
-    def use(self, token: Token, name: Token) -> s.Statement:
+    def quoting(self, token: Token, name: Token, *colon: Token) -> s.Statement:
         word = s.Clause(s.Word(str(name), self._place(name), True), None, self._place(name))
-        return self._statement("use", False, (word,), (), token, name)
-
-    def section(self, token: Token, name: Token, colon: Token) -> s.Statement:
-        word = s.Clause(s.Word(str(name), self._place(name), True), None, self._place(name))
-        return self._statement("section", False, (word,), (), token, name, colon)
+        return self._statement(str(token), False, (word,), (), token, name, *colon)
 
     def for_block(self, token: Token, clauses: Any, colon: Token) -> s.Statement:
         return self._statement("for", False, clauses, (), token, clauses, colon)

@@ -33,12 +33,12 @@ GREEK = {
 }
 KEYWORDS = frozenset({
     "index", "dim", "input", "weight", "output", "mask", "map", "set", "def", "use", "override", "for", "claim",
-    "section", "matrix", "vector", "tensor",
+    "section", "ignore", "matrix", "vector", "tensor",
     "plan", "with", "as", "in", "and", "or", "not", "assuming",
 })
 
 HEADS = ("index", "dim", "input", "weight", "output", "mask", "map", "set", "def", "use", "override", "for", "claim",
-         "section", "matrix", "vector", "tensor")
+         "section", "ignore", "matrix", "vector", "tensor")
 SHAPED = ("matrix", "vector", "tensor")  # what declares names by the sizes of their axes
 
 # Macros that say nothing: spacing, sizing, and how a formula is set.

@@ -36,6 +36,10 @@ def declare(scope: Scope, statements: Iterable[s.Statement]) -> None:
             case "def":
                 with scope.telling(statement, _left_words(statement)):
                     _def(scope, statement)
+            case "ignore":
+                with scope.telling(statement):
+                    raise NotYet("a sentence is that of a document, and here is none", statement.span, helps=(
+                        Help("give this file beside the document: `einc doc paper.md --with side.ein`"),))
             case "section":
                 scope.lost.update(defined_in(statement))
                 with scope.telling(statement):
@@ -65,7 +69,7 @@ def _left_words(statement: s.Statement) -> Iterator[str]:
 
 def defined_in(statement: s.Statement) -> Iterator[str]:
     """The names that a statement and the lines below it define."""
-    if statement.keyword not in ("for", "section"):
+    if statement.keyword not in ("for", "section", "ignore"):
         yield from _left_words(statement)
     for inner in statement.block:
         yield from defined_in(inner)

@@ -127,7 +127,8 @@ class Interpreter:
             case ast.Import() | ast.ImportFrom():
                 scope.names |= imported(node)
             case _:
-                raise CannotSayError("this statement is not read")
+                raise CannotSayError("this statement is not read",
+                                     "write what it computes as assignments and a `return`")
 
     def inner(self, body: Iterable[ast.stmt], scope: Scope) -> None:
         """Reads the statements of a block: one that is not read loses the whole block."""

@@ -34,7 +34,7 @@ def command(ctx: click.Context, *, file: Chosen, strict: bool, style: str, fix: 
         ctx.exit(import_module("einc.driver.commands.kept_files").checked(file.path))
     report = Report()
     if file.whole:
-        ctx.exit(import_module("einc.driver.commands.papers").checked(file, report, style, fix))
+        ctx.exit(import_module("einc.driver.commands.papers").checked(file, report, style, fix, strict))
     if fix and file.path == "-":
         raise failure("--fix rewrites a file, and standard input is none", "give the file by its name")
     program = checked(file, report, strict)

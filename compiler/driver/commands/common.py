@@ -74,7 +74,13 @@ def read_spec(path: str, report: Report) -> Source:
 
 
 def checked(file: Chosen, report: Report, strict: bool = False, proved: bool = True) -> TypedProgram | None:
-    """A file -> its program; None where the report has errors, or under `strict` warnings."""
+    """A file -> its program; None where the report has errors, or under `strict` warnings.
+
+    Raises EincError where the file is Python.
+    """
+    if file.path.endswith(".py"):
+        raise failure(f"{file.path} is Python, and no spec",
+                      f"`einc from {file.path}::FUNCTION` reads a function of it")
     source = read(file.path, report)
     return pipeline.examine(source, report, strict=strict, proved=proved, section=file.section,
                             equation=file.equation, side=file.side_file(report))

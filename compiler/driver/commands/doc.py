@@ -35,7 +35,8 @@ from einc.errors.report import Report, failure
                    "table.")
 @click.option("-o", "--output", type=click.Path(), metavar="OUT", help="The file to write, instead of standard output.")
 @BACKEND
-@click.option("--strict", is_flag=True, help="Status 1 where a display is left out and its author does not say so, and "
+@click.option("--strict", is_flag=True, help="Leave out equations with sentences beside them that are not understood; "
+                                             "status 1 where a display is left out and its author does not say so, and "
                                              "where an input is inferred.")
 @click.option("--ask", is_flag=True, help="Print the side file that would settle what is open, to be filled in.")
 @click.pass_context
@@ -67,7 +68,7 @@ def command(ctx: click.Context, *, file: Chosen, style: str | None, output: str 
         def step(title: str) -> None:
             progress.update(task, description=title[:40], advance=1)
 
-        made = account(paper, backend=backend, kernels=style in ("json", "html"), step=step)
+        made = account(paper, backend=backend, kernels=style in ("json", "html"), strict=strict, step=step)
     untried(problems(made))
     if chosen is not None:
         spans = {x.span for x in asked}

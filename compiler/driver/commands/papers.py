@@ -13,7 +13,7 @@ from einc.driver.reports.coverage import account
 from einc.errors.report import Report, failure
 
 
-def checked(file: Chosen, report: Report, style: str, fix: bool) -> int:
+def checked(file: Chosen, report: Report, style: str, fix: bool, strict: bool = False) -> int:
     """Every equation of a paper: its problems, and how many there are of each status; the exit status. Changes
     `report`."""
     if fix:
@@ -21,7 +21,7 @@ def checked(file: Chosen, report: Report, style: str, fix: bool) -> int:
                       "mend it by hand, or say it otherwise in a side file")
     source = read(file.path, report)
     paper = pipeline.paper(source, report, file.side_file(report))
-    found = None if unread(report) else account(paper, kernels=False)
+    found = None if unread(report) else account(paper, kernels=False, strict=strict)
     for problem in report_of(found) if found is not None else ():
         # What a line of text says in passing is told by `einc doc`.
         if problem.span is None or problem.code[:3] in ("E08", "W08") or problem.severity == "warning":

@@ -11,6 +11,7 @@ from itertools import accumulate
 from einc.checking.declarations.names import index_name, left_of
 from einc.checking.declarations.scope import Outcomes
 from einc.documents.coverage import LEVELS, Account, Entry, Inferred, Made, Sure
+from einc.documents.heard import beside, refused
 from einc.documents.needs import Needs
 from einc.documents.ranges import unlike
 from einc.documents.said import Said, left_symbol, left_text
@@ -55,21 +56,25 @@ class Section:
         return {winner: [other for other in passed if passed[other] == winner] for winner in passed.values()}
 
 
-def account(paper: Paper, *, backend: str = "torch", kernels: bool = True,
+def account(paper: Paper, *, backend: str = "torch", kernels: bool = True, strict: bool = False,
             step: Callable[[str], None] = lambda _: None) -> Account:
     """Every equation of a document and the programs of its sections. `step` is called with the title of each section.
-
-    Without `kernels` no kernel is written and no recurrence derived.
+    Without `kernels` no kernel is written and no recurrence derived; `strict` leaves doubtful equations out.
     """
+    paper = replace(paper, said=refused(paper.document, paper.said)) if strict else paper
     found: dict[int, Section] = {}
     for number in paper.sections:
         step(paper.document.title(number))
         found[number] = section_of(paper, number)
     work = _Account(paper, found, {x: n for n, x in enumerate(paper.said, 1)})
-    entries = tuple(work.entry(x) for x in paper.said)
+    told = {work.numbers[x]: spans for x, spans in beside(paper.document, paper.said).items()}
+    entries = tuple(replace(x, sure="doubtful") if x.number in told and x.status != "skipped" else x
+                    for x in map(work.entry, paper.said))
     programs = [x for x in found.values() if x.program is not None and x.program.outputs and returns(paper, x.number)]
     made = tuple(_made(x, backend, kernels) for x in programs)
-    return Account(paper.document, entries, made, tuple(unlike(paper)))
+    unheard = {x.number: told[x.number] for x in entries if x.sure == "doubtful"}
+    return Account(paper.document, entries, made, tuple(unlike(paper)), unheard)
+
 
 
 def returns(paper: Paper, number: int) -> bool:

@@ -48,7 +48,7 @@ class NotRestated(
 
 
 class NoSuchSection(
-    Problem, code="E0804", section="13.3", title="a section or an equation that the document does not have",
+    Problem, code="E0804", section="13.3", title="a section, an equation or a sentence that the document does not have",
     example=_LAYER.replace("input x_t\n", 'input x_t\nsection "Another layer":\n    output y_t\n')
     + "$$ y_t = 2 x_t $$\n",
     example_name="example.md",
@@ -56,7 +56,8 @@ class NoSuchSection(
         '`--section "…"` and a line `section "…":` of a side file name a section by its title, by how the title '
         'begins, or by a '
         "part of it, whatever the case of its letters. It has to be one section. `--equation NAME` names an equation "
-        "by its label, `eq:scores`, by its number or tag, `3` or `(3)`, or all displays of a section by its title."
+        "by its label, `eq:scores`, by its number or tag, `3` or `(3)`, or all displays of a section by its title. A "
+        'line `ignore "…"` of a side file names the sentences in which these words stand.'
     ),
 ): ...
 

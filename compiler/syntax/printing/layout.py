@@ -142,7 +142,7 @@ def said(statement: s.Statement, writer: Writer, pad: str | None = None) -> str:
     """One statement; `pad` is what further equations of a display start with, where the
     author gave them lines of their own."""
     head = [*(["override"] if statement.override else []), *([statement.keyword] if statement.keyword else [])]
-    if statement.keyword in ("use", "section"):
+    if statement.keyword in ("use", "section", "ignore"):
         first = statement.clauses[0].body
         name = first.text if isinstance(first, s.Word) else ""
         return f'{statement.keyword} "{name}"' + (":" if statement.keyword == "section" else "")

@@ -125,6 +125,9 @@ class _Page:
             case "use":
                 self.close()
                 self.out += [f"This builds on \\texttt{{{escaped(_string(statement))}}}.", ""]
+            case "ignore":
+                self.close()
+                self.out += [f"It changes no formula that ``{escaped(_string(statement))}''.", ""]
             case "section":
                 self.close()
                 self.out.append(f"\\paragraph{{{escaped(_string(statement))}.}}")

@@ -131,7 +131,7 @@ class _Scaling:
             case Apply("sqrt" | "pow", (base, *rest)) if self.known.reach(base) and all(is_part(r) for r in rest):
                 return self._whole(self.values.scaled(term, given))
             case Apply("div" | "mul") if self._clashes(term):
-                return self._whole(self.values.scaled(term, given, () if self.values.named else None))
+                return self._whole(self.values.scaled(term, given))
             case Apply("sub", (above, one)) if one == ONE and (power := self._exponent(above, given)) is not None:
                 return Apply("expm1", (power,))
             case Apply("sub", (one, above)) if one == ONE and (power := self._exponent(above, given)) is not None:

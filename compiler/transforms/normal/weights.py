@@ -4,8 +4,8 @@ A sum Σ w e^p is relative to the largest p of which w is not 0. Where w is 0 so
 sum is what it is without it; relative to that p all that is left might be too small for a float. A weight that is
 surely not 0 is not asked, so that a sum of nothing but exponentials is relative to the largest of all.
 
-Asked are sums below a stroke or a logarithm, and where no slope is taken those above a stroke and in a product, too: a
-slope in a weight that is 0 needs the exponential that the weight stands before.
+Asked are sums below a stroke or a logarithm, and those above a stroke. A sum that is only multiplied is relative to the
+largest of all its points: it is 0 where all that is left is 10^38 times smaller.
 """
 
 from __future__ import annotations

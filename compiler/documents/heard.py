@@ -1,0 +1,232 @@
+r"""Sentences beside an equation that nothing understands: "Rows further away than eight are out of reach".
+
+A sentence is understood where each of its words is one of the harmless words of the grammar, or stands in one of its
+phrases: words that change a formula are no closed list, so the closed list is of those that change none. What is not
+understood is told under the equations beside which it stands or of which it names a letter, a function or the number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from importlib.resources import files
+
+from einc.documents.clauses import FORMULA, MARK, Prose, Sentence
+from einc.documents.denoted import mentions
+from einc.documents.document import Document
+from einc.documents.facts import bare, sizes
+from einc.documents.naming import names
+from einc.documents.said import Said
+from einc.documents.signs import SIGNS
+from einc.errors.problems import OpenReading
+from einc.errors.report import Help, Problem, Span
+
+_TOKEN = re.compile(rf"{FORMULA}|[A-Za-z][A-Za-z0-9'’-]*|\d[\d.,]*\w*|[%∞°]")
+_INSIDE = re.compile(r"[^§¤\s]")
+_NAMES = re.compile(r"\\[A-Za-z]+|[A-Za-z]")
+_IN_LETTERS = re.compile(r"\\(?:text\w*|math(?:rm|sf|tt)|operatorname\*?)\s*\{[^{}]*\}|(?<![A-Za-z\\])[a-z]{3,}")
+_SCRIPT = re.compile(r"[_^]\s*(?:\{[^{}]*\}|\\[A-Za-z]+|\S)")
+_COMMANDS = re.compile(r"\\(?:math[a-z]+|text[a-z]*|operatorname|boldsymbol|bm|left|right|in|times|[a-z]*dots|hat|tilde"
+                       r"|bar|quad|cdot|top|sqrt|frac|sum|prod|log|exp|max|min|odot|label|begin|end)\Z")
+# A name that is said to be another formula, and a formula that says where a name lies or compares it.
+_IS = re.compile(rf"(?P<name>{FORMULA})\s*,?\s*(?:(?:here|then|just|simply|always)\s+)*"
+                 r"(?P<verb>is|are|be|denotes?|means?|equals?|stands?\s+for|represents?)\s+(?P<what>[^.,;]*)", re.I)
+_RELATION = re.compile(r"[=<>∈≤≥≡←∼~]|\\(?:in|leq?|geq?|lt|gt|equiv|sim|approx|ll|gg|ne|neq|subset\w*|to|mapsto)"
+                       r"(?![A-Za-z])")
+_SHOWN = re.compile(r"\b(?:this|these|following|below|above|results?|outputs?|next|here)\b", re.I)
+# An entry of a name: `W_{11} = 0`.
+_ENTRY = re.compile(r"\s*\\?[A-Za-z]+\s*_\s*\{\s*\d\s*,?\s*\w\s*\}\s*=")
+_NAMED = re.compile(r"[a-z][A-Z]|[A-Z]{2}")
+_KINDS = re.compile(r"\s*(?:products?|norms?|sums?|means?|functions?|activations?|convolutions?|transforms?|inverses?"
+                    r"|matri\w+|distances?|multiplications?|units?|numbers?|order|noise)\b", re.I)
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """The words of the grammar that change no formula, in all their forms. `operations` are harmless but where they say
+    what a name is, `elsewhere` are verbs of clauses that speak of no formula, `phrases` have other words, and `named`
+    are words that name what a formula with the pattern behind them computes.
+    """
+
+    known: frozenset[str]
+    operations: frozenset[str]
+    elsewhere: frozenset[str]
+    phrases: re.Pattern[str]
+    named: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]
+
+    @cached_property
+    def equated(self) -> re.Pattern[str]:
+        """Words that say that one operation is another: "the sum is the average"."""
+        each = "|".join(sorted(self.operations))
+        return re.compile(rf"\b(?:{each})\b[^,;:§]*\b(?:is|are|means?|denotes?|equals?)\b[^,;:§]*\b(?P<what>{each})\b",
+                          re.I)
+
+
+@cache
+def lexicon() -> Lexicon:
+    """The file of words."""
+    found: dict[str, list[str]] = {}
+    for line in files("einc.grammar").joinpath("sentence_words.txt").read_text(encoding="utf-8").splitlines():
+        kind, _, rest = line.partition(": ")
+        found.setdefault(kind, []).extend([rest] if kind in ("phrase", "named") else rest.split())
+    operations = frozenset(found["operations"])
+    known = {*found["words"], *(y for x in found["nouns"] for y in (x, *_plural(x))),
+             *(y for x in found["verbs"] for y in forms(x))}
+    whole = "|".join(sorted((x.replace(MARK, FORMULA).replace(" ", r"\s+") for x in found["phrase"]), key=len,
+                            reverse=True))
+    named = (x.split(" => ") for x in found["named"])
+    elsewhere = frozenset(y for x in found["elsewhere"] for y in forms(x))
+    return Lexicon(frozenset(known) | operations, operations, elsewhere,
+                   re.compile(rf"(?<![\w-])(?:{whole})(?![\w-])", re.I),
+                   tuple((re.compile(x, re.I), re.compile(y)) for x, y in named))
+
+
+def _plural(noun: str) -> tuple[str, ...]:
+    if noun.endswith(("rix", "dex")):
+        return f"{noun[:-2]}ices", f"{noun}es"
+    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
+        return (f"{noun[:-1]}ies",)
+    return (f"{noun}es",) if noun.endswith(("s", "x", "ch", "sh")) else (f"{noun}s",)
+
+
+def forms(verb: str) -> tuple[str, ...]:
+    """A verb in the forms of regular verbs, and with its last letter twice."""
+    stem, twice = verb.removesuffix("e"), f"{verb}{verb[-1]}"
+    past = f"{verb[:-1]}ied" if verb.endswith("y") else f"{stem}ed"
+    return verb, *_plural(verb), f"{verb}s", past, f"{stem}ing", f"{twice}ed", f"{twice}ing"
+
+
+def unheard(prose: Prose) -> tuple[Sentence, ...]:
+    """The sentences of a document that are not understood."""
+    shown = " ".join(x.span.text for x in prose.document.formulas)
+    return tuple(x for x in prose.sentences if _stranger(x, shown))
+
+
+def _stranger(sentence: Sentence, shown: str) -> str:
+    """The first word of a sentence that is not understood, "" where there is none. `shown` has all formulas."""
+    found = lexicon()
+    rest = found.phrases.sub(lambda x: _INSIDE.sub("~", x[0]), sentence.words)
+    for start, clause in sentence.clauses(rest):
+        tokens = list(_TOKEN.finditer(clause))
+        apart = any(x[0].lower() in found.elsewhere for x in tokens)
+        if apart and not (sentence.formulas or _SHOWN.search(clause) or _names_something(
+                sentence.words[start : start + len(clause)])):
+            continue
+        for n, token in enumerate(tokens):
+            if not _is_known(token, clause, start == 0 and n == 0, shown):
+                return token[0]
+    if (other := found.equated.search(rest)) is not None:
+        return other["what"]
+    if (entry := next((x.span.text for x in sentence.formulas if _ENTRY.match(x.span.text)), None)) is not None:
+        return entry
+    return next((x["what"].strip() for x in _IS.finditer(sentence.words) if _says_other(sentence, x)), "")
+
+
+def _is_known(token: re.Match[str], clause: str, first: bool, shown: str) -> bool:
+    """Whether a word of a clause is harmless, a formula, or a name of something; it is the `first` of its sentence."""
+    known, word = lexicon().known, re.sub(r"['’]s?\Z", "", token[0]).strip("-.,")
+    if word.startswith(MARK) or word.lower() in known or all(x.lower() in known for x in word.split("-")):
+        return True
+    function = next((x for x in SIGNS if x.function and re.fullmatch(x.words, word)), None)
+    if function is not None:
+        return re.search(function.stands, shown) is not None
+    name = word[:1].isupper() and (not first or _NAMED.search(word) is not None)
+    return name and not _KINDS.match(clause, token.end())
+
+
+def _names_something(words: str) -> bool:
+    """Whether words name a function or what a formula computes."""
+    return any(x.search(words) for x, _ in lexicon().named) or bool(mentions(words))
+
+
+def _says_other(sentence: Sentence, found: re.Match[str]) -> bool:
+    """Whether a name is said to be another formula, or what an operation makes."""
+    if _RELATION.search(sentence.formula(found.start("name"))):
+        return False
+    what = found["what"]
+    if what.startswith(MARK):
+        value = sentence.formula(found.start("what"))
+        return not _RELATION.search(value) and not value.strip().isdigit()
+    return any(x.lower() in lexicon().operations for x in re.findall(r"[A-Za-z]+", what)) and re.search(
+        r"\b(?:of|from)\s+(?:the\s+|all\s+|its\s+)?\W*", what) is not None
+
+
+# of which equations they speak
+
+def beside(document: Document, found: Iterable[Said]) -> dict[Said, tuple[Span, ...]]:
+    """Of each equation that is read as a formula the sentences that are not understood, where it has such: those beside
+    it, and those anywhere that name a letter or a function of it, or its number.
+    """
+    prose = Prose.of(document)
+    strangers = unheard(prose)
+    known, by = sizes(document) if strangers else frozenset(), dict[str, list[Sentence]]()
+    for one in strangers:
+        for key in _keys(one, known):
+            by.setdefault(key, []).append(one)
+    odd, called, out = frozenset(strangers), _called(document), dict[Said, tuple[Span, ...]]()
+    for said in (x for x in found if strangers and _computes(x)):
+        told = {x.span for x in prose.beside(said.formula) if x in odd}
+        told |= {x.span for key in (*keys_of(said.span.text, known), *called.get(said.formula.span.start, ()))
+                 for x in by.get(key, ())}
+        if told:
+            out[said] = tuple(sorted(told, key=lambda x: x.start))
+    return out
+
+
+def _keys(sentence: Sentence, known: frozenset[str]) -> set[str]:
+    """What a sentence names: letters, functions, words for what a formula computes, and numbers of equations."""
+    text = sentence.words
+    out = {x for formula in sentence.formulas for x in letters(formula.span.text, known)}
+    out |= {f"function {SIGNS.index(x.sign)}" for x in mentions(sentence.span.text)}
+    out |= {f"words {n}" for n, (words, _) in enumerate(lexicon().named) if words.search(text)}
+    return out | {f"number {x}" for x in sentence.references}
+
+
+def keys_of(text: str, known: frozenset[str]) -> set[str]:
+    """What a formula has that sentences name."""
+    out = set(letters(text, known))
+    out |= {f"function {n}" for n, x in enumerate(SIGNS) if x.stands and re.search(x.stands, text)}
+    return out | {f"words {n}" for n, (_, formula) in enumerate(lexicon().named) if formula.search(text)}
+
+
+def letters(text: str, known: frozenset[str]) -> Iterator[str]:
+    """The names in a formula that are no sizes, without what stands in their scripts."""
+    plain = _SCRIPT.sub(" ", _IN_LETTERS.sub(" ", text))
+    yield from (x for x in _NAMES.findall(plain) if not _COMMANDS.match(x) and bare(x) not in known)
+
+
+def _called(document: Document) -> dict[int, list[str]]:
+    """The labels and numbers of displays, by where their formulas begin."""
+    out: dict[int, list[str]] = {}
+    starts = [x.span.start for x in document.formulas if x.display]
+    for one in names(document):
+        at = max((x for x in starts if x <= one.span.start), default=-1)
+        out.setdefault(at, []).extend(f"number {x}" for x in (one.label, one.number) if x)
+    return out
+
+
+def refused(document: Document, found: Iterable[Said]) -> tuple[Said, ...]:
+    """The equations, of which those are questions that have sentences beside them that are not understood."""
+    found = tuple(found)
+    told = beside(document, found)
+    return tuple(replace(x, statement=None, sides=(), fact="", problem=_question(x, told[x][0])) if x in told else x
+                 for x in found)
+
+
+def _question(said: Said, sentence: Span) -> Problem:
+    """The question whether a sentence changes an equation."""
+    words = " ".join(sentence.text.split())
+    return OpenReading(f"whether `{words}` changes it is not understood", said.span, helps=(
+        Help(f'state it as a formula, or in a side file that it changes nothing: `ignore "{quoted(sentence)}"`'),))
+
+
+def quoted(span: Span) -> str:
+    """The words of a sentence as a line of a side file may have them: on one line, its longest part without quotes."""
+    return max(" ".join(span.text.split()).split('"'), key=len).strip()
+
+
+def _computes(said: Said) -> bool:
+    """Whether it is an equation that is read as a formula."""
+    return (said.statement is not None or bool(said.sides)) and not (said.indices or said.fact or said.skip)
