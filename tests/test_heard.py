@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from einc.documents.asking import side_file
+from einc.documents.coverage import Unheard
 from einc.documents.report import as_text, sentence
 from einc.driver.cli import main
 from einc.driver.reports.coverage import account
@@ -16,14 +17,15 @@ from tests.sentences_beside import ALL, HARMLESS, HOSTILE, SHAPES
 from tests.test_sections import entries, paper
 
 SHAPED = r"Let $X \in \mathbb{R}^{n \times d}$ and $W \in \mathbb{R}^{d \times d}$." + "\n\n"
+NONE = Unheard((), ())
 LISTED = 10  # of the harmless sentences, those that are told all the same
 
 
 def told(text: str, side: str = "") -> list[list[str]]:
     """The sentences that are told under each equation of the displays that is compiled."""
     found = account(paper(text, side), kernels=False)
-    return [[sentence(y) for y in found.unheard.get(x.number, ())] for x in found.entries
-            if x.display and x.status == "compiled"]
+    return [[sentence(y) for part in (found.unheard.get(x.number, NONE),) for y in (*part.beside, *part.elsewhere)]
+            for x in found.entries if x.display and x.status == "compiled"]
 
 
 @pytest.mark.parametrize(("words", "equation"), HOSTILE, ids=[x[0] for x in HOSTILE])
@@ -31,7 +33,7 @@ def test_words_that_change_a_formula_are_a_question_or_told(words: str, equation
     found = account(paper(f"{SHAPES}\n\n{words}\n\n$$ {equation} $$"), kernels=False)
     entry = found.entries[-1]
     assert entry.status == "skipped" or (entry.sure == "doubtful" and [
-        sentence(x) for x in found.unheard[entry.number]] == [words])
+        sentence(x) for x in found.unheard[entry.number].beside] == [words])
 
 
 def test_harmless_sentences_are_no_question_and_seldom_told() -> None:
@@ -75,7 +77,7 @@ TEXT = SHAPED + 'Rows "swap" places. It is\n\n$$ Y = X W $$\n\nand then\n\n$$ Z 
 
 def test_the_report_tells_each_sentence_in_full_once() -> None:
     shown = as_text(account(paper(TEXT), kernels=False))
-    assert shown.count("flips.") == 1 and shown.count("as told above: line 11") == 1
+    assert shown.count("flips.") == 1 and shown.count("elsewhere that name a part of it: lines 11") == 1
     assert 'sentence not understood (line 3): Rows "swap" places.' in shown
     assert shown.count("doubtful") == 2
 

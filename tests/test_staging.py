@@ -182,7 +182,6 @@ def test_what_stages_need_is_told(tmp_path: object, words: list[str], said: str)
 
 @pytest.mark.parametrize(("mesh", "said"), [
     ("pp=1", "the mesh has one rank, and one stage is the whole of `a`"),
-    ("pp=99999999", "an axis of a mesh has from 1 to 1,048,576 ranks, and `pp` has 99,999,999"),
     ("pp=2,tp=2", "each stage is cut over `tp`, too"),
 ])
 def test_stages_that_are_not_printed(tmp_path: Path, mesh: str, said: str) -> None:

@@ -65,7 +65,7 @@ def _inputs(account: Account) -> Iterator[str]:
 
 def _sentences(account: Account) -> Iterator[str]:
     """`ignore "…"` with a sentence, in a comment, and the line where it stands; each sentence once."""
-    for one in sorted({x for told in account.unheard.values() for x in told}, key=lambda x: x.start):
+    for one in sorted({x for told in account.unheard.values() for x in told.beside}, key=lambda x: x.start):
         yield f'# ignore "{quoted(one)}"  # {_line(one)}'
 
 

@@ -65,6 +65,15 @@ class Made:
 
 
 @dataclass(frozen=True)
+class Unheard:
+    """Sentences that nothing understands and that may change an equation: those `beside` it or with its number, which
+    make it doubtful, and those `elsewhere` that name a letter or a function of it."""
+
+    beside: tuple[Span, ...]
+    elsewhere: tuple[Span, ...]
+
+
+@dataclass(frozen=True)
 class Account:
     """Every equation of the document with its status, and the programs of its sections. `unheard` are the sentences
     that nothing understands, by the numbers of the equations that they may change.
@@ -74,4 +83,4 @@ class Account:
     entries: tuple[Entry, ...]
     made: tuple[Made, ...]
     problems: tuple[Problem, ...] = ()
-    unheard: Mapping[int, tuple[Span, ...]] = field(default_factory=dict)
+    unheard: Mapping[int, Unheard] = field(default_factory=dict)

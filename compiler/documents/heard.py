@@ -2,7 +2,8 @@ r"""Sentences beside an equation that nothing understands: "Rows further away th
 
 A sentence is understood where each of its words is one of the harmless words of the grammar, or stands in one of its
 phrases: words that change a formula are no closed list, so the closed list is of those that change none. What is not
-understood is told under the equations beside which it stands or of which it names a letter, a function or the number.
+understood is told under the equations beside which it stands or whose number it names, and by its line under others of
+which it names a letter or a function.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from functools import cache, cached_property
 from importlib.resources import files
 
 from einc.documents.clauses import FORMULA, MARK, Prose, Sentence
+from einc.documents.coverage import Unheard
 from einc.documents.denoted import mentions
 from einc.documents.document import Document
 from einc.documents.facts import bare, sizes
@@ -155,10 +157,8 @@ def _says_other(sentence: Sentence, found: re.Match[str]) -> bool:
 
 # of which equations they speak
 
-def beside(document: Document, found: Iterable[Said]) -> dict[Said, tuple[Span, ...]]:
-    """Of each equation that is read as a formula the sentences that are not understood, where it has such: those beside
-    it, and those anywhere that name a letter or a function of it, or its number.
-    """
+def unheard_of(document: Document, found: Iterable[Said]) -> dict[Said, Unheard]:
+    """Of each equation that is read as a formula the sentences that are not understood, where it has such."""
     prose = Prose.of(document)
     strangers = unheard(prose)
     known, by = sizes(document) if strangers else frozenset(), dict[str, list[Sentence]]()
@@ -167,12 +167,17 @@ def beside(document: Document, found: Iterable[Said]) -> dict[Said, tuple[Span, 
             by.setdefault(key, []).append(one)
     odd, called, out = frozenset(strangers), _called(document), dict[Said, tuple[Span, ...]]()
     for said in (x for x in found if strangers and _computes(x)):
-        told = {x.span for x in prose.beside(said.formula) if x in odd}
-        told |= {x.span for key in (*keys_of(said.span.text, known), *called.get(said.formula.span.start, ()))
-                 for x in by.get(key, ())}
-        if told:
-            out[said] = tuple(sorted(told, key=lambda x: x.start))
+        near = {x for x in prose.beside(said.formula) if x in odd}
+        near |= {x for key in called.get(said.formula.span.start, ()) for x in by.get(key, ())}
+        far = {x for key in keys_of(said.span.text, known) for x in by.get(key, ())} - near
+        if near or far:
+            out[said] = Unheard(_in_order(near), _in_order(far))
     return out
+
+
+def _in_order(found: Iterable[Sentence]) -> tuple[Span, ...]:
+    """The places of sentences as they follow one another."""
+    return tuple(sorted((x.span for x in found), key=lambda x: x.start))
 
 
 def _keys(sentence: Sentence, known: frozenset[str]) -> set[str]:
@@ -210,8 +215,8 @@ def _called(document: Document) -> dict[int, list[str]]:
 def refused(document: Document, found: Iterable[Said]) -> tuple[Said, ...]:
     """The equations, of which those are questions that have sentences beside them that are not understood."""
     found = tuple(found)
-    told = beside(document, found)
-    return tuple(replace(x, statement=None, sides=(), fact="", problem=_question(x, told[x][0])) if x in told else x
+    told = {x: y.beside[0] for x, y in unheard_of(document, found).items() if y.beside}
+    return tuple(replace(x, statement=None, sides=(), fact="", problem=_question(x, told[x])) if x in told else x
                  for x in found)
 
 

@@ -13,7 +13,7 @@ from html import escape
 from importlib.resources import files
 from itertools import pairwise
 
-from einc.documents.coverage import Account, Entry, Made
+from einc.documents.coverage import Account, Entry, Made, Unheard
 from einc.documents.mathml import mathml
 from einc.documents.naming import Named, name_of
 from einc.documents.naming import names as names_in
@@ -182,8 +182,12 @@ class _Page:
 
     def doubts(self, entry: Entry) -> str:
         """The sentences that nothing understands and that may change an equation."""
-        return "".join(f'<span class="what">sentence not understood</span> {escape(sentence(x))} '
-                       for x in self.account.unheard.get(entry.number, ()))
+        found, source = self.account.unheard.get(entry.number, Unheard((), ())), entry.span.source
+        parts = [f'<span class="what">sentence not understood</span> {escape(sentence(x))} ' for x in found.beside]
+        lines = dict.fromkeys(source.place(x.start).within(source.name) for x in found.elsewhere)
+        parts += [f'<span class="what">sentences elsewhere that name a part of it</span> {escape(", ".join(lines))}'
+                  ] if lines else []
+        return "".join(parts)
 
     # what stands around
 

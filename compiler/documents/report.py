@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any, get_args
 
-from einc.documents.coverage import Account, Entry, Made, Status
+from einc.documents.coverage import Account, Entry, Made, Status, Unheard
 from einc.documents.naming import Named, name_of
 from einc.documents.naming import names as names_in
 from einc.errors import report as errors
@@ -17,6 +17,7 @@ from einc.errors.report import Problem, Span, render, width
 COLUMNS = 120
 _NUMBER, _LINE, _LONGEST_LINE, _STATUS, _SURE, _EQUATION = 4, 5, 16, 10, 8, 44
 _REASON = COLUMNS - 2 - _NUMBER - _STATUS - _SURE - _EQUATION - 5 * 2  # with the column of lines
+_SHOWN = 8  # places of sentences on a line
 STATUSES: tuple[Status, ...] = get_args(Status)
 
 
@@ -93,18 +94,23 @@ def _rows(account: Account, entry: Entry, wide: int, named: tuple[Named, ...]) -
 
 
 def _doubts(account: Account, entry: Entry, told: set[Span]) -> Iterator[str]:
-    """The sentences under an equation that nothing understands. One that was `told` before is told by its line."""
-    new = [x for x in account.unheard.get(entry.number, ()) if x not in told]
-    old = [x for x in account.unheard.get(entry.number, ()) if x in told]
+    """The sentences under an equation that nothing understands. One that was `told` before, or that stands elsewhere,
+    is told by its line. Adds to `told`."""
+    found = account.unheard.get(entry.number)
+    if found is None:
+        return
+    new, old = ([x for x in found.beside if (x in told) == known] for known in (False, True))
     pad = " " * (2 + _NUMBER + 2)
     for one in new:
         told.add(one)
         yield from textwrap.wrap(f"sentence not understood ({_where(one)}): {sentence(one)}", COLUMNS,
                                  initial_indent=pad, subsequent_indent=f"{pad}  ", break_on_hyphens=False)
-    if old:
-        lines = ", ".join(dict.fromkeys(map(_where, old)))
-        yield from textwrap.wrap(f"sentences not understood, as told above: {lines}", COLUMNS, initial_indent=pad,
-                                 subsequent_indent=f"{pad}  ", break_on_hyphens=False)
+    for some, said in ((old, "not understood, as told above"), (found.elsewhere, "elsewhere that name a part of it")):
+        if some:
+            lines = [*dict.fromkeys(_where(x).removeprefix("line ") for x in some)]
+            more = f" and {len(lines) - _SHOWN} others, which `--format json` has" if len(lines) > _SHOWN else ""
+            yield from textwrap.wrap(f"sentences {said}: lines {', '.join(lines[:_SHOWN])}{more}", COLUMNS,
+                                     initial_indent=pad, subsequent_indent=f"{pad}  ", break_on_hyphens=False)
 
 
 def sentence(span: Span) -> str:
@@ -176,8 +182,15 @@ def _entry(account: Account, entry: Entry, named: tuple[Named, ...]) -> dict[str
         "reason": entry.reason, "sure": entry.sure, "restates": entry.restates, "explicit": entry.explicit,
         "shapes": dict(entry.shapes or {}),
         "problems": [errors.as_json(p) for p in entry.problems],
-        "unheard": [{**_placed(x), "text": sentence(x)} for x in account.unheard.get(entry.number, ())],
+        **_unheard(account.unheard.get(entry.number)),
     }
+
+
+def _unheard(found: Unheard | None) -> dict[str, list[dict[str, Any]]]:
+    """The sentences that nothing understands, as data for programs."""
+    beside, elsewhere = ((), ()) if found is None else (found.beside, found.elsewhere)
+    return {name: [{**_placed(x), "text": sentence(x)} for x in some]
+            for name, some in (("unheard", beside), ("unheard_elsewhere", elsewhere))}
 
 
 def _placed(span: Span) -> dict[str, Any]:

@@ -154,8 +154,7 @@ def prove(claim: Claim, seed: int = 0, known: Mapping[str, Equation] = MappingPr
 
 def _divides(program: Program) -> bool:
     """Whether a divisor, or what has a power below 0, may be 0."""
-    known = program.by_target
-    return any(isinstance(x, Apply) and ((x.op == "div" and sign(x.args[1], known) != POSITIVE) or x.op == "pow")
+    return any(isinstance(x, Apply) and ((x.op == "div" and sign(x.args[1], {}) != POSITIVE) or x.op == "pow")
                for term in program.terms for x in walk(term))
 
 

@@ -11,7 +11,7 @@ from itertools import accumulate
 from einc.checking.declarations.names import index_name, left_of
 from einc.checking.declarations.scope import Outcomes
 from einc.documents.coverage import LEVELS, Account, Entry, Inferred, Made, Sure
-from einc.documents.heard import beside, refused
+from einc.documents.heard import refused, unheard_of
 from einc.documents.needs import Needs
 from einc.documents.ranges import unlike
 from einc.documents.said import Said, left_symbol, left_text
@@ -67,12 +67,13 @@ def account(paper: Paper, *, backend: str = "torch", kernels: bool = True, stric
         step(paper.document.title(number))
         found[number] = section_of(paper, number)
     work = _Account(paper, found, {x: n for n, x in enumerate(paper.said, 1)})
-    told = {work.numbers[x]: spans for x, spans in beside(paper.document, paper.said).items()}
-    entries = tuple(replace(x, sure="doubtful") if x.number in told and x.status != "skipped" else x
+    told = {work.numbers[x]: sentences for x, sentences in unheard_of(paper.document, paper.said).items()}
+    doubtful = {n for n, sentences in told.items() if sentences.beside}
+    entries = tuple(replace(x, sure="doubtful") if x.number in doubtful and x.status != "skipped" else x
                     for x in map(work.entry, paper.said))
     programs = [x for x in found.values() if x.program is not None and x.program.outputs and returns(paper, x.number)]
     made = tuple(_made(x, backend, kernels) for x in programs)
-    unheard = {x.number: told[x.number] for x in entries if x.sure == "doubtful"}
+    unheard = {x.number: told[x.number] for x in entries if x.number in told and x.status != "skipped"}
     return Account(paper.document, entries, made, tuple(unlike(paper)), unheard)
 
 

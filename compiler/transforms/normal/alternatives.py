@@ -47,7 +47,7 @@ def with_alternatives(program: P) -> P:
 def _changed(term: Term, given: Term) -> Term:
     """The term with its folds changed where `given` holds, innermost first."""
     term = changed_under(term, given, _changed)
-    found = _apart(term, given) if isinstance(term, Fold) else None
+    found = _apart(term, given) if isinstance(term, Fold) and not FOLDS[term.op].ordered else None
     return term if found is None else found
 
 
