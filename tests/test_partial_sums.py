@@ -191,3 +191,18 @@ def test_intervals_of_requests_store_no_pairs() -> None:
     for plans in (modules(front.plan(typed(RAGGED))), modules(gradient(typed(RAGGED)))):
         for _, module, _ in plans:
             assert not pairs(module)
+
+
+def test_products_within_requests_of_values_at_computed_places() -> None:
+    text = """index r : request(R)
+index t, s, u : time(T_r)
+input x_{r t}, z_{r t}
+output y_{r t} = Σ_{s ≤ t} (∏_{u ∈ (s, t]} x_{r u}) z_{r, T_r + 1 - s} : all
+"""
+    random, lengths, want = np.random.default_rng(0), [3, 1, 4], []
+    x, z = random.normal(size=(2, sum(lengths)))
+    for length, end in zip(lengths, np.cumsum(lengths), strict=True):
+        mine, theirs = x[end - length : end], z[end - length : end][::-1]
+        want += [sum(mine[s + 1 : t + 1].prod() * theirs[s] for s in range(t + 1)) for t in range(length)]
+    found = einc.compile(text)(x=torch.tensor(x), z=torch.tensor(z), T=torch.tensor(lengths))
+    np.testing.assert_allclose(found.numpy(), want, rtol=1e-12)

@@ -265,8 +265,8 @@ class _Flat:
         simple = simplify(fold)
         if not isinstance(simple, Fold):
             return self.pointwise(simple, given, owner)
-        inner = in_body(given, simple)
         domain = self.pointwise(simple.domain, given, owner)
+        inner = in_body(given, replace(simple, domain=domain))
         parts = self._factors(simple.body, inner) if simple.op == "sum" else (simple.body,)
         outer = tuple(p for p in parts if len(parts) > 1 and may_leave(p, simple.bound, simple.domain))
         if outer:  # what stood in a quotient
