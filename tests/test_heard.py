@@ -141,3 +141,24 @@ def test_python_is_no_spec(tmp_path: Path) -> None:
     for command in (("compile",), ("to", "einsum"), ("show",)):
         status, shown = invoked(*command, str(file))
         assert status != 0 and "is Python, and no spec" in shown and f"einc from {file}::FUNCTION" in shown
+
+
+def test_a_sign_for_sections_is_no_mark_of_the_reader(tmp_path: Path) -> None:
+    file = tmp_path / "a.md"
+    for words in ("The mask is multiplied as in §3.", "Here $W$ is divided by what §3 says.", "Not § 3: this."):
+        file.write_text(f"{SHAPED}{words}\n\n$$ Y = X W $$\n", encoding="utf-8")
+        assert invoked("doc", str(file))[0] in (0, 1)
+
+
+@pytest.mark.parametrize("words", ["The entries of this are Negated.", "The model is NEGATED.", "The inverse is used.",
+                                   "A residual connection is used around this.", "This is the Hadamard product."])
+def test_names_and_operations_that_no_formula_has_are_told(words: str) -> None:
+    assert told(f"{SHAPED}{words}\n\n$$ Y = X W $$") in ([[words]], [])
+
+
+def test_what_is_ignored_are_whole_words(tmp_path: Path) -> None:
+    file, side = tmp_path / "a.md", tmp_path / "side.ein"
+    file.write_text(SHAPED + "Rows swap.\n\n$$ Y = X W $$\n", encoding="utf-8")
+    for words, status in ((".", 1), ("s", 1), ("swap", 0)):
+        side.write_text(f'ignore "{words}"\n', encoding="utf-8")
+        assert invoked("doc", str(file), "--strict", "--with", str(side))[0] == status, words

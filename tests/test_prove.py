@@ -287,6 +287,7 @@ def test_a_proof_says_where_a_divisor_of_0_makes_sides_differ(run: Callable[...,
     done = run("claim x_t y_t / x_t = y_t\nclaim y_t / (1 + x_t^2) = y_t / (x_t^2 + 1)\nclaim 1 / exp(x_t) = exp(-x_t)")
     assert done.exit_code == 0 and "3 claims of 3 hold" in done.output
     assert done.output.count("but not where a divisor is 0") == 1
+    assert done.output.count("wherever no divisor is 0") == 2  # 1 + x^2 may be 0 for all that is known, exp(x) not
     page = json.loads(run("claim x_t y_t / x_t = y_t + 1 - 1\nclaim x_t / x_t = 1", "--format", "json").stdout)
     points = page["claims"][1]["but"]["points"]
     assert all(x["left"] == 0 and x["right"] == 1 for x in points) and page["holds"]

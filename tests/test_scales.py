@@ -233,3 +233,17 @@ def test_sums_with_one_keep_their_digits(formula: str, far: float) -> None:
     found.sum().backward()
     np.testing.assert_allclose(found.detach().numpy(), value.astype(float), rtol=1e-12)
     np.testing.assert_allclose(given["x"].grad.numpy(), slope.astype(float), rtol=1e-12, atol=1e-280)
+
+
+KIN = {"-1 + exp(x_t)": np.expm1, "exp(x_t) + (-1)": np.expm1, "1/exp(x_t) - 1": lambda x: np.expm1(-x),
+       "√(exp(x_t)) - 1": lambda x: np.expm1(x / 2), "1 - exp(x_t)": lambda x: -np.expm1(x),
+       "log1p(-exp(x_t))": lambda x: np.where(x < -1, np.log1p(-np.exp(x)), np.log(-np.expm1(x))),
+       "log1p(exp(x_t) - 1)": lambda x: x,
+       "log1p(expm1(x_t))": lambda x: x}
+
+
+@pytest.mark.parametrize("formula", KIN)
+def test_exponentials_less_one_keep_their_digits_however_they_are_written(formula: str) -> None:
+    x = np.array([-1e-9, -0.001, -3.0, -60.0])
+    found = einc.compile(f"index t : time(T)\ninput x_t\noutput y_t = {formula}", own=True)(x=torch.tensor(x).float())
+    np.testing.assert_allclose(found.numpy(), KIN[formula](x.astype(np.float32).astype(float)), rtol=1e-6)

@@ -17,8 +17,8 @@ from einc.documents.pieces import outside
 from einc.documents.stops import sentences
 from einc.errors.report import Span
 
-MARK = "§"
-FORMULA = rf"{MARK}¤*"
+MARK, _MORE = "\ue010", "\ue011"  # no author writes these
+FORMULA = f"{MARK}{_MORE}*"
 # What a text has besides its words: code, comments, citations, links, and commands with what they name.
 _NO_WORDS = re.compile(
     r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|`[^`\n]*`|<!--.*?-->|</?[A-Za-z][^<>\n]{0,60}>|(?<!\\)%[^\n]*"
@@ -139,7 +139,7 @@ class Prose:
 
 def _without_formulas(document: Document) -> str:
     """The text with marks for formulas in lines, and blanks for all else that is no prose."""
-    text, cuts = document.words, list[tuple[int, int, str]]()
+    text, cuts = re.sub(f"[{MARK}{_MORE}]", " ", document.words), list[tuple[int, int, str]]()
     for x in document.formulas:
         start, end = outside(text, x.span.start, x.span.end, x.display)
         cuts.append((start, end, "" if x.display or x.code else MARK))
@@ -149,6 +149,6 @@ def _without_formulas(document: Document) -> str:
     for start, end, mark in sorted(cuts):
         if start >= at:
             many = end - start
-            out += [text[at:start], mark + "¤" * (many - 1) if mark else "\n\n"[:many] + " " * (many - 2)]
+            out += [text[at:start], mark + _MORE * (many - 1) if mark else "\n\n"[:many] + " " * (many - 2)]
             at = end
     return _NO_WORDS.sub(lambda x: re.sub(r"\S", " ", x[0]), "".join([*out, text[at:]]))

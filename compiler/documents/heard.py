@@ -26,7 +26,7 @@ from einc.errors.problems import OpenReading
 from einc.errors.report import Help, Problem, Span
 
 _TOKEN = re.compile(rf"{FORMULA}|[A-Za-z][A-Za-z0-9'’-]*|\d[\d.,]*\w*|[%∞°]")
-_INSIDE = re.compile(r"[^§¤\s]")
+_INSIDE = re.compile(r"[^\ue010\ue011\s]")
 _NAMES = re.compile(r"\\[A-Za-z]+|[A-Za-z]")
 _IN_LETTERS = re.compile(r"\\(?:text\w*|math(?:rm|sf|tt)|operatorname\*?)\s*\{[^{}]*\}|(?<![A-Za-z\\])[a-z]{3,}")
 _SCRIPT = re.compile(r"[_^]\s*(?:\{[^{}]*\}|\\[A-Za-z]+|\S)")
@@ -40,6 +40,7 @@ _RELATION = re.compile(r"[=<>∈≤≥≡←∼~]|\\(?:in|leq?|geq?|lt|gt|equiv|
 _SHOWN = re.compile(r"\b(?:this|these|following|below|above|results?|outputs?|next|here)\b", re.I)
 # An entry of a name: `W_{11} = 0`.
 _ENTRY = re.compile(r"\s*\\?[A-Za-z]+\s*_\s*\{\s*\d\s*,?\s*\w\s*\}\s*=")
+_LONGEST_NAME = 5  # of capitals alone: BERT, and no word that is shouted
 _NAMED = re.compile(r"[a-z][A-Z]|[A-Z]{2}")
 _KINDS = re.compile(r"\s*(?:products?|norms?|sums?|means?|functions?|activations?|convolutions?|transforms?|inverses?"
                     r"|matri\w+|distances?|multiplications?|units?|numbers?|order|noise)\b", re.I)
@@ -61,8 +62,8 @@ class Lexicon:
     @cached_property
     def equated(self) -> re.Pattern[str]:
         """Words that say that one operation is another: "the sum is the average"."""
-        each = "|".join(sorted(self.operations))
-        return re.compile(rf"\b(?:{each})\b[^,;:§]*\b(?:is|are|means?|denotes?|equals?)\b[^,;:§]*\b(?P<what>{each})\b",
+        each, rest = "|".join(sorted(self.operations)), f"[^,;:{MARK}]*"
+        return re.compile(rf"\b(?:{each})\b{rest}\b(?:is|are|means?|denotes?|equals?)\b{rest}\b(?P<what>{each})\b",
                           re.I)
 
 
@@ -76,7 +77,7 @@ def lexicon() -> Lexicon:
     operations = frozenset(found["operations"])
     known = {*found["words"], *(y for x in found["nouns"] for y in (x, *_plural(x))),
              *(y for x in found["verbs"] for y in forms(x))}
-    whole = "|".join(sorted((x.replace(MARK, FORMULA).replace(" ", r"\s+") for x in found["phrase"]), key=len,
+    whole = "|".join(sorted((x.replace("§", FORMULA).replace(" ", r"\s+") for x in found["phrase"]), key=len,
                             reverse=True))
     named = (x.split(" => ") for x in found["named"])
     elsewhere = frozenset(y for x in found["elsewhere"] for y in forms(x))
@@ -116,8 +117,8 @@ def _stranger(sentence: Sentence, shown: str) -> str:
         if apart and not (sentence.formulas or _SHOWN.search(clause) or _names_something(
                 sentence.words[start : start + len(clause)])):
             continue
-        for n, token in enumerate(tokens):
-            if not _is_known(token, clause, start == 0 and n == 0, shown):
+        for token in tokens:
+            if not _is_known(token, clause, shown):
                 return token[0]
     if (other := found.equated.search(rest)) is not None:
         return other["what"]
@@ -126,15 +127,20 @@ def _stranger(sentence: Sentence, shown: str) -> str:
     return next((x["what"].strip() for x in _IS.finditer(sentence.words) if _says_other(sentence, x)), "")
 
 
-def _is_known(token: re.Match[str], clause: str, first: bool, shown: str) -> bool:
-    """Whether a word of a clause is harmless, a formula, or a name of something; it is the `first` of its sentence."""
+def _is_known(token: re.Match[str], clause: str, shown: str) -> bool:
+    """Whether a word of a clause is harmless, a formula, or a name of something. A word for what a formula computes is
+    harmless where a formula computes that."""
     known, word = lexicon().known, re.sub(r"['’]s?\Z", "", token[0]).strip("-.,")
-    if word.startswith(MARK) or word.lower() in known or all(x.lower() in known for x in word.split("-")):
+    if word.startswith(MARK):
+        return True
+    if any(words.search(word) and not formula.search(shown) for words, formula in lexicon().named):
+        return False
+    if word.lower() in known or all(x.lower() in known for x in word.split("-")):
         return True
     function = next((x for x in SIGNS if x.function and re.fullmatch(x.words, word)), None)
     if function is not None:
         return re.search(function.stands, shown) is not None
-    name = word[:1].isupper() and (not first or _NAMED.search(word) is not None)
+    name = _NAMED.search(word) is not None and not (word.isupper() and len(word) > _LONGEST_NAME)
     return name and not _KINDS.match(clause, token.end())
 
 

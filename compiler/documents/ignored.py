@@ -21,8 +21,9 @@ def ignored(document: Document, lines: Iterable[s.Statement], report: Report) ->
     every = [x.span for x in Prose.of(document).sentences] if asked else []
     for clause in asked:
         words = clause.body.text if isinstance(clause.body, s.Word) else ""
-        pattern = re.compile(r"\s+".join(map(re.escape, words.split())))
-        own = [x for x in every if words.strip() and pattern.search(x.text)]
+        parts = r"\s+".join(map(re.escape, words.split()))
+        pattern = re.compile(rf"(?<!\w){parts}(?!\w)")
+        own = [x for x in every if re.search(r"\w", words) and pattern.search(x.text)]
         if not own:
             report.add(NoSuchSection(f"no sentence of {document.source.name} has the words `{words}`", clause.span,
                                      helps=(Help("copy a part of a sentence, as `einc doc --ask` prints it"),)))

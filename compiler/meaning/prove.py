@@ -36,10 +36,12 @@ from einc.meaning.unfolding import FEW, TooLong, Unfolding
 
 @dataclass(frozen=True)
 class Proved:
-    """A claim that was proved; `how` names the method, and `but` has points with a divisor of 0 where the sides differ.
+    """A claim that was proved; `how` names the method. Where the text `divides`, the proof says nothing of points with
+    a divisor of 0; `but` has such points at which the sides differ, where some were found.
     """
 
     how: str
+    divides: bool = False
     but: Counterexample | None = None
 
 
@@ -147,7 +149,9 @@ def prove(claim: Claim, seed: int = 0, known: Mapping[str, Equation] = MappingPr
     if not how and own & known.keys():
         how, _ = by_induction(_with(claim, {key: e for key, e in known.items() if key not in own}), why)
     if how:
-        return Proved(how, search(claim, seed, enough=6, zeros=True).found if _divides(claim.program) else None)
+        if not _divides(claim.program):
+            return Proved(how)
+        return Proved(how, True, search(claim, seed, enough=6, zeros=True).found)
     more = search(claim, seed + 1, enough=6)
     return Open(why, first.trials + more.trials) if more.found is None else Refuted(more.found)
 

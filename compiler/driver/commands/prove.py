@@ -64,10 +64,11 @@ def _verdict_lines(claim: Claim, verdict: Verdict) -> list[str]:
              else f"{claim.span.source.name}:{claim.span.source.position(claim.span.start)[0]}: ")
     text = claim.text.removeprefix("claim").strip()
     match verdict:
-        case Proved(how, but):
+        case Proved(how, divides, but):
             word = "wrong, the sides are equal" if claim.negated else "proved"
             zero = [] if but is None else ["    but not where a divisor is 0, as with inputs of 0:", *_table(but)]
-            return [f"{place}{word}: {text}", f"    by normal form, {how}", *zero]
+            where = ", wherever no divisor is 0" if divides else ""
+            return [f"{place}{word}: {text}", f"    by normal form, {how}{where}", *zero]
         case Refuted(example):
             word = "refuted by example, as claimed" if claim.negated else "refuted"
             return [f"{place}{word}: {text}", *_table(example)]
@@ -91,8 +92,9 @@ def _data(claim: Claim, verdict: Verdict) -> dict[str, Any]:
     if claim.span is not None:
         page |= {"file": claim.span.source.name, "line": claim.span.source.position(claim.span.start)[0]}
     match verdict:
-        case Proved(how, but):
-            return {**page, "verdict": "proved", "how": how, **({} if but is None else {"but": _points(but)})}
+        case Proved(how, divides, but):
+            found = {} if but is None else {"but": _points(but)}
+            return {**page, "verdict": "proved", "how": how, "divides": divides, **found}
         case Refuted(example):
             return {**page, "verdict": "refuted", **_points(example)}
         case Open(why, trials):

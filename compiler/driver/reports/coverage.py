@@ -196,7 +196,7 @@ class _Account:
         one, other = said.sides
         verdict, wrong = self._compared(said, named(one, "given"), named(other, "restated"), (one, other))
         match verdict:
-            case Proved(how, _):
+            case Proved(how):
                 facts = " and ".join(dict.fromkeys(
                     f"`{x.span.text}`" for x in self.paper.assumed(said.formula.section)))
                 more = f", with {facts}" if facts and how.endswith("assumed") else ""

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import permutations
 from typing import TypeVar
 
 from einc.ir.domains import negation, proves
@@ -132,10 +133,17 @@ class _Scaling:
                 return self._whole(self.values.scaled(term, given))
             case Apply("div" | "mul") if self._clashes(term):
                 return self._whole(self.values.scaled(term, given))
-            case Apply("sub", (above, one)) if one == ONE and (power := self._exponent(above, given)) is not None:
-                return Apply("expm1", (power,))
-            case Apply("sub", (one, above)) if one == ONE and (power := self._exponent(above, given)) is not None:
-                return Apply("neg", (Apply("expm1", (power,)),))
+            case Apply("add" | "sub"):
+                return self._difference(term, given)
+        return None
+
+    def _difference(self, term: Term, given: Term) -> Term | None:
+        """e^x − 1 and 1 − e^x by e^x − 1 as one function, which keeps its digits where x is near 0."""
+        parts = [(-sign, ONE) if part == const(-1) else (sign, part) for sign, part in addends(term)]
+        for (sign, above), other in permutations(parts) if len(parts) == 2 else ():
+            if other == (-sign, ONE) and (power := self._exponent(above, given)) is not None:
+                found = Apply("expm1", (power,))
+                return found if sign > 0 else Apply("neg", (found,))
         return None
 
     def _exponent(self, term: Term, given: Term) -> Term | None:
@@ -153,6 +161,12 @@ class _Scaling:
                 return None if inner is None else Apply("mul", (power, inner))
             case Apply("pow", (base, power)) if self.known.sign(base) == POSITIVE:
                 return Apply("mul", (self.term(power, given), self._log(base, given)))
+            case Apply("sqrt", (base,)):
+                inner = self._exponent(base, given)
+                return None if inner is None else Apply("mul", (const(Fraction(1, 2)), inner))
+            case Apply("div", (above, below)):
+                over, under = ZERO if above == ONE else self._exponent(above, given), self._exponent(below, given)
+                return None if over is None or under is None else minus(over, under)
             case Apply("mul", args):
                 parts = [self._exponent(arg, given) for arg in args]
                 known = [part for part in parts if part is not None]
@@ -213,6 +227,11 @@ class _Scaling:
         elsewhere: that sum would lose the digits of a small value."""
         if self.known.sign(term) >= NONNEGATIVE:
             return Apply("logaddexp", (ZERO, self._log(term, given)))
+        if isinstance(term, Apply) and term.op == "expm1":
+            return self.term(term.args[0], given)
+        parts = addends(cancelled(Apply("add", (ONE, term))))
+        if len(parts) < 2 or (len(parts) == 2 and self._exponent(parts[1][1], given) is not None):
+            return self._log(signed(parts), given)
         power, value = self.values.scaled(term, given, None)
         far = both(Apply("lt", (_FAR, power)), Apply("ne", (value, ZERO)))
         beyond = Apply("log", (Apply("add", (Apply("exp", (Apply("neg", (power,)),)), value)),))
