@@ -171,7 +171,7 @@ def unheard_of(document: Document, found: Iterable[Said]) -> dict[Said, Unheard]
     for one in strangers:
         for key in _keys(one, known):
             by.setdefault(key, []).append(one)
-    odd, called, out = frozenset(strangers), _called(document), dict[Said, tuple[Span, ...]]()
+    odd, called, out = frozenset(strangers), _called(document), dict[Said, Unheard]()
     for said in (x for x in found if strangers and _computes(x)):
         near = {x for x in prose.beside(said.formula) if x in odd}
         near |= {x for key in called.get(said.formula.span.start, ()) for x in by.get(key, ())}
