@@ -21,10 +21,10 @@ MARK, _MORE = "\ue010", "\ue011"  # no author writes these
 FORMULA = f"{MARK}{_MORE}*"
 # What a text has besides its words: code, comments, citations, links, and commands with what they name.
 _NO_WORDS = re.compile(
-    r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|`[^`\n]*`|<!--.*?-->|</?[A-Za-z][^<>\n]{0,60}>|(?<!\\)%[^\n]*"
-    r"|https?://\S+|!?\[[^\]\n]*\]\([^)\n]*\)|\([^()]*\d{4}[^()]*\)|\[[\d, –-]+\]"
+    r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|`[^`\n]*`|<!--.*?(?:-->|\Z)|</?[A-Za-z][^<>\n]{0,60}>|(?<!\\)%[^\n]*"
+    r"|https?://\S+|!?\[[^\[\]\n]*\]\([^()\n]*\)|\([^()]*\d{4}[^()]*\)|\[[\d, –-]+\]"
     r"|\\(?:cite\w*|[a-z]*ref|label|begin|end|usepackage|documentclass|bibliography\w*|input|include|newcommand"
-    r"|renewcommand|author|title|date|vspace|hspace)\*?(?:\[[^\]]*\])?\{[^{}]*\}(?:\[[^\]]*\]|\{[^{}]*\})*"
+    r"|renewcommand|author|title|date|vspace|hspace)\*?(?:\[[^\[\]]*\])?\{[^{}]*\}(?:\[[^\[\]]*\]|\{[^{}]*\})*"
     r"|\\[A-Za-z]+\*?|\b(?:[Ee]qs?|[Ff]igs?|[Ss]ecs?|[Tt]ab|[Aa]pp|cf|al|vs|resp)\.(?=\s)", re.S)
 _REFERENCE = re.compile(r"\\(?:eq|c|auto|C)?ref\*?\{(?P<label>[^{}]*)\}"
                         r"|\b[Ee]q(?:uation|n)?s?\.?\s*[~(]*(?P<number>\d+)")
