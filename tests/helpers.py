@@ -160,7 +160,8 @@ def _cut(body: str, tiles: Tiles) -> str:
         body, found = re.subn(rf"^( *){step} = .*$", rf"\g<1>{step} = {length}", body, flags=re.MULTILINE)
         assert found == 1, f"{step} is not set in one place"
     counted = re.findall(r"^ *for \w+ in range\(\d+, [^,]*\):$", body, flags=re.MULTILINE)
-    others = re.findall(r"^ *for (?!.* in _groups\()", body, flags=re.MULTILINE)  # what is grouped has no tiles
+    # What is grouped has no tiles, and slices of a sum have a length of their own.
+    others = re.findall(r"^ *for (?!.* in _(?:groups|slices)\()", body, flags=re.MULTILINE)
     assert len(others) == len(loops) + len(counted), "a loop without a step: see `cut`"
     return body
 
