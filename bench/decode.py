@@ -19,24 +19,13 @@ from torch.nn.functional import scaled_dot_product_attention
 
 import einc
 from bench import eight, layer, measure
+from bench.carried.paged import GROUPED
 from bench.case import DTYPES, CannotError, Sizes, Tensors, room_for
 from bench.report import duration
 from bench.run import Tell
 from bench.shares import shares_of
 from einc.driver.timing.judge import judge, ratio
 
-GROUPED = """
-index n : batch(B)
-index h : head(H)
-index g : head(G)
-index t, s : time(T)
-index d, k : feature(D)
-map π(h) = ceil(h G / H) : g
-input Q_{n h t}^d, K_{n g s}^d, V_{n g s}^d
-mask L_{n h t s} : s ≤ t
-L_{n h t s} = 1/√D Q_{n h t}^k K_{n, π(h), s k}
-output Y_{n h t}^d = Σ_s softmax_s(L_{n h t s}) V_{n, π(h), s}^d
-"""
 CODED = GROUPED + """
 plan codes:
     cache K, V as int8

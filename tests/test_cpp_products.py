@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import torch
 from cpp_driver import checked, recorded
-from cpp_texts import COMPILER, NEEDED
+from cpp_texts import NEEDED
 from helpers import Function, called, meaning, pairs_in_turn, typed
-from test_cpp_driver import ARM, EMULATOR, SANITIZERS, by_library, sanitized
+from test_bytes_in_kernels import WAYS
+from test_cpp_driver import ARM, EMULATOR, by_library, sanitized
 
 import einc
 from einc.driver import front
@@ -163,13 +164,6 @@ def test_any_number_of_threads_makes_the_same() -> None:
         made.append(called(run, program, given, SHAPES[0])["Y"])
     torch.set_num_threads(before)
     assert all(torch.equal(made[0], one) for one in made[1:]) and run.ran == {"k0": True}
-
-
-WAYS = {
-    "sanitizers": (COMPILER, *SANITIZERS),
-    "eight lanes": (COMPILER, "-O2", "-march=x86-64-v3"),
-    "four lanes": (ARM, "-O2", "-static", "-march=armv8-a"),
-}
 
 
 @pytest.mark.whole

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from bench.attention import Attention, Mask
 from bench.backward import Backward
 from bench.carried.layers import Latents, Retention, Rotary
-from bench.carried.paged import GROUPED as PAGED
-from bench.carried.paged import PAGE, Paged
+from bench.carried.paged import PAGE, PAGED, Paged
 from bench.case import Case, Sizes, Tensors
 from bench.cases import ALIBI, GQA, WINDOW, alibi, document_ids, documents, softcap, window
 from bench.losses import LinearCrossEntropy

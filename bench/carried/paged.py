@@ -24,10 +24,8 @@ input Q_{n h t}^d, K_{n g s}^d, V_{n g s}^d
 mask L_{n h t s} : s ≤ t
 L_{n h t s} = 1/√D Q_{n h t}^k K_{n, π(h), s k}
 output Y_{n h t}^d = Σ_s softmax_s(L_{n h t s}) V_{n, π(h), s}^d
-
-plan serve:
-    cache K, V paged 64
 """
+PAGED = f"{GROUPED}\nplan serve:\n    cache K, V paged {PAGE}\n"
 
 
 @dataclass(frozen=True)
