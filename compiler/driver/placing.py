@@ -160,8 +160,8 @@ def served(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int]
         step, mesh = _step(program, plans, ranks, keep, choices)
         normal = pipeline.normal(step.program)
         if step.program.repeats:
-            return per_rank_rounds(normal, mesh, {}, choices), step
-        return per_rank(normal, mesh, {}, choices)[0], step
+            return per_rank_rounds(normal, mesh, _one_position(program), choices), step
+        return per_rank(normal, mesh, _one_position(program), choices)[0], step
 
 
 def served_on_mesh(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int], sizes: Mapping[str, int],
@@ -169,7 +169,12 @@ def served_on_mesh(program: TypedProgram, plans: Sequence[str], ranks: Mapping[s
     """Such a step on the mesh as `on_mesh` has a program. EincError as for `served`."""
     with told():
         step, mesh = _step(program, plans, ranks, frozenset(chosen(program.plans, plans).cache().tensors), choices)
-        return OnMesh(mesh, put(pieces(step.program, grad=False), mesh, sizes)[0])
+        return OnMesh(mesh, put(pieces(step.program, grad=False), mesh, {**_one_position(program), **sizes})[0])
+
+
+def _one_position(program: TypedProgram) -> dict[str, int]:
+    """The sizes at which what a step sends is priced, as it is most often of one position."""
+    return dict.fromkeys(growing(program).extent.sizes, 1)
 
 
 def _step(program: TypedProgram, plans: Sequence[str], ranks: Mapping[str, int], keep: frozenset[str],
