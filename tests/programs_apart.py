@@ -309,7 +309,7 @@ class Apart:
         count = (own & torch.ones_like(x, dtype=torch.bool)).sum(dims, keepdim=True).double()
         total_of = lambda v: torch.where(own, v, 0.0).sum(dims, keepdim=True)  # noqa: E731
         mean = total_of(x) / safe(count)
-        log = torch.where(total > 0, most + safe(total).log(), -math.inf)
+        log = torch.where(total == 0, -math.inf, most + safe(total).log())
         over, has = f"{{{', '.join(bound)}, {text}}}", (body.letters | asked) - set(bound)
         wide, all_ = (body.letters | asked | what.letters) - set(bound), f"{{{' '.join(bound)}}}"
         product = torch.where(own, x.tanh(), 1.0)
@@ -379,7 +379,7 @@ class Apart:
             Value(center, middle, both),
             Value(f"max(max_s {row}, -9)", largest(x, own, [1]).clamp(min=-9), letters),
             Value(f"max(logsumexp_s({row}), -9)",
-                  torch.where(total > 0, most + safe(total).log(), -math.inf).clamp(min=-9), letters),
+                  torch.where(total == 0, -math.inf, most + safe(total).log()).clamp(min=-9), letters),
             Value(f"(Σ_s {row} * {what.text})", torch.where(wide, x * y, 0.0).sum(1, keepdim=True), both),
             Value(f"(Σ_s (softmax_s({row}))^2)", (weights**2).sum(1, keepdim=True), letters),
             Value(f"((Σ_s exp({row}) {what.text}) / (Σ_s exp({row})))", middle if not self.wild else

@@ -234,7 +234,7 @@ class ReversePass:
         """The shares of what a body reads where `given` holds, whose slopes `by` goes with; `change` is the cotangent
         of the body else."""
         known, seldom = self.program.by_target, self._asked[equation.target].seldom
-        for slope in slopes(body, product(change, by), self._moving.__contains__, value, self._vanishes):
+        for slope in slopes(body, product(change, by), self._moving.__contains__, value, self._flat):
             condition = both(equation.domain, felt(given, body, slope.read, self._spelled), slope.condition)
             if slope.condition != TRUE and empty(condition):
                 continue  # in max(abs(x), max(x, y)) the second x is nowhere the one that is taken
@@ -260,21 +260,25 @@ class ReversePass:
             here = Part(Position(own), own.set, before, index.set)
             change = Read(self.of[equation.target], tuple(here if a == Position(index) else a for a in equation.axes))
             letters = tuple(own if i == index else i for i in equation.indices)
-            for slope in slopes(body, change, self._moving.__contains__, vanishes=self._vanishes):
+            for slope in slopes(body, change, self._moving.__contains__, flat=self._flat):
                 yield slope.read.tensor, Share(slope.read.subs, slope.term, both(equation.domain, slope.condition),
                                                letters, self._asked[equation.target].seldom)
             before = before + own.set.extent
 
-    def _vanishes(self, below: Term) -> bool:
-        """Whether a divisor may be 0 because a sum in it has no point, or exponentials that may all be 0. One that is
-        made 1 is thought of where its scale is taken off (`scales`).
+    def _flat(self, op: str, args: tuple[Term, ...]) -> bool:
+        """Whether an operation may be flat where its last argument is 0: a quotient that may be 0 / 0 there, and the
+        logarithm of a sum that may have no point. A sum that is made 1 is thought of where its scale is taken off
+        (`scales`).
         """
         known = self.program.by_target
-        if sign(below, known) == POSITIVE:
+        if op not in ("div", "log") or sign(args[-1], known) == POSITIVE:
             return False
+        asked = {r.tensor for r in reads(args[-1])}
+        if op == "div" and not asked <= self.units:
+            return _may_be_0(args[0], known) and _may_be_0(args[1], known)
         seen: dict[str, bool] = {}
-        return asks_reached(below) or any(
-            _may_lack_points(r.tensor, known, self._points, seen) for r in reads(below) if r.tensor not in self.units)
+        return asks_reached(args[-1]) or any(_may_lack_points(name, known, self._points, seen)
+                                             for name in asked - self.units)
 
     def _extreme(self, equation: Equation, fold: Fold, change: Term) -> Iterator[tuple[str, Share]]:
         """To those that attain it, in equal parts: how many they are is a sum of its own. Changes `self.extremes`,
@@ -355,6 +359,11 @@ def _domain_at(equation: Equation, letters: tuple[Index, ...]) -> Term:
     if not equation.has_letters:
         return TRUE
     return substitute(equation.domain, {i: Position(j) for i, j in zip(equation.indices, letters, strict=True)})
+
+
+def _may_be_0(term: Term, known: Mapping[str, Equation]) -> bool:
+    """Whether data may make a value 0."""
+    return any(True for _ in reads(term)) and sign(term, known) != POSITIVE
 
 
 def _may_lack_points(key: str, by: Mapping[str, Equation], points: tuple[Index, ...], seen: dict[str, bool]) -> bool:

@@ -52,35 +52,35 @@ class Slope:
     condition: Term
 
 
-Ask = Callable[[Term], bool]
+Ask = Callable[[str, tuple[Term, ...]], bool]
 
 
 def slopes(body: Term, change: Term, moves: Callable[[str], bool], value: Term | None = None,
-           vanishes: Ask = lambda _: False) -> Iterator[Slope]:
+           flat: Ask = lambda op, args: False) -> Iterator[Slope]:
     """The slope for each read of a tensor that `moves`, times `change`, the term's own cotangent; `value` is the term,
-    if named. A divisor that `vanishes` is 0 where what stands above it is: the quotient is 0 there, and flat. So is
-    the logarithm of what vanishes."""
-    yield from _slopes(body, change, TRUE, moves, body if value is None else value, vanishes)
+    if named. Of an operation that is `flat` where its last argument is 0, a quotient or a logarithm, the slope is 0
+    there."""
+    yield from _slopes(body, change, TRUE, moves, body if value is None else value, flat)
 
 
 def _slopes(body: Term, change: Term, given: Term, moves: Callable[[str], bool], value: Term,
-            vanishes: Ask) -> Iterator[Slope]:
+            flat: Ask) -> Iterator[Slope]:
     """The recursion of `slopes`: `change` is the cotangent of `body`, and `given` the condition under which it is
     read."""
     match body:
         case Read(tensor) if moves(tensor):
             yield Slope(body, balanced(change), given)
         case Where(condition, then):
-            for slope in _slopes(then, change, TRUE, moves, then, vanishes):
+            for slope in _slopes(then, change, TRUE, moves, then, flat):
                 yield replace(slope, condition=both(given, felt(condition, then, slope.read), slope.condition))
         case Apply(op, args) if any(moves(r.tensor) for r in read_values(body)):
             for place, arg in enumerate(args):
                 if any(moves(r.tensor) for r in read_values(arg)):
                     part, where = _partial(op, args, place, value)
-                    if op in ("div", "log") and vanishes(args[-1]):
+                    if flat(op, args):
                         where = both(where, Apply("ne", (args[-1], ZERO)))
                     if where != FALSE:
-                        yield from _slopes(arg, product(change, part), both(given, where), moves, arg, vanishes)
+                        yield from _slopes(arg, product(change, part), both(given, where), moves, arg, flat)
 
 
 def felt(condition: Term, body: Term, read: Read, spelled: Callable[[Term], Term] = lambda term: term) -> Term:
