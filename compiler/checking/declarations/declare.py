@@ -11,7 +11,7 @@ from einc.checking.declarations.names import Name, head, index_name, left_of, si
 from einc.checking.declarations.scope import Function, Map, Parameter, Scope
 from einc.checking.declarations.sets import Structure, declared, extent_of, free_name, index_set, structures
 from einc.errors.problems import BadDeclaration, BadMap, DefinedTwice, NotYet, Reserved
-from einc.errors.report import Help, Label, Silent
+from einc.errors.report import Help, Label, Silent, Span
 from einc.ir.indices import Index
 from einc.syntax import tree as s
 from einc.syntax.printing.layout import alike
@@ -78,6 +78,19 @@ def defined_in(statement: s.Statement) -> Iterator[str]:
 # index sets
 
 
+def _ways_to_declare(statement: s.Statement, at: int, name: str | None) -> tuple[Help, ...]:
+    """How to declare what is no name for an index: a primed one is declared by the letter that it has its set from."""
+    here = statement.clauses[at].span
+    if name is None:
+        return (Help("an index is a letter or a word, without scripts and primes"),)
+    letter = name.rstrip("'")
+    said = f"a primed index needs no declaration: it runs over the set of `{letter}`"
+    if not any(index_name(c.body) == letter for c in statement.clauses):
+        return (Help(f"{said}, so declare that", here, letter),)
+    ends = (statement.clauses[at - 1].span.end, here.end) if at else (here.start, statement.clauses[1].span.start)
+    return (Help(f"{said}, so leave it out", Span(here.source, *ends), ""),)
+
+
 def _index(scope: Scope, statement: s.Statement, at: int) -> list[Structure]:
     """One index of an `index` line; what its set is made of is returned. Raises BadDeclaration, Silent or
     DefinedTwice."""
@@ -93,7 +106,7 @@ def _index(scope: Scope, statement: s.Statement, at: int) -> list[Structure]:
                              helps=(Help("give one set for all of them, or one for each"),))
     if name is None or name.endswith("'"):
         raise BadDeclaration(f"`{clause.span.text}` is no name for an index", clause.span,
-                             helps=(Help("an index is a letter or a word, without scripts and primes"),))
+                             helps=_ways_to_declare(statement, at, name))
     free_name(scope, name, clause.span)
     text = scope.text(statement.span)
     body = kinds[at if len(kinds) > 1 else 0].body

@@ -91,7 +91,16 @@ def collect(scope: Scope, statements: Iterable[tuple[s.Statement, Loop]]) -> Col
 
 
 def _stems(statement: s.Statement) -> tuple[str, ...]:
-    return tuple(x for clause in statement.clauses[:1] for x in stem_of(clause.body))
+    """The names that a statement would define: of one that lacks its `def` that of the function."""
+    return tuple(x for clause in statement.clauses[:1] for x in stem_of(_called(clause.body) or clause.body))
+
+
+def _called(body: s.Expression) -> s.Expression | None:
+    """The name with arguments that a line says to equal something; None where it says something else."""
+    match body:
+        case s.Relation((s.Product((s.Word() | s.Scripted() as name, s.Group("(")), ("", "")), _), ("=" | ":=",)):
+            return name
+    return None
 
 
 def _defined(scope: Scope, found: Collected, statement: s.Statement, loop: Loop, kept: bool) -> None:
@@ -136,8 +145,15 @@ def _equations(scope: Scope, clauses: list[s.Clause], loop: Loop, broken: bool) 
             groups[-1][2].append(clause)
         else:
             raise BadDeclaration(f"`{clause.span.text}` is no equation and no declaration", clause.span,
-                                 helps=(Help("an equation is written `NAME = …`"),))
+                                 helps=_ways_to_say(clause))
     return [_entry(scope, *group, loop, broken) for group in groups]
+
+
+def _ways_to_say(clause: s.Clause) -> tuple[Help, ...]:
+    """How to say what is no equation: a name with arguments that equals something is a function."""
+    if _called(clause.body) is None:
+        return (Help("an equation is written `NAME = …`"),)
+    return (Help("a function is defined by `def`", replace(clause.span, end=clause.span.start), "def "),)
 
 
 def _entry(scope: Scope, clause: s.Clause, relation: s.Relation, restrictions: list[s.Clause], withs: list[s.Relation],
