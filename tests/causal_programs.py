@@ -81,7 +81,7 @@ class Writer:
         if self.random.random() < 0.3:
             domain += ", " + pick(_DOMAINS[:9])
         match pick(["at", "fold", "fold", "two", "block", "blocks", "window", "guard", "max", "alone", "set",
-        "softmax", "inner"]):
+        "softmax", "inner", "pairs"]):
             case "at":
                 self.named(f"{self.read('t')} + x_t")
             case "fold":
@@ -112,6 +112,12 @@ class Writer:
                 self.named(f"Σ_s softmax_{{s, {domain}}}(L_{{t s}} + {self.read('s', 't')} x_s) {self.read('s')} + x_t")
             case "inner":
                 self.named(f"Σ_{{s, {domain}}} 1[{pick(_DOMAINS)}] {self.read('s', 't')} + x_t")
+            case "pairs":
+                name, value = f"P{chr(ord('a') + len(self.lines))}", f"{self.read('s', 't')} x_{{{self.position('s')}}}"
+                gated = f"1[{domain.replace(', ', ' and ')}] {value}"
+                self.lines.append(f"{name}_{{t s}} = {pick([gated, f'{value}, {domain}'])}")
+                place = f"{self.position('t')}, {self.position('s', 't')}"
+                self.named(f"Σ_{{s, {pick(_DOMAINS)}}} {name}_{{{place}}} + x_t")
 
 
 def text(seed: int, meant: bool = False) -> str:

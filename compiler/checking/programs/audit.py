@@ -46,6 +46,7 @@ from einc.ir.terms import (
     walk,
 )
 from einc.syntax.printing.scripts import scripts
+from einc.syntax.printing.show import text as term_text
 
 
 class Text(Protocol):
@@ -99,7 +100,8 @@ def audit(program: TypedProgram, text: Text, report: Report) -> None:
 
 
 _LIMITED = (Help("restrict the equation with `, … ≤ …`: what is outside does not exist"),
-            Help("multiply by `1[… ≤ …]`: what is outside is 0"), Help("clamp it: `min(…, …)`, `max(…, …)`"))
+            Help("clamp it: `min(…, …)`, `max(…, …)`"))
+_MULTIPLIED = Help("multiply by `1[… ≤ …]`: what is outside is 0")
 _SIZED = (Help("say how large the side is, as in `matrix A : 4 × n` or `dim n = 4`"),
           Help("use a letter, which counts all places: `A_{i,:}`"))
 
@@ -127,9 +129,30 @@ def ranges(program: TypedProgram, text: Text, report: Report) -> None:
                     fixed = isinstance(sub, Const) and span is not None
                     what = f"place {sub.value} of `{span.text}`" if isinstance(sub, Const) and span is not None else (
                         f"the index expression in slot `{slot.name}`")
-                    report.add(OutOfRange(f"{what} may {bad}", span, once=(span, bad), helps=(
-                        *_started(program, equation, at.read, n, span), *(_SIZED if fixed else _LIMITED))))
+                    edits = tuple(_started(program, equation, at.read, n, span)) or tuple(
+                        _inside(program, at, span, own is None))
+                    report.add(OutOfRange(f"{what} may {bad}", span, once=(span, bad),
+                                          helps=_SIZED if fixed else (*edits, *_LIMITED)))
                     break
+
+
+def _inside(program: TypedProgram, at: Seen, span: Span | None, whole: bool) -> Iterator[Help]:
+    """The read times the indicator of all that has to hold for its subscripts to be in range, in words alone where the
+    range is not the `whole` set, or parts of a composite are read.
+    """
+    if span is None or not whole or any(isinstance(sub, Pack | Part) for sub in at.read.subs):
+        yield _MULTIPLIED
+        return
+    ends = [end for slot, sub in zip(program.tensors[at.read.tensor].slots, at.read.subs, strict=True)
+            for end in _ends(sub, slot.set) if not proves(at.given, end, program.sizes)]
+    said = f"1[{' and '.join(term_text(program, end) for end in ends)}]"
+    yield Help(f"multiply by `{said}`: what is outside is 0", span, f"({said} {span.text})", certain=False)
+
+
+def _ends(sub: Term, into: IndexSet) -> tuple[Term, Term]:
+    """That a subscript is not below the first element of a set, nor above its last."""
+    return (Apply("le", (const(into.start), sub)),
+            Apply("le", (sub, Size(into.extent + number(into.start - 1)))))
 
 
 def _started(program: TypedProgram, equation: Equation, read: Read, at: int, span: Span | None) -> Iterator[Help]:
@@ -170,11 +193,10 @@ def _outside(sub: Term, into: IndexSet, given: Term, sizes: Mapping[str, int]) -
             return _outside(item, of, given, sizes)
     if any(True for _ in reads(sub)):
         return ""
-    if not proves(given, Apply("le", (const(into.start), sub)), sizes):
+    first, last = _ends(sub, into)
+    if not proves(given, first, sizes):
         return f"fall below {into.start}"
-    if not proves(given, Apply("le", (sub, Size(into.extent + number(into.start - 1)))), sizes):
-        return f"pass {into.extent + number(into.start - 1)}"
-    return ""
+    return "" if proves(given, last, sizes) else f"pass {into.extent + number(into.start - 1)}"
 
 
 def _beyond(sub: Term, into: IndexSet, last: Term, given: Term, sizes: Mapping[str, int]) -> str:

@@ -4,9 +4,10 @@ Every read is an obligation. A tensor that is read at position p needs p ≤ q f
 equation reads it, wherever all conditions on the way to the read hold: the domain of the equation, those of the
 folds and indicators around the read, and the conditions beside it that are asked first. A tensor of which all is
 proved depends on positions up to its own and on no others, by induction over the equations; so a reader has to prove
-no more than where it reads it. What is not proved is passed on: it becomes an obligation of each reader, at its
-subscripts and under its conditions too. What an output still owes is an error. A proof is a search in `ir.domains`;
-what it does not find is refused, true or not.
+no more than where it reads it. Of a tensor with several positions, all of whose reads come no later than one of them,
+`A_{t s}` with s ≤ t for instance, that one is where it is read. What is not proved is passed on: it becomes an
+obligation of each reader, at its subscripts and under its conditions too. What an output still owes is an error. A
+proof is a search in `ir.domains`; what it does not find is refused, true or not.
 
 What a loop over positions makes in the round of a position is at that position, whether it has an axis for it or not;
 a state is there what the rounds before left. After the last round a state depends on every position. Where the states
@@ -16,7 +17,7 @@ have an axis of positions themselves, each of which takes rounds of its own, tha
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
 
@@ -25,8 +26,8 @@ from einc.checking.programs.reading import Seen, everything
 from einc.errors.report import Span
 from einc.ir.domains import proves, roundings
 from einc.ir.indices import INDEX_CLASSES, Index, IndexSet
-from einc.ir.programs import Equation, IndexLoop, Program
-from einc.ir.terms import TRUE, Apply, Pack, Position, Term, both, conjuncts, free_indices, reads, substitute
+from einc.ir.programs import Equation, IndexLoop, Program, Slot
+from einc.ir.terms import TRUE, Apply, Pack, Position, Read, Term, both, conjuncts, free_indices, reads, substitute
 
 _MOST = 12  # obligations of one tensor in one set; with more, none of them is followed further
 
@@ -88,22 +89,28 @@ def leaking(program: Program) -> dict[str, dict[IndexSet, str]]:
 
 @dataclass(frozen=True)
 class _Flow:
-    """One walk over the equations, each after what it reads; `debts` grows."""
+    """One walk over the equations, each after what it reads; `debts` grows, and so does `last`: for a tensor and a set
+    the positions of it that each are the last of all that it reads there.
+    """
 
     program: Program
     told: Told
     debts: Debts
+    last: dict[tuple[str, IndexSet], frozenset[Term]] = field(default_factory=dict)
 
     def run(self) -> Debts:
-        """The debts of every tensor. Changes `self.debts`."""
+        """The debts of every tensor. Changes `self.debts` and `self.last`."""
         fresh = count()
         for equation in self.program.equations:
             found: dict[IndexSet, dict[tuple[Term | None, Term], Owed]] = {}
             for at in everything(equation):
                 for into, debt in self._obligations(equation, at):
-                    if debt.position is None or not self._proved(equation, into, debt, at):
+                    ends = frozenset() if debt.position is None else self._proved(equation, into, debt, at)
+                    if not ends:
                         near = _near(debt)
                         found.setdefault(into, {}).setdefault((near.position, near.given), near)
+                    place = equation.target, into
+                    self.last[place] = self.last.get(place, ends) & ends
             if found:
                 free = {*equation.indices, *self._here(equation)}
                 self.debts[equation.target] = {into: _passed(free, tuple(debts.values()), fresh)
@@ -136,12 +143,14 @@ class _Flow:
         slots = program.tensors[at.read.tensor].slots
         span = next((told.places[f] for f in reversed(at.folds) if f in told.places),
                     told.places.get(at.read) or told.spans.get(equation.target))
-        for slot, sub in zip(slots, at.read.subs, strict=True):
+        made = program.equation(at.read.tensor)
+        for slot, sub in self._where_read(at.read, made):
             said = any(f in told.meant and any(i.set == slot.set for i in free_indices(sub) & set(f.bound))
                        for f in at.folds)
-            if INDEX_CLASSES[slot.set.cls].before and not said:
+            if said:
+                self.last[equation.target, slot.set] = frozenset()
+            elif INDEX_CLASSES[slot.set.cls].before:
                 yield slot.set, Owed(sub, at.given, at.read.tensor, equation.target, span)
-        made = program.equation(at.read.tensor)
         for into, debts in self.debts.get(at.read.tensor, {}).items():
             for debt in debts:
                 if debt.position is None or made is None:
@@ -152,8 +161,18 @@ class _Flow:
                 yield into, replace(debt, position=substitute(debt.position, by),
                                     given=both(at.given, substitute(debt.given, by)))
 
-    def _proved(self, equation: Equation, into: IndexSet, debt: Owed, at: Seen) -> bool:
-        """Whether the position is that of the equation's own tensor, or before it."""
+    def _where_read(self, read: Read, made: Equation | None) -> Iterator[tuple[Slot, Term]]:
+        """The slots that say where a tensor is read, and their subscripts: of those of one set a single one that is the
+        last of all that the tensor reads there, else all of them.
+        """
+        slots = self.program.tensors[read.tensor].slots
+        for n, (slot, sub) in enumerate(zip(slots, read.subs, strict=True)):
+            last = [] if made is None else [x for x in made.axes if x in self.last.get((read.tensor, slot.set), ())]
+            if not last or made is None or made.axes[n] == last[0]:
+                yield slot, sub
+
+    def _proved(self, equation: Equation, into: IndexSet, debt: Owed, at: Seen) -> frozenset[Term]:
+        """The positions of the equation's own tensor, or of its round, that a position is at or before."""
         assert debt.position is not None
         slots, rule = self.program.tensors[equation.target].slots, INDEX_CLASSES[into.cls].before
         here = self._here(equation)
@@ -164,9 +183,8 @@ class _Flow:
         scope = (*equation.indices, *here, *at.bound, *free_indices(debt.position), *free_indices(debt.given))
         some = frozenset(n for i in scope for n in _counted(i))
         given = both(debt.given, *roundings(Apply("and", (debt.given, debt.position)))) if own else TRUE
-        return any(axis == debt.position
-                   or proves(given, Apply(rule, (debt.position, axis)), self.program.sizes, some=some)
-                   for axis in own)
+        return frozenset(axis for axis in own if axis == debt.position
+                         or proves(given, Apply(rule, (debt.position, axis)), self.program.sizes, some=some))
 
 
 def _counted(index: Index) -> frozenset[str]:
