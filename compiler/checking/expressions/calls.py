@@ -229,7 +229,14 @@ class _Call:
             return once(found[0])
         what = "has no upper index" if not upper else f"has {len(upper)} upper indices"
         raise WrongArguments(f"`{self.function.name}` needs to know its index: the argument {what}", node.span,
-                             helps=(Help(f"write it: `{self.function.name}_{{…}}(…)`"),))
+                             helps=tuple(map(self._over, upper)) or (
+                                 Help(f"write it: `{self.function.name}_{{…}}(…)`"),))
+
+    def _over(self, index: Index) -> Help:
+        """The edit that names the index that the definition runs over."""
+        at = self.span.start + self.span.text.index("(")
+        return Help(f"say that it runs over `{index}`", replace(self.span, start=at, end=at), f"_{{{index}}}",
+                    certain=False)
 
     def _within(self, letters: tuple[tuple[str, str], ...]) -> Context:
         """Where an argument is read: what the script binds for it may stand there twice, and is free outside."""
