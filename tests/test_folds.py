@@ -17,6 +17,7 @@ from triton_modes import interpreted
 from einc.backends.host import folding
 from einc.driver import front
 from einc.ir.folds import FOLDS, FoldRow
+from einc.ir.primitives import PRIMITIVES
 from einc.meaning.functions import folded
 from einc.transforms.gradients.backward import derive
 
@@ -116,7 +117,7 @@ def test_a_fold_is_one_row() -> None:
 
 
 def test_a_fold_without_an_adjoint_has_no_gradient_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(FOLDS, "max", replace(FOLDS["max"], adjoint=None))
+    monkeypatch.setitem(PRIMITIVES, "max", replace(PRIMITIVES["max"], slope=None))
     with pytest.raises(TypeError, match="the fold `max` has no adjoint"):
         derive(typed(HEAD + "output A^i = max_{t} x_t^i : all"))
 
