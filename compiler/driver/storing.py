@@ -66,8 +66,8 @@ def _shared(wanted: PlanBlock, line: Asked, key: str, word: str) -> Problem | No
     """Why a tensor cannot be stored with several numbers in a byte; None where it can."""
     if not DECLARED[word].shared or key not in wanted.asked(Cache).tensors:
         return None
-    return PlanLine(f"`{key}` is kept of each position, and `{word}` puts two numbers in a byte, which inputs and "
-                    f"weights have", line.span, helps=(
+    return PlanLine(f"`{key}` is kept of each position, and `{word}` puts several numbers in a byte, which inputs "
+                    f"and weights have", line.span, helps=(
         Help(f"store the same numbers with a byte each: `store {key} as {DECLARED[word].apart.word}`"),))
 
 
