@@ -17,7 +17,8 @@ from triton_modes import interpreted
 from einc.backends.host import folding
 from einc.driver import front
 from einc.ir.folds import FOLDS, FoldRow
-from einc.ir.primitives import PRIMITIVES
+from einc.ir.primitives import PRIMITIVES, REST
+from einc.ir.terms import ONE
 from einc.meaning.functions import folded
 from einc.transforms.gradients.backward import derive
 
@@ -78,6 +79,12 @@ def test_the_laws_of_the_row_hold(row: FoldRow) -> None:
     assert np.allclose(folded(row.name, x + 2.5, (0,)), whole + 2.5, rtol=1e-12) == row.shifts
     assert np.allclose(folded(row.name, 2.5 * x, (0,)), 2.5 * whole, rtol=1e-12) == row.scales
     assert np.allclose(folded(row.name, -2.5 * x, (0,)), -2.5 * whole, rtol=1e-12) == row.linear
+
+
+def test_the_adjoint_is_the_slope_of_the_step() -> None:
+    said = {row.name: row.adjoint for row in FOLDS.values()}
+    assert said["sum"] == ONE and said["prod"] == REST and (said["max"], said["min"]) == ("attained", "attained")
+    assert said["topk"] is None
 
 
 @by_name([row for row in MONOIDS if row.adjoint is not None and row.adjoint != "attained"])
