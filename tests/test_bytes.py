@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,7 +26,9 @@ from einc.driver.commands.sizes import asked
 from einc.driver.options import Options
 from einc.driver.timing import rivals
 from einc.errors.report import EincError
+from einc.ir.narrow import Narrow
 from einc.ir.plan import Module, Repack
+from einc.meaning import bytes as packing
 from einc.planning.analysis.cost import size_of
 
 HEAD = "index t : time(T)\nindex b : feature(N)\nindex u : feature(P)\nindex f : feature(N P) = (b u)\n" \
@@ -105,10 +110,26 @@ def test_every_byte_is_two_numbers() -> None:
 
 def test_a_slice_of_bytes_begins_at_either_half() -> None:
     numbers = torch.arange(-8, 3, dtype=torch.int8)
-    packed = _in_bytes(numbers)
+    packed = _in_bytes(numbers, 2)
     for first in range(5):
         for count in range(len(numbers) - first + 1):
-            assert torch.equal(_from_bytes(packed, first, count), numbers[first : first + count])
+            assert torch.equal(_from_bytes(packed, first, count, 2), numbers[first : first + count])
+
+
+@pytest.mark.parametrize("each", [2, 4, 8])
+def test_bytes_of_as_many_numbers_as_a_row_says(each: int) -> None:
+    """The bytes of a file and those of the interpreter, beside numbers that Python writes in two's complement."""
+    bits = 8 // each
+    row = Narrow("few", bits - 1, bits - 1, -2 ** (bits - 1), 2 ** (bits - 1) - 1, "uint8", together=each)
+    numbers = torch.randint(row.low, row.high + 1, (3, 13), generator=torch.Generator().manual_seed(each))
+    packed = _in_bytes(numbers, each)
+    assert packed.numpy().tolist() == packing.in_bytes(numbers.numpy(), row).tolist()
+    for line, found in zip(numbers.tolist(), packed.tolist(), strict=True):
+        text = "".join(format(x % 2**bits, f"0{bits}b") for x in reversed(line)).zfill(8 * len(found))
+        assert [int(text[at : at + 8], 2) for at in range(len(text) - 8, -1, -8)] == found
+    assert packing.from_bytes(packed.numpy(), 13, row).tolist() == numbers.tolist()
+    for first in range(each + 1):
+        assert torch.equal(_from_bytes(packed, first, 13 - first, each).long(), numbers[:, first:])
 
 
 def test_bytes_of_nothing() -> None:
@@ -120,7 +141,7 @@ def test_bytes_of_nothing() -> None:
 def test_other_arrays_are_told() -> None:
     run = einc.compile(HEAD + USES["columns"])
     x, omega = torch.ones(2, 4), torch.ones(3)
-    with pytest.raises(TypeError, match=r"torch\.uint8 is expected: two numbers a byte, as einc\.in_bytes makes them"):
+    with pytest.raises(TypeError, match=r"torch\.uint8 is expected: bytes, as einc\.in_bytes makes them"):
         run(X=x, w=torch.ones(4, 3, dtype=torch.int8), omega=omega, N=2, P=2)
     with pytest.raises(ValueError, match="w has shape"):
         run(X=x, w=torch.ones(4, 3, dtype=torch.uint8), omega=omega, N=2, P=2)
@@ -209,7 +230,7 @@ def test_what_reads_bytes_as_numbers_is_refused_and_a_size_that_bytes_do_not_tel
     file = tmp_path / "few.ein"
     file.write_text(HEAD + "weight w_f^e : int4\noutput Y_t^e = X_t^f w_f^e\n", encoding="utf-8")
     told = CliRunner().invoke(main, ["to", "einsum", str(file)])
-    assert told.exit_code == 1 and "two numbers of `w` lie in each byte" in told.output
+    assert told.exit_code == 1 and "several numbers of `w` lie in each byte" in told.output
     program = typed(file.read_text(encoding="utf-8"))
     assert rivals.eager(program).function is None and "D" in asked(program)
 
@@ -237,3 +258,13 @@ def test_one_graph_takes_bytes() -> None:
         given = {"X": torch.randn(rows, rows), "omega": torch.randn(columns), "N": 2, "P": rows // 2,
                  "w": einc.in_bytes(torch.randint(-8, 8, (rows, columns)))}
         assert all(torch.equal(one, other) for one, other in zip(graph(**given), run(**given), strict=True))
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("backend", ["torch", "triton", "cpp"])
+def test_a_type_is_a_row(backend: str) -> None:
+    """A type of which four numbers lie in a byte, in all texts above and in kernels, with nothing but its row."""
+    here = Path(__file__).parent
+    done = subprocess.run([sys.executable, str(here / "one_more_type.py"), backend], capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": str(here)}, check=False)
+    assert done.stdout.splitlines()[-1:] == ["18 of 18"], done.stdout + done.stderr

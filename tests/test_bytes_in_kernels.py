@@ -98,7 +98,7 @@ def test_nothing_is_taken_apart_before_a_kernel(use: str) -> None:
     plan = compiling.planned(program(use), Options())
     assert isinstance(plan, Module) and all(isinstance(step, Kernel) for step in plan.steps)
     source = front.emit(plan, "triton")
-    assert ("_half(" in source or "_both(" in source) and "_from_bytes" not in source
+    assert ("_of_bytes(" in source or "_both(" in source) and "_from_bytes" not in source
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

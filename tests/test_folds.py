@@ -17,6 +17,8 @@ from triton_modes import interpreted
 from einc.backends.host import folding
 from einc.driver import front
 from einc.ir.folds import FOLDS, FoldRow
+from einc.ir.primitives import PRIMITIVES, REST
+from einc.ir.terms import ONE
 from einc.meaning.functions import folded
 from einc.transforms.gradients.backward import derive
 
@@ -79,6 +81,12 @@ def test_the_laws_of_the_row_hold(row: FoldRow) -> None:
     assert np.allclose(folded(row.name, -2.5 * x, (0,)), -2.5 * whole, rtol=1e-12) == row.linear
 
 
+def test_the_adjoint_is_the_slope_of_the_step() -> None:
+    said = {row.name: row.adjoint for row in FOLDS.values()}
+    assert said["sum"] == ONE and said["prod"] == REST and (said["max"], said["min"]) == ("attained", "attained")
+    assert said["topk"] is None
+
+
 @by_name([row for row in MONOIDS if row.adjoint is not None and row.adjoint != "attained"])
 def test_the_adjoint_is_that_of_differences(row: FoldRow) -> None:
     assert row.adjoint is not None and not isinstance(row.adjoint, str)
@@ -116,7 +124,7 @@ def test_a_fold_is_one_row() -> None:
 
 
 def test_a_fold_without_an_adjoint_has_no_gradient_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(FOLDS, "max", replace(FOLDS["max"], adjoint=None))
+    monkeypatch.setitem(PRIMITIVES, "max", replace(PRIMITIVES["max"], slope=None))
     with pytest.raises(TypeError, match="the fold `max` has no adjoint"):
         derive(typed(HEAD + "output A^i = max_{t} x_t^i : all"))
 

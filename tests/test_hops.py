@@ -14,7 +14,7 @@ from helpers import distance, meaning, typed, typed_of
 from placing_cases import BY_NAME, EXACT, axes, doubled, half, letters, programs
 from programs import Case
 
-from einc.driver import pipeline, placing
+from einc.driver import front, pipeline, placing
 from einc.driver.commands.sizes import names
 from einc.ir.choices import PLAIN
 from einc.ir.elements import REAL, WIDE
@@ -301,3 +301,13 @@ def test_letters_of_two_sets_go_round_on_one_axis(grad: bool) -> None:
     found = half(case, case.sizes, grad)
     assert {one.tensor for _, one in found.on(mesh).moves if one.kind == "pass"} >= {"K", "R"}
     assert found.error(mesh) < EXACT
+
+
+def test_a_fold_goes_round_with_its_step() -> None:
+    """The call is given the function that merges two values, which stands in the file where torch has none."""
+    source = front.compile(
+        "index t, s : time(T)\ninput x_t, z_t\noutput y_t = max_{s ≤ t} (x_t + z_s)\n"
+        "output w_t = logaddexp_{s ≤ t} (x_t z_s)\nplan it:\n    mesh p = 2\n    shard t over p, pass s by ring\n",
+        "torch", plan="it").source
+    assert "[(torch.maximum, 0, None, False), (_logaddexp_step, 0, None, False)]" in source
+    assert "def _logaddexp_step(" in source

@@ -21,6 +21,7 @@ from einc.driver.cli import main
 from einc.driver.options import Options
 from einc.errors.problems import WrongData
 from einc.errors.report import EincError, Report, Source, render
+from einc.ir.requested import Mesh
 from einc.planning.placing.states import WHOLE, Part
 from einc.transforms.gradients.backward import derive
 
@@ -240,7 +241,7 @@ def test_lines_that_add_to_each_other_are_joined() -> None:
     lines = ("mesh p = 2, q", "mesh q = 4", "shard t over p", "shard h over q")
     program = typed('use "attention"\nplan a:\n' + "".join(f"    {line}\n" for line in lines))
     (block,) = program.plans
-    assert dict(block.mesh()) == {"p": 2, "q": 4} and [cut.axis for cut, _ in block.cuts()] == ["p", "q"]
+    assert block.asked(Mesh).ranks == {"p": 2, "q": 4} and [cut.axis for cut, _ in block.cuts()] == ["p", "q"]
 
 
 def test_a_gradient_is_given_what_the_program_leaves() -> None:

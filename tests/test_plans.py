@@ -17,6 +17,7 @@ from einc.checking.plans import KINDS, ROWS
 from einc.driver import flow, front, pipeline
 from einc.driver.cli import main
 from einc.errors.report import EincError, Report, Source, render
+from einc.ir.requested import Cache, Cut, Keep, Mesh, Products, Recompute, Record, Relative, Shard, Store, joined
 
 SPEC = 'use "attention"\nplan serve:\n    {}\n'
 
@@ -223,9 +224,27 @@ def test_a_section_of_a_paper_has_the_plans_of_its_side_file() -> None:
     assert [(p.code, p.span and p.span.text) for p in report.problems] == [("E0119", "grid")]
     sound = Source("side.ein", side.text.replace("    grid 1\n", ""))
     program = pipeline.check(paper, Report(), side=sound)
-    assert program is not None and program.plans[0].cache().page == 8
+    assert program is not None and program.plans[0].asked(Cache).page == 8
 
 
 def test_a_word_of_before_says_what_took_its_place() -> None:
     (told,) = problems(HEAD + "plan serve:\n    dtype bf16, accumulate fp32\n")
     assert "E0119" in told and "`products of`" in told and "cache … as" in told
+
+
+@pytest.mark.parametrize(("one", "other", "both"), [
+    (Cache(("K",)), Cache(("V", "K"), 16), Cache(("K", "V"), 16)), (Cache(page=8), Cache(page=16), None),
+    (Cache(few=(("K", ("e4m3", 0)),)), Cache(few=(("K", ("e4m3", 64)),)), None),
+    (Mesh((("p", 2), ("q", 0))), Mesh((("q", 4), ("p", 2))), Mesh((("p", 2), ("q", 4)))),
+    (Mesh((("p", 2),)), Mesh((("p", 4),)), None), (Keep(("H",)), Keep(("H", "X")), Keep(("H", "X"))),
+    (Shard((Cut("p", ("t",)),)), Shard((Cut("q", ("h",)),)), Shard((Cut("p", ("t",)), Cut("q", ("h",))))),
+    (Shard((Cut("p", ("t",)),)), Shard((Cut("p", ("h",)),)), None),
+    (Store((("K", "int8"),)), Store((("V", "e4m3"),)), Store((("K", "int8"), ("V", "e4m3")))),
+    (Store((("K", "int8"),)), Store((("K", "e4m3"),)), None),
+    (Products((("K", ("e4m3", "block", 4)),)), Products((("K", ("e4m3", "block", 8)),)), None),
+    (Relative(("E",)), Relative(("F",)), Relative(("E", "F"))),
+    (Recompute((("n", 1),)), Recompute((("n", 4),)), None),
+])
+def test_two_lines_of_one_kind_say_it_together_or_contradict_each_other(one: Record, other: Record,
+                                                                        both: Record | None) -> None:
+    assert joined(one, other) == both and joined(type(one)(), one) == one == joined(one, one)

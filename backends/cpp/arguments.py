@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
 
 from einc.backends.cpp.schedule import Schedule, Unwritten
 from einc.backends.host.code import Code
@@ -20,14 +22,22 @@ from einc.ir.narrow import NARROW
 from einc.ir.plan import Let, Map, Module, Scalar
 from einc.ir.terms import Term
 
-STORED = {"data": "DATA", "wide": "float", "float64": "double", "int64": "L", "bool": "bool",
-          **{row.storage: row.name for row in NARROW.values() if row.storage}}
+STORED = {"data": "DATA", "wide": "float", "float64": "double", "int64": "L", "bool": "bool"}
+
+
+@cache
+def read_as_they_lie() -> frozenset[str]:
+    """The types of few bits that kernels read: those for which `lanes.h` has a function `near`."""
+    text = (resources.files("einc.backends.cpp.runtime") / "lanes.h").read_text(encoding="utf-8")
+    return frozenset(NARROW) & frozenset(re.findall(r"^INL V near\(const (\w+)\*", text, re.M))
 
 
 def stored(element: Element) -> str:
     """The C++ type of elements in memory; raises Unwritten for a storage that has none here."""
+    if element.word in read_as_they_lie():
+        return element.word
     if element.storage not in STORED:
-        raise Unwritten(f"numbers that are stored as {element.storage} have no type here")
+        raise Unwritten(f"numbers that are stored as {element.word or element.storage} have no type here")
     return STORED[element.storage]
 
 

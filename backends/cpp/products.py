@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from einc.backends.cpp.arguments import read_as_they_lie
 from einc.backends.host.contractions import contract, element, joined, viewed
 from einc.backends.host.loops import Page
 from einc.backends.writer import folded, identifier, lettered, sized
@@ -54,8 +55,10 @@ def _readable(step: Contract, few: int, buffers: Mapping[str, Buffer]) -> bool:
     known = axes_of_contraction(step, buffers)
     named = all(axis in known for letters in step.letters for axis in letters)
     plain = isinstance(step.views[few][-1], AxisRef) if step.views[few] else False
-    packed = buffers[step.reads[few]].element.shared
-    return named and bool(step.views[few]) and (plain or not packed or _pair(step.views[few][-1]))
+    lying = buffers[step.reads[few]].element
+    if lying.word not in read_as_they_lie():
+        return False
+    return named and bool(step.views[few]) and (plain or not lying.shared or _pair(step.views[few][-1]))
 
 
 def _pair(sub: Subscript) -> bool:

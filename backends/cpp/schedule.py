@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from einc.backends.cpp.around import along_one
-from einc.ir.folds import FOLDS
+from einc.backends.cpp.spelling import STEPS
 from einc.ir.indices import DATA, IndexSet, number
 from einc.ir.plan import (
     Axis,
@@ -350,7 +350,7 @@ def _check_carried(let: Let, schedule: Schedule) -> None:
         raise Unwritten(f"`{let.name}` is carried, and has no real numbers for each row")
     if schedule.features(let) and not (isinstance(let.op, Dot) and let.carry.fold == "sum"):
         raise Unwritten(f"`{let.name}` is a fold of many features that is no sum of products")
-    if let.carry.fold not in ("sum", "prod", "max", "min") or FOLDS[let.carry.fold].ordered:
+    if let.carry.fold not in STEPS:
         raise Unwritten(f"`{let.name}` is a fold `{let.carry.fold}`")
 
 

@@ -17,3 +17,5 @@ FUNCTIONS: Mapping[str, str] = {
     "floordiv": "floored", "ceildiv": "ceiled", "mod": "rest",
 }
 COMPARED = frozenset({"le", "lt", "eq", "ne"})
+# Two values of a fold merged.
+STEPS: Mapping[str, str] = {"sum": "{} + {}", "prod": "{} * {}", "max": "larger({}, {})", "min": "smaller({}, {})"}

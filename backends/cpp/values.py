@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from einc.backends.cpp.schedule import Unwritten
-from einc.backends.cpp.spelling import COMPARED, FUNCTIONS, INFIX
+from einc.backends.cpp.spelling import COMPARED, FUNCTIONS, INFIX, STEPS
 from einc.ir.elements import Kind
+from einc.ir.folds import FOLDS
 from einc.ir.narrow import NARROW
 from einc.ir.plan import Dot, Let, Reduce
 
@@ -122,12 +123,9 @@ def selected(condition: Value, then: Value, otherwise: float, kind: Kind) -> Val
     return Value(f"choose({test}, {value}, {converted(other, kind, lanes)})", kind, lanes)
 
 
-STARTS = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}
-
-
 def begun(fold: str) -> str:
     """The number with which a fold of real numbers begins."""
-    return number(STARTS[fold], "real")
+    return number(FOLDS[fold].start, "real")
 
 
 def fold_of(let: Let) -> str:
@@ -135,20 +133,13 @@ def fold_of(let: Let) -> str:
     no real number.
     """
     fold = "sum" if isinstance(let.op, Dot) else let.op.fold if isinstance(let.op, Reduce) else ""
-    if let.kind != "real" or fold not in STARTS:
+    if let.kind != "real" or fold not in STEPS:
         raise Unwritten(f"it folds `{let.name}`")
     return fold
 
 
 def stepped(fold: str, before: str, value: str) -> str:
-    """Two values of a fold merged. Raises Unwritten for a fold that C++ has no function for."""
-    match fold:
-        case "sum":
-            return f"{before} + {value}"
-        case "prod":
-            return f"{before} * {value}"
-        case "max":
-            return f"larger({before}, {value})"
-        case "min":
-            return f"smaller({before}, {value})"
-    raise Unwritten(f"it folds by `{fold}`")
+    """Two values of a fold merged. Raises Unwritten for a fold that C++ has no step for."""
+    if fold not in STEPS:
+        raise Unwritten(f"it folds by `{fold}`")
+    return STEPS[fold].format(before, value)

@@ -99,10 +99,22 @@ def contract(module: Module, step: Contract | InSlices | Repack, body: Writer, n
         case InSlices():
             _in_slices(module, step, body, names, helpers)
         case Repack():
-            apart = module.buffers[step.reads[0]].element.shared
-            helpers.add("_from_bytes" if apart else "_in_bytes")
-            made = f"_from_bytes({step.reads[0]}, 0, {sized(step.count)})" if apart else f"_in_bytes({step.reads[0]})"
-            body(f"{step.out} = {made}")
+            before, after = module.buffers[step.reads[0]], module.buffers[step.out]
+            write = from_bytes if before.element.shared else _in_bytes
+            body(f"{step.out} = {write(before if before.element.shared else after, before.name, helpers)}")
+
+
+def from_bytes(buffer: Buffer, text: str, helpers: set[str], first: str = "0", count: str = "") -> str:
+    """The text that takes the numbers along the last axis of a buffer out of its bytes, or `count` of them from the
+    `first` on; adds the helper that it calls to `helpers`."""
+    helpers.add("_from_bytes")
+    return f"_from_bytes({text}, {first}, {count or sized(buffer.sets[-1].extent)}, {buffer.element.together})"
+
+
+def _in_bytes(buffer: Buffer, text: str, helpers: set[str]) -> str:
+    """The text that puts numbers into the bytes of a buffer; adds the helper that it calls to `helpers`."""
+    helpers.add("_in_bytes")
+    return f"_in_bytes({text}, {buffer.element.together})"
 
 
 def _contract(module: Module, step: Contract, made: str, known: Collection[str], cut: _Cut | None, body: Writer,
@@ -142,7 +154,6 @@ def _sliced(buffer: Buffer, view: tuple[Subscript, ...], axes: Axes, cut: _Cut |
     if not buffer.element.shared:
         text = viewed(buffer.name, view)
         return text if cut is None else cut.of(text, axes)
-    helpers.add("_from_bytes")
     *before, last = view
     sets = last.sets if isinstance(last, Flatten) else (buffer.sets[-1],)
     extents, own = [sized(one.extent) for one in sets], axes[len(axes) - len(sets):]
@@ -154,7 +165,7 @@ def _sliced(buffer: Buffer, view: tuple[Subscript, ...], axes: Axes, cut: _Cut |
         cut = None
     elif cut is not None and cut.letter not in own:
         text, cut = cut.of(text, axes), None
-    text = f"_from_bytes({text}, {first}, {count})"
+    text = from_bytes(buffer, text, helpers, first, count)
     text += f".unflatten(-1, ({', '.join(extents)}))" if len(extents) > 1 else ""
     return text if cut is None else cut.of(text, axes)
 

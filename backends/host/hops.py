@@ -4,6 +4,7 @@ one that merges, which stand after the entry.
 
 from __future__ import annotations
 
+from einc.backends.host import folding
 from einc.backends.host.contractions import PROMOTED, element
 from einc.backends.host.loops import Dialect, Page, Steps, function
 from einc.backends.host.scalars import scalar
@@ -32,7 +33,8 @@ def hops(step: Hops, page: Page, dialect: Dialect, write: Steps) -> None:
         merge = _function(step, "_merge", "Shares of two hops as one.", [f"{key}_merged" for key in merged], {
             f"{key}_{end}": shares[f"{key}_{end}"] for end in ("before", "here") for key in merged}, {}, page, dialect,
             write)
-    made = [f'("{one.fold}", {one.own}, {one.part}, {one.sent})' for one in step.made]
+    steps = [folding.step(one.fold, page.helpers) if one.fold else "None" for one in step.made]
+    made = [f"({fold}, {one.own}, {one.part}, {one.sent})" for fold, one in zip(steps, step.made, strict=True)]
     named = dict(zip(BLOCK_PLACES, (own, part), strict=True))
     test = scalar(transform(around.meets, lambda term: _placed(term, named)))
     page.helpers |= test.calls

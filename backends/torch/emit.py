@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from einc.backends.host import folding
-from einc.backends.host.contractions import speaks_wide
+from einc.backends.host.contractions import from_bytes, speaks_wide
 from einc.backends.host.file import write_file
 from einc.backends.host.legal import legal
 from einc.backends.host.loops import Page
@@ -16,7 +16,7 @@ from einc.backends.torch.ownership import spent
 from einc.backends.torch.passing import in_tiles
 from einc.backends.torch.stores import merged, results
 from einc.backends.torch.tiles import write_kernel
-from einc.backends.writer import Names, identifier, sized
+from einc.backends.writer import Names, identifier
 from einc.ir.plan import (
     Call,
     Contract,
@@ -70,9 +70,8 @@ class Torch:
         scribe.stored.laid = frozenset(page.laid.axes) if page.laid is not None else frozenset()
         for name in kernel.reads:
             if (buffer := page.module.buffers[name]).element.shared:
-                page.helpers.add("_from_bytes")
                 codes = scribe.stored.casts[name] = page.names.fresh(f"{name}_codes")
-                page.body(f"{codes} = _from_bytes({identifier(name)}, 0, {sized(buffer.sets[-1].extent)})")
+                page.body(f"{codes} = {from_bytes(buffer, identifier(name), page.helpers)}")
         write_kernel(page.module, kernel, page.body, scribe)
 
     def contracted(self, step: Contract | InSlices, page: Page) -> bool:

@@ -18,7 +18,8 @@ class ScatterWriter(Reader):
         raise NotImplementedError(axis)
 
     def scatter_add(self, let: Let, op: ScatterAdd, total: str = "") -> Code:
-        """The sums, added to a total if there is one."""
+        """The text of a call that adds each value of a tile to the element that its index names. They are added to
+        `total` where that is not empty, else to a new tensor of zeros. Adds the helper that it calls to `helpers`."""
         arg, number = (self.lets[name] for name in let.args)
         kept = tuple(a for a in let.axes if a != op.axis)
         x, index = self.value(arg.name), self.value(number.name)

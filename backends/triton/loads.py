@@ -114,13 +114,15 @@ class Reader:
         return text
 
     def _in_bytes(self, let: Let, load: Load, shape: Shape) -> Code:
-        """Writes the tile of a load whose numbers lie two in a byte: both of each byte that is loaded, where the last
-        dimension of the tile is the last axis of the tensor as it lies; else the one that is wanted.
+        """Writes the tile of a load of whose numbers several lie in a byte: both of each byte that is loaded, where
+        there are two and the last dimension of the tile is the last axis of the tensor as it lies; else the one that is
+        wanted.
         """
-        dim, sub = shape[-1] if shape else None, load.subs[-1]
-        if dim is None or dim.name not in self.place.bytes or sub != AxisRef(dim.axes[0]):
+        dim, sub, each = shape[-1] if shape else None, load.subs[-1], self.module.buffers[load.buffer].element.together
+        if dim is None or dim.name not in self.place.bytes or sub != AxisRef(dim.axes[0]) or each != 2:
             at = self._numbers(sub, let.args, shape)
-            step, helper, behind = Step(f"({at.text} // 2)", at.shape, moves=at.moves), "_half", at.text
+            step, helper = Step(f"({at.text} // {each})", at.shape, moves=at.moves), "_of_bytes"
+            behind = f"{at.text}, {each}"
         else:
             step, helper = Step(self.place.bytes[dim.name][0], (dim,)), "_both"
             behind = f"{self.mask((dim,), shape)}, {self.extent(dim)} % 2"
@@ -138,7 +140,7 @@ class Reader:
         return self.loaded[pointer]
 
     def _numbers(self, sub: Subscript, args: tuple[str, ...], shape: Shape) -> Step:
-        """The place of each number along a slot, of which two lie in a byte, as one step under a name."""
+        """The place of each number along a slot, of which several lie in a byte, as one step under a name."""
         steps = self.steps(sub, args)
         texts = [" * ".join(x for x in (step.text + self.marks(step.shape, shape), step.times) if x) for step in steps]
         text, moves = " + ".join(texts), any(step.moves for step in steps)

@@ -29,6 +29,7 @@ from einc.ir.requested import (
     Relative,
     Shard,
     Store,
+    joined,
 )
 from einc.syntax import tree as s
 from einc.syntax.plan_lines import plan_words, whole_number
@@ -276,7 +277,7 @@ def _agreed(lines: Iterable[Asked]) -> None:
     found: dict[str, tuple[Record, Span]] = {}
     for line in lines:
         before, at = found.get(line.word, (None, line.span))
-        both = line.record if before is None else before.joined(line.record)
+        both = line.record if before is None else joined(before, line.record)
         if both is None:
             said = f"two lines say different things of what is {ROWS[line.word].done}"
             raise PlansDisagree(said, line.span, "this one", Label(at, "and this one"), helps=(

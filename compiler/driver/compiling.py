@@ -24,7 +24,7 @@ from einc.errors.report import EincError, Help, Problem
 from einc.ir.choices import PLAIN, Choices
 from einc.ir.plan import Gradient, Module, ModuleClass, PerRank, SegmentedModule
 from einc.ir.programs import Program, Tensor, TypedProgram
-from einc.ir.requested import PlanBlock, Products, Relative, Store
+from einc.ir.requested import Cache, Mesh, PlanBlock, Products, Recompute, Relative, Store
 from einc.planning.recomputed import recomputed
 
 SERVING = "einc.driver.serving"  # loaded where a plan serves: other files need nothing of it
@@ -61,7 +61,7 @@ def generation(program: TypedProgram, choices: Choices = PLAIN, keep: Iterable[s
     """The plan of a step that adds positions to those before, as the text's `plans` of these names say; of `keep` see
     `serving.generation`."""
     program, wanted = asked(program, Options(plan=",".join(plans)))
-    cache = wanted.cache()
+    cache = wanted.asked(Cache)
     made: Module = import_module(SERVING).generation(program, choices, frozenset(keep) or frozenset(cache.tensors),
                                                      cache.page)
     return made
@@ -128,7 +128,7 @@ def planned(program: TypedProgram, options: Options) -> Module | Gradient | Segm
     if wanted.meshed:
         raise EincError([Problem("a plan on several devices is no plan of one", helps=(
             Help("`einc compile` writes a file for all of them, `einc show --stage plan` prints what each does"),))])
-    return recomputed(cut(program, choices(options), options.grad), wanted.recomputed())
+    return recomputed(cut(program, choices(options), options.grad), dict(wanted.asked(Recompute).rounds))
 
 
 ON_SEVERAL = Problem("what serves on several devices is no file of its own", helps=(
@@ -143,7 +143,7 @@ def on_ranks(program: TypedProgram, options: Options,
     """
     try:
         wanted = chosen(program.plans, options.plans)
-        if not ranks and not (any(wanted.mesh().values()) if options.serves else wanted.meshed):
+        if not ranks and not (any(wanted.asked(Mesh).ranks.values()) if options.serves else wanted.meshed):
             return planned(program, options)
     except Problem as problem:
         raise EincError([problem]) from None
@@ -158,7 +158,8 @@ def on_ranks(program: TypedProgram, options: Options,
     if made is not None and made.stages is not None and not options.module:
         raise EincError([Problem("a stage is a class of the weights of its rounds, and none was asked for", helps=(
             Help("say `--module`, or `module=True`"),))])
-    return recomputed(cut(program, choices(options), options.grad) if made is None else made, wanted.recomputed())
+    plan = cut(program, choices(options), options.grad) if made is None else made
+    return recomputed(plan, dict(wanted.asked(Recompute).rounds))
 
 
 def compile(path_or_text: str | Path, backend: str = "auto", *, strict: bool = False, narrow: bool = False,

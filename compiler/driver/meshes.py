@@ -13,7 +13,7 @@ from einc.errors.problems import PlanLine
 from einc.errors.report import Help
 from einc.ir.indices import IndexSet
 from einc.ir.programs import TypedProgram
-from einc.ir.requested import WAYS, Cut, PlanBlock
+from einc.ir.requested import WAYS, Cut, Mesh, PlanBlock
 from einc.planning.placing import Axis, Meeting, Refused, Way, placed, with_rings
 
 
@@ -28,7 +28,7 @@ def refused(program: TypedProgram) -> list[PlanLine]:
 
 def _refused(program: TypedProgram, plan: PlanBlock) -> PlanLine | None:
     """The first problem of placing the program as one `plan` block says; None where it has none."""
-    cuts, ranks = {cut.axis: (cut, span) for cut, span in plan.cuts()}, plan.mesh()
+    cuts, ranks = {cut.axis: (cut, span) for cut, span in plan.cuts()}, plan.asked(Mesh).ranks
     order = dict.fromkeys((*(name for name in ranks if name in cuts), *cuts))
     letters = letters_of(program)
     mesh = with_rings(axis_of(cuts[name][0], ranks.get(name) or 2, letters) for name in order

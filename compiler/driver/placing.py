@@ -20,7 +20,7 @@ from einc.ir.choices import Choices
 from einc.ir.indices import LAYER
 from einc.ir.plan import Module, PerRank, Recurrence, StateScan
 from einc.ir.programs import IndexLoop, NormalProgram, Program, TypedProgram
-from einc.ir.requested import MOST_RANKS, PlanBlock
+from einc.ir.requested import MOST_RANKS, Cache, Keep, Mesh, PlanBlock
 from einc.planning import generation as steps
 from einc.planning import halves
 from einc.planning.placing import Axis, Placed, Refused, placed, with_rings
@@ -168,7 +168,7 @@ def served_on_mesh(program: TypedProgram, plans: Sequence[str], ranks: Mapping[s
                    choices: Choices) -> OnMesh:
     """Such a step on the mesh as `on_mesh` has a program. EincError as for `served`."""
     with told():
-        step, mesh = _step(program, plans, ranks, frozenset(chosen(program.plans, plans).cache().tensors), choices)
+        step, mesh = _step(program, plans, ranks, frozenset(chosen(program.plans, plans).asked(Cache).tensors), choices)
         return OnMesh(mesh, put(pieces(step.program, grad=False), mesh, {**_one_position(program), **sizes})[0])
 
 
@@ -272,7 +272,7 @@ def _over(program: Program, ranks: Mapping[str, int]) -> Iterator[str]:
 
 def axes(program: TypedProgram, wanted: PlanBlock, ranks: Mapping[str, int]) -> tuple[Axis, ...]:
     """The axes of a mesh in their order, without those of one rank: they cut nothing. Raises Problem."""
-    mesh, letters = {**wanted.mesh(), **ranks}, letters_of(program)
+    mesh, letters = {**wanted.asked(Mesh).ranks, **ranks}, letters_of(program)
     cuts = {cut.axis: (cut, span) for cut, span in wanted.cuts()}
     for name, (_, span) in cuts.items():
         if not mesh.get(name):
@@ -292,7 +292,8 @@ def axes(program: TypedProgram, wanted: PlanBlock, ranks: Mapping[str, int]) -> 
             raise Problem(f"{RANKS_RULE.format(f'{MOST_RANKS:,}')}, and `{name}` has {number:,}", helps=(
                 Help(f"say `mesh {name} = 2` in the plan, or `--mesh {name}=2`, for instance"),))
         if number > 1:
-            out.append(replace(axis_of(cuts[name][0], number, letters), gathered=wanted.gathered()))
+            kept = frozenset(wanted.asked(Keep).tensors)
+            out.append(replace(axis_of(cuts[name][0], number, letters), gathered=kept))
     if not mesh:
         raise Problem("nothing says what the mesh is", helps=(Help("say `--mesh tp=2`, or `mesh tp = 2` in a plan"),))
     return with_rings(out)

@@ -14,7 +14,7 @@ from einc.ir.choices import Choices
 from einc.ir.indices import LAYER
 from einc.ir.plan import Gradient, Move, PerRank, SegmentedModule, Stages
 from einc.ir.programs import TypedProgram
-from einc.ir.requested import Cut, Parts, PlanBlock
+from einc.ir.requested import Cut, Keep, Parts, PlanBlock
 from einc.planning.placing import Axis
 from einc.planning.placing.cuts import first_part
 from einc.planning.placing.rounds import per_rank_rounds_gradient
@@ -34,7 +34,7 @@ def staged(program: TypedProgram, wanted: PlanBlock, mesh: tuple[Axis, ...], gra
     inner = replace(choices, rows=library_with_halves()) if choices.rows else choices
     kinds = [one for _, _, one in found.kinds]
     plans = [_planned(one, made, found.rest, grad, inner) for one in kinds]
-    kept_gathered(plans, wanted.gathered())
+    kept_gathered(plans, wanted.asked(Keep).tensors)
     along = letters_of(program)[parts.letter]
     given = {t.key: n for t in program.inputs() if t.role == "input" for n, s in enumerate(t.slots) if s.set == along}
     joined = tuple([s.set for s in program.tensors[key].slots].index(along) for _, key in program.outputs)

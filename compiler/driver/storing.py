@@ -9,7 +9,7 @@ from einc.errors.problems import PlanLine
 from einc.errors.report import EincError, Help, Problem
 from einc.ir.elements import DECLARED
 from einc.ir.programs import Equation, TypedProgram
-from einc.ir.requested import Asked, PlanBlock, Store
+from einc.ir.requested import Asked, Cache, PlanBlock, Store
 from einc.transforms.storing import holds
 
 
@@ -64,10 +64,10 @@ def _refused(program: TypedProgram, line: Asked, key: str, word: str) -> Problem
 
 def _shared(wanted: PlanBlock, line: Asked, key: str, word: str) -> Problem | None:
     """Why a tensor cannot be stored with several numbers in a byte; None where it can."""
-    if not DECLARED[word].shared or key not in wanted.cache().tensors:
+    if not DECLARED[word].shared or key not in wanted.asked(Cache).tensors:
         return None
-    return PlanLine(f"`{key}` is kept of each position, and `{word}` puts two numbers in a byte, which inputs and "
-                    f"weights have", line.span, helps=(
+    return PlanLine(f"`{key}` is kept of each position, and `{word}` puts several numbers in a byte, which inputs "
+                    f"and weights have", line.span, helps=(
         Help(f"store the same numbers with a byte each: `store {key} as {DECLARED[word].apart.word}`"),))
 
 

@@ -41,7 +41,12 @@ class Element:
     @property
     def shared(self) -> bool:
         """Whether several numbers lie in one byte."""
-        return self.narrow is not None and self.narrow.together > 1
+        return self.together > 1
+
+    @property
+    def together(self) -> int:
+        """How many numbers along the last axis of a tensor lie in one byte; 1 where each has a byte or more."""
+        return self.narrow.together if self.narrow is not None else 1
 
     @property
     def apart(self) -> Element:
@@ -51,8 +56,8 @@ class Element:
     def extents(self, sets: Iterable[IndexSet]) -> tuple[Extent, ...]:
         """The extents of the array in memory of a tensor over these sets."""
         found = [over.extent for over in sets]
-        if self.narrow is not None and self.shared and found:
-            found[-1] = rounded(found[-1] * number(Fraction(1, self.narrow.together)), up=True)
+        if self.shared and found:
+            found[-1] = rounded(found[-1] * number(Fraction(1, self.together)), up=True)
         return tuple(found)
 
     def room(self, sets: Iterable[IndexSet], data: int) -> Extent:

@@ -19,7 +19,8 @@ class Narrow:
     `bits`: the binary digits after the leading one. `least`: the exponent of the smallest number with all of them.
     `low` and `high`: the ends. `storage`: torch's name of the type in memory; "" where torch computes nothing with it.
     `infinite`: whether the type in memory has codes for infinite numbers. `together`: how many numbers along the last
-    axis of a tensor lie in one of its bytes, the first of them in the lowest bits.
+    axis of a tensor lie in one of its bytes, the first of them in the lowest bits; where these are 2, 4 or 8, the type
+    has the whole numbers of so many bits, and a number has the last ones of two's complement.
     """
 
     name: str

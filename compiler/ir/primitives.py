@@ -165,7 +165,7 @@ _STEP = _("sub", Where(_("lt", ZERO, X), ONE), Where(_("lt", X, ZERO), ONE))
 _BELL = _("exp", _("neg", _("mul", X, X)))
 _NEAR, _HALF = _("add", ONE, X), const(Fraction(1, 2))
 # Of one value in the logarithm of a sum of exponentials.
-SHARE = Where(_("lt", Const(-math.inf), X), _("exp", _("sub", X, VALUE)))
+_SHARE = Where(_("lt", Const(-math.inf), X), _("exp", _("sub", X, VALUE)))
 _DISTANCE = Where(_("ne", X, Y), _("abs", _("sub", X, Y)))  # the difference of equal infinite numbers would be none
 
 
@@ -251,7 +251,7 @@ _ROWS = (
     Primitive("max", 0, "value", "maximum", "taken", _BOTH, sign="largest"),
     Primitive("min", 0, "value", "minimum", "taken", _BOTH, sign="smallest"),
     Primitive(
-        "logaddexp", 0, "value", "logaddexp", (SHARE,), _CALLABLE, sign="largest", cost=LONG,
+        "logaddexp", 0, "value", "logaddexp", (_SHARE,), _CALLABLE, sign="largest", cost=LONG,
         expansion=_("add", _("max", X, Y), _("log1p", _("exp", _("neg", _DISTANCE))))),
     Primitive("hash", 2, "value", "hashed", None, _traits("exact", "callable", "whole"), sign="nonnegative",
               range=FROM_ZERO),

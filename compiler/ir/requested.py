@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from functools import reduce
+from typing import Any, TypeVar
 
 from einc.errors.report import Span
 
@@ -15,37 +17,21 @@ class Cache:
     numbers of the last axis have one scale, 0 where all have.
     """
 
-    tensors: tuple[str, ...]
+    tensors: tuple[str, ...] = ()
     page: int = 0
     few: tuple[tuple[str, tuple[str, int]], ...] = ()
-
-    def joined(self, other: Record) -> Cache | None:
-        """What both lines ask for; None where their pages have two sizes, or one tensor two types."""
-        if not isinstance(other, Cache) or (self.page and other.page and self.page != other.page):
-            return None
-        found = dict(self.few)
-        if any(found.setdefault(key, how) != how for key, how in other.few):
-            return None
-        return Cache(tuple(dict.fromkeys((*self.tensors, *other.tensors))), self.page or other.page,
-                     tuple(found.items()))
 
 
 @dataclass(frozen=True, slots=True)
 class Mesh:
     """`mesh dp = 16, tp`: the axes of a mesh of devices with the ranks on each, 0 where that is left to the call."""
 
-    axes: tuple[tuple[str, int], ...]
+    axes: tuple[tuple[str, int], ...] = ()
 
-    def joined(self, other: Record) -> Mesh | None:
-        """The axes of both lines; None where one axis has two numbers of ranks."""
-        if not isinstance(other, Mesh):
-            return None
-        found = dict(self.axes)
-        for name, ranks in other.axes:
-            if ranks and found.get(name) and found[name] != ranks:
-                return None
-            found[name] = found.get(name) or ranks
-        return Mesh(tuple(found.items()))
+    @property
+    def ranks(self) -> dict[str, int]:
+        """The number of ranks on each axis."""
+        return dict(self.axes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,32 +83,14 @@ class Cut:
 class Shard:
     """`shard n, else f over dp`: what is cut over some axes of a mesh."""
 
-    cuts: tuple[Cut, ...]
-
-    def joined(self, other: Record) -> Shard | None:
-        """What both lines cut; None where they cut different things over one axis."""
-        if not isinstance(other, Shard):
-            return None
-        found = {cut.axis: cut for cut in self.cuts}
-        if any(found.setdefault(cut.axis, cut) != cut for cut in other.cuts):
-            return None
-        return Shard(tuple(found.values()))
+    cuts: tuple[Cut, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Store:
     """`store q, p as int8`: tensors, by their keys, each with the type of few bits in which it is stored."""
 
-    kinds: tuple[tuple[str, str], ...]
-
-    def joined(self, other: Record) -> Store | None:
-        """What both lines store; None where one tensor has two types."""
-        if not isinstance(other, Store):
-            return None
-        found = dict(self.kinds)
-        if any(found.setdefault(key, word) != word for key, word in other.kinds):
-            return None
-        return Store(tuple(found.items()))
+    kinds: tuple[tuple[str, str], ...] = ()
 
 
 SHARES = {"tensor": False, "row": False, "block": True}  # what has one scale, and whether its size is said
@@ -135,29 +103,14 @@ class Products:
     block, 0 where there is none.
     """
 
-    kinds: tuple[tuple[str, tuple[str, str, int]], ...]
-
-    def joined(self, other: Record) -> Products | None:
-        """What both lines round; None where they round one tensor in two ways."""
-        if not isinstance(other, Products):
-            return None
-        found = dict(self.kinds)
-        if any(found.setdefault(key, how) != how for key, how in other.kinds):
-            return None
-        return Products(tuple(found.items()))
+    kinds: tuple[tuple[str, tuple[str, str, int]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Relative:
     """`round E about its running maximum`: tensors, by their keys, that are rounded relative to the largest so far."""
 
-    tensors: tuple[str, ...]
-
-    def joined(self, other: Record) -> Relative | None:
-        """One line for what this line and another ask to be rounded, each tensor once; None where the other is of
-        another kind."""
-        both = (*self.tensors, *other.tensors) if isinstance(other, Relative) else ()
-        return Relative(tuple(dict.fromkeys(both))) if both else None
+    tensors: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,31 +119,43 @@ class Recompute:
     gradient, of which nothing is saved but what they begin with.
     """
 
-    rounds: tuple[tuple[str, int], ...]
-
-    def joined(self, other: Record) -> Recompute | None:
-        """What both lines say; None where they say two numbers of one letter."""
-        if not isinstance(other, Recompute):
-            return None
-        found = dict(self.rounds)
-        if any(found.setdefault(letter, every) != every for letter, every in other.rounds):
-            return None
-        return Recompute(tuple(found.items()))
+    rounds: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Keep:
     """`keep H_tilde gathered`: tensors, by their keys, that the gradient is given as the program gathers them."""
 
-    tensors: tuple[str, ...]
-
-    def joined(self, other: Record) -> Keep | None:
-        """One line for what this line and another ask to be kept, each tensor once; None where the other is of another
-        kind."""
-        return Keep(tuple(dict.fromkeys((*self.tensors, *other.tensors)))) if isinstance(other, Keep) else None
+    tensors: tuple[str, ...] = ()
 
 
 Record = Cache | Keep | Mesh | Products | Recompute | Relative | Shard | Store
+Said = TypeVar("Said", bound=Record)
+
+
+def joined(one: Said, other: Said) -> Said | None:
+    """What two lines of one kind ask for together; None where they contradict each other.
+
+    A field of a record is a number, which is 0 where a line says none, or names, or names each with what is said of it.
+    Both lines have to say the same of a name that they share, and of a number that both say.
+    """
+    both = {field.name: _joined(getattr(one, field.name), getattr(other, field.name)) for field in fields(one)}
+    return None if None in both.values() else replace(one, **both)
+
+
+def _joined(one: Any, other: Any) -> Any:
+    """The value of one field for two lines; None where these contradict each other."""
+    if isinstance(one, int):
+        return one or other if one == other or 0 in (one, other) else None
+    found: dict[str, Any] = {}
+    for item in (*one, *other):
+        name = item if isinstance(item, str) else item.axis if isinstance(item, Cut) else item[0]
+        match found.setdefault(name, item), item:
+            case (str(), int(before)), (str(), int(after)) if before == 0 or after == 0:
+                found[name] = name, before or after
+            case before, after if before != after:
+                return None
+    return tuple(found.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,39 +172,16 @@ class PlanBlock:
     """A `plan` block by its name, or the blocks that are chosen together under the name of the kind of file that they
     are for.
 
-    No two of its lines contradict each other: they are joined by `Record.joined` where that is checked.
+    No two of its lines contradict each other: that is checked where they are chosen.
     """
 
     name: str
     lines: tuple[Asked, ...] = ()
 
-    def cache(self) -> Cache:
-        """What its lines keep of each position: nothing where none says it."""
-        found = Cache(())
-        for line in self.lines:
-            if isinstance(line.record, Cache):
-                found = found.joined(line.record) or found
-        return found
-
-    def mesh(self) -> Mapping[str, int]:
-        """The axes of the mesh that its lines speak of, with their ranks."""
-        found = Mesh(())
-        for line in self.lines:
-            if isinstance(line.record, Mesh):
-                found = found.joined(line.record) or found
-        return dict(found.axes)
-
-    def recomputed(self) -> Mapping[str, int]:
-        """The letters of rounds that its lines make again, each with how many rounds together."""
-        found = Recompute(())
-        for line in self.lines:
-            if isinstance(line.record, Recompute):
-                found = found.joined(line.record) or found
-        return dict(found.rounds)
-
-    def gathered(self) -> frozenset[str]:
-        """The tensors that its lines keep gathered."""
-        return frozenset(key for line in self.lines if isinstance(line.record, Keep) for key in line.record.tensors)
+    def asked(self, kind: type[Said]) -> Said:
+        """What its lines of one kind ask for together: nothing where there are none."""
+        some = (line.record for line in self.lines if isinstance(line.record, kind))
+        return reduce(lambda one, other: joined(one, other) or one, some, kind())
 
     @property
     def meshed(self) -> bool:
@@ -249,7 +191,7 @@ class PlanBlock:
     @property
     def narrows(self) -> bool:
         """Whether its lines store, keep, multiply or round something in few bits."""
-        return bool(self.cache().few) or any(isinstance(x.record, Products | Relative | Store) for x in self.lines)
+        return bool(self.asked(Cache).few) or any(isinstance(x.record, Products | Relative | Store) for x in self.lines)
 
     def cuts(self) -> Iterator[tuple[Cut, Span]]:
         """What its lines cut over axes of a mesh, each with the line that says it."""

@@ -56,7 +56,8 @@ class _Signs:
     level: int = 0
 
     def of(self, term: Term, given: Term, rows: frozenset[Index]) -> int:
-        """The sign where `given` holds; `rows` are the indices that have a value there."""
+        """POSITIVE, NONNEGATIVE or UNKNOWN: the sign of a term at all points where the condition `given` holds. `rows`
+        are the indices that are bound there, so that their sets are not empty."""
         match term:
             case Const(value):
                 return POSITIVE if value > 0 else NONNEGATIVE if value == 0 else UNKNOWN

@@ -252,7 +252,7 @@ def _kernel(kernel: Kernel, buffers: Mapping[str, Buffer]) -> None:
              f"`{kernel.name}` asks for what nothing carries")
     for store in kernel.stores:
         _require(store.value in lets, f"`{kernel.name}` stores `{store.value}`, which it does not make")
-        _require(not buffers[store.buffer].element.shared, f"`{store.buffer}` is stored two numbers a byte")
+        _require(not buffers[store.buffer].element.shared, f"`{store.buffer}` is stored with several numbers in a byte")
         _require(len(store.axes) == len(buffers[store.buffer].sets),
                  f"`{store.buffer}` is stored with {len(store.axes)} slots")
         stored = {a for slot in store.axes for a in slot}

@@ -1,22 +1,25 @@
-"""Whole numbers of 4 bits, two in a byte along the last axis: the first of each two in the lower half."""
+"""Whole numbers of few bits, several in a byte along the last axis: the first of them in its lowest bits."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from einc.ir.narrow import Narrow
 from einc.meaning.blocks import Array
 
 
-def in_bytes(numbers: Array) -> Array:
-    """Numbers from -8 to 7 as bytes, half as many along the last axis; where they are odd in number the last half is 0.
-    """
-    codes = np.asarray(numbers).astype(np.int64)
-    codes = np.concatenate([codes, np.zeros_like(codes[..., :1])], -1) if codes.shape[-1] % 2 else codes
-    return ((codes[..., ::2] & 15) | ((codes[..., 1::2] & 15) << 4)).astype(np.uint8)
+def in_bytes(numbers: Array, row: Narrow) -> Array:
+    """Numbers of a type of which several lie in a byte as these bytes along the last axis; what lacks in the last one
+    is 0."""
+    codes, bits = np.asarray(numbers).astype(np.int64), 8 // row.together
+    codes = np.concatenate([codes, np.zeros((*codes.shape[:-1], -codes.shape[-1] % row.together), np.int64)], -1)
+    parts = [(codes[..., n :: row.together] & 2**bits - 1) << n * bits for n in range(row.together)]
+    return np.asarray(sum(parts), dtype=np.uint8)
 
 
-def from_bytes(data: Array, count: int) -> Array:
+def from_bytes(data: Array, count: int, row: Narrow) -> Array:
     """The first `count` numbers along the last axis of what `in_bytes` makes."""
-    wide = data.astype(np.int64)
-    both = np.stack([wide & 15, wide >> 4], -1)
-    return ((both ^ 8) - 8).reshape(*data.shape[:-1], 2 * data.shape[-1])[..., :count]
+    wide, bits, sign = data.astype(np.int64), 8 // row.together, 2 ** (8 // row.together - 1)
+    codes = np.stack([wide >> n * bits & 2**bits - 1 for n in range(row.together)], -1)
+    made: Array = ((codes ^ sign) - sign).reshape(*data.shape[:-1], row.together * data.shape[-1])
+    return made[..., :count]

@@ -168,15 +168,16 @@ def at(extent: Extent, sizes: Mapping[str, int]) -> Fraction | float:
 
 def typed(tensor: Tensor, array: Array, sizes: Mapping[str, int]) -> Array:
     """The array of a tensor in the interpreter's own element type. WrongType where its own type is another one."""
-    if tensor.element.shared:
+    row = tensor.element.narrow
+    if row is not None and tensor.element.shared:
         if array.dtype != np.uint8:
-            raise WrongType(f"`{tensor.key}` is stored with two numbers a byte, but the array given for it is "
-                            f"{array.dtype}: pack it with einc.in_bytes", tensor.span)
-        array = from_bytes(array, int(tensor.slots[-1].set.extent.at(sizes)))
+            raise WrongType(f"`{tensor.key}` is stored with {row.together} numbers a byte, but the array given for it "
+                            f"is {array.dtype}: pack it with einc.in_bytes", tensor.span)
+        array = from_bytes(array, int(tensor.slots[-1].set.extent.at(sizes)), row)
     if array.dtype.kind not in ("iu" if tensor.integer else "iuf"):
         kind = "integers" if tensor.integer else "real numbers"
         raise WrongType(f"`{tensor.key}` holds {kind}, but the array given for it is {array.dtype}", tensor.span)
     plain = array.astype(np.int64 if tensor.integer else np.float64, copy=False)
-    if (row := tensor.element.narrow) is None:
+    if row is None:
         return plain
     return np.where(np.isinf(plain) & row.infinite, plain, function(row.name)(plain))

@@ -88,7 +88,7 @@ def _stored(
         if not isinstance(x, torch.Tensor):
             raise TypeError(f"{name} is a {type(x).__name__}, a tensor is expected")
         if x.dtype != dtype:
-            told = "two numbers a byte, as einc.in_bytes makes them" if dtype == torch.uint8 else "round to it before"
+            told = "bytes, as einc.in_bytes makes them" if dtype == torch.uint8 else "round to it before"
             raise TypeError(f"{name} holds {x.dtype}, {dtype} is expected: {told}")
         if x.shape != shape or x.device != device:
             _one(name, x, shape, axes, dtype if dtype.is_floating_point else None, device)

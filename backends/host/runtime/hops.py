@@ -14,13 +14,13 @@ import torch
 
 from einc.backends.host.runtime.moves import _packed, _unpacked
 
-_FOLDED: dict[str, Callable[..., torch.Tensor]] = {
-    "sum": torch.add, "prod": torch.mul, "max": torch.maximum, "min": torch.minimum, "logaddexp": torch.logaddexp}
+_Step = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # merges two values of a fold
+_Made = tuple[_Step | None, int | None, int | None, bool]  # as `_around` says it
 
 
 def _around(own: list[tuple[torch.Tensor, int | None]], coming: list[tuple[torch.Tensor, int]],
             compute: Callable[..., Sequence[torch.Tensor]], merge: Callable[..., Sequence[torch.Tensor]] | None,
-            made: list[tuple[str, int | None, int | None, bool]], meets: Callable[[int, int], bool],
+            made: list[_Made], meets: Callable[[int, int], bool],
             ranks: int, blocks: int, place: int, group: str) -> list[torch.Tensor]:
     """What is made of all pairs of a block of this rank and one that comes round, where the two meet.
 
@@ -60,7 +60,7 @@ def _needs(meets: Callable[[int, int], bool], ranks: int, blocks: int) -> list[l
               for j in _blocks_of(other, ranks, blocks)] for other in range(ranks)] for rank in range(ranks)]
 
 
-def _kept(found: Sequence[torch.Tensor], made: list[tuple[str, int | None, int | None, bool]],
+def _kept(found: Sequence[torch.Tensor], made: list[_Made],
           merge: Callable[..., Sequence[torch.Tensor]] | None, stay: list[torch.Tensor],
           back: list[dict[int, torch.Tensor]], beside: dict[tuple[int, int, int], torch.Tensor],
           at: tuple[int, int, int]) -> None:
@@ -72,14 +72,14 @@ def _kept(found: Sequence[torch.Tensor], made: list[tuple[str, int | None, int |
     if shares:
         stay[:] = merge(*stay, *shares) if stay and merge is not None else shares
     for m, (fold, _, _, sent) in enumerate(made):
-        if sent:
-            back[m][k] = _FOLDED[fold](back[m][k], found[m]) if k in back[m] else found[m]
+        if sent and fold:
+            back[m][k] = fold(back[m][k], found[m]) if k in back[m] else found[m]
         elif not fold:
             beside[m, a, j] = found[m]
 
 
 def _gone_back(total: list[dict[int, torch.Tensor]], back: list[dict[int, torch.Tensor]],
-               made: list[tuple[str, int | None, int | None, bool]], needs: list[list[list[bool]]], me: int, hop: int,
+               made: list[_Made], needs: list[list[list[bool]]], me: int, hop: int,
                ranks: int, group: str) -> list[dict[int, torch.Tensor]]:
     """What there is of the rank's own blocks, after what it made of those of another rank has gone there, and what a
     third has made of its own has come.
@@ -91,22 +91,22 @@ def _gone_back(total: list[dict[int, torch.Tensor]], back: list[dict[int, torch.
     out: list[dict[int, torch.Tensor]] = []
     for (fold, _, _, sent), mine in zip(made, total):
         some = zip(mine.items(), came.pop(0), needs[reader][me]) if sent else ()
-        out.append({k: _FOLDED[fold](x, y) if there else x for (k, x), y, there in some} if sent else mine)
+        out.append({k: fold(x, y) if there else x for (k, x), y, there in some} if sent and fold else mine)
     return out
 
 
-def _of_all_blocks(made: list[tuple[str, int | None, int | None, bool]], m: int, stay: list[list[torch.Tensor]],
+def _of_all_blocks(made: list[_Made], m: int, stay: list[list[torch.Tensor]],
                    total: list[dict[int, torch.Tensor]], beside: dict[tuple[int, int, int], torch.Tensor],
                    count: int) -> torch.Tensor:
     """One result of all blocks; there are so many of them."""
     fold, axis, part, sent = made[m]
-    if sent:
+    if sent and fold:
         return _side_by_side([total[m][k] for k in range(len(stay))], part, fold)
     if fold:
         at = sum(bool(one[0]) and not one[3] for one in made[:m])
         return _side_by_side([some[at] for some in stay], axis, fold)
-    rows = [_side_by_side([beside[m, a, j] for j in range(count)], part, "sum") for a in range(len(stay))]
-    return _side_by_side(rows, axis, "sum")
+    rows = [_side_by_side([beside[m, a, j] for j in range(count)], part, torch.add) for a in range(len(stay))]
+    return _side_by_side(rows, axis, torch.add)
 
 
 def _blocks_of(rank: int, ranks: int, blocks: int) -> list[int]:
@@ -119,13 +119,13 @@ def _blocks_along(x: torch.Tensor, axis: int | None, blocks: int) -> list[torch.
     return list(x.chunk(blocks, axis)) if axis is not None and blocks > 1 else [x] * blocks
 
 
-def _side_by_side(parts: list[torch.Tensor], axis: int | None, fold: str) -> torch.Tensor:
+def _side_by_side(parts: list[torch.Tensor], axis: int | None, fold: _Step) -> torch.Tensor:
     """Blocks along an axis as one tensor; where they have none, their fold."""
     if axis is not None:
         return torch.cat(parts, axis) if len(parts) > 1 else parts[0]
     made = parts[0]
     for one in parts[1:]:
-        made = _FOLDED[fold](made, one)
+        made = fold(made, one)
     return made
 
 

@@ -60,9 +60,10 @@ def _deep(
 
 
 @triton.jit
-def _half(codes: tl.tensor, at: tl.tensor) -> tl.tensor:
-    """The whole numbers of 4 bits that stand at the places `at`, each of the byte that has it and another one."""
-    return (((codes >> tl.cast(at % 2 * 4, tl.uint8)) & 15) ^ 8).to(tl.int8) - 8
+def _of_bytes(codes: tl.tensor, at: tl.tensor, EACH: tl.constexpr) -> tl.tensor:
+    """The whole numbers of 8 / EACH bits that stand at the places `at`, each of a byte that has EACH of them."""
+    SIGN: tl.constexpr = 1 << (8 // EACH - 1)
+    return (((codes >> tl.cast(at % EACH * (8 // EACH), tl.uint8)) & (2 * SIGN - 1)) ^ SIGN).to(tl.int8) - SIGN
 
 
 @triton.jit

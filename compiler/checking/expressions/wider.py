@@ -16,7 +16,9 @@ from einc.syntax import tree as s
 
 
 def over_several(function: Function, count: int) -> Function | None:
-    """The definition over so many indices; None where it has not one index, or reads an argument at something else."""
+    """A definition that binds one index as one that binds `count` of them, in whose body each argument has all of them.
+    None where the definition binds another number of indices, where it reads an argument at anything but its index, and
+    where no letters are left."""
     if len(function.letters) != 1:
         return None
     (letter,), nodes = function.letters, (function.body, *function.withs)

@@ -93,7 +93,8 @@ class _Text:
 
     def entries(self, wanted: Mapping[Name, s.Statement], of_results: bool = False) -> list[
             tuple[s.Statement, s.Statement, str]]:
-        """What uses tell of the shapes of names whose entries equations say, also with what equations define."""
+        """For each of the `wanted` names whose uses tell one shape and no other: what `told_shapes` gives for it. With
+        `of_results` the uses know the shapes of what equations define, else those that the text declares alone."""
         work = self.first
         if of_results:
             made = {key: work.table.symbols[key] for key in work.table.defined if key in work.table.symbols}

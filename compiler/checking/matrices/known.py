@@ -225,8 +225,9 @@ def _plain(node: s.Expression) -> Iterator[s.Word]:
 
 
 def _indexed(lines: Iterable[s.Statement]) -> Iterator[tuple[Name, bool]]:
-    """The names that lines of index notation declare or define; a name that is computed of numbers alone is one, where
-    no line gives it a shape.
+    """The names that lines of index notation declare or define, in blocks too, each with whether it has indices. A name
+    without indices that an equation defines is among them where it has a label, or is computed of numbers alone and no
+    line gives it a shape.
     """
     lines = tuple(lines)
     shaped = {found[0] for line in lines if line.keyword in ("matrix", "vector") for c in line.clauses

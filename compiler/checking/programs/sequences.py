@@ -160,7 +160,9 @@ class _End:
 
 
 def _end(recur: BlockLoop, outside: Set[str], down: bool) -> _End | None:
-    """The end of the rounds, where a fixed index says that and nothing else."""
+    """The index t of `s ≤ t` or `s < t`, or with `down` of `t ≤ s` or `t < s`, in rounds over s: it has no other
+    condition, no value that is read outside has it, and what a round computes speaks of it only where it reads, at t,
+    what rounds make. None where there is no such index."""
     targets = {e.target: e for e in recur.equations}
     for index in recur.fixed:
         pair = (Position(index), Position(recur.index)) if down else (Position(recur.index), Position(index))

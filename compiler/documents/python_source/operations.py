@@ -27,6 +27,7 @@ from einc.documents.python_source.terms import (
     letters_of,
 )
 from einc.documents.python_source.values import CannotSayError, Tensor
+from einc.ir.folds import FOLDS
 
 NUMERIC: dict[str, Callable[..., float]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "^": operator.pow,
@@ -229,8 +230,7 @@ def folded(state: State, name: str, tensor: Tensor, dims: Sequence[int], keep: b
     places = {axis_number(tensor, at) for at in dims}
     tensor = fresh(state, tensor)  # what is bound is no letter of anything else
     letters = tuple(x for at in sorted(places) for x in tensor.axes[at])
-    neutral = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}[name]
-    tensor = cut(state, tensor, letters, neutral)
+    tensor = cut(state, tensor, letters, FOLDS[name].start)
     axes = tuple(() if at in places else axis for at, axis in enumerate(tensor.axes) if keep or at not in places)
     if not letters:
         return Tensor(axes, tensor.term, tensor.condition, tensor.other, tensor.partial)

@@ -70,7 +70,7 @@ def randoms(program: Program, sizes: Mapping[str, int], dtype: str, seed: int) -
             values = generator.uniform(0.5, 1, shape) if fading else _normal(generator, tensor, shape, rate)
             if (row := tensor.element.narrow) is not None:  # a quarter of its range, rounded
                 values = function(row.name)(np.asarray(generator.standard_normal(shape) * row.high / 4))
-            values = in_bytes(values) if tensor.element.shared else values
+                values = in_bytes(values, row) if tensor.element.shared else values
             out[tensor.key] = torch.from_numpy(np.asarray(values)).to(_kind(tensor, getattr(torch, dtype)))
     return out
 

@@ -47,6 +47,7 @@ from einc.driver.options import Options, names_of
 from einc.errors.report import EincError, failure
 from einc.ir.plan import Module
 from einc.ir.programs import Program
+from einc.ir.requested import Cache, Mesh
 from einc.meaning.sizes import solve_sizes
 
 Sizes = Mapping[str, int]
@@ -117,7 +118,7 @@ def command(*, file: Chosen, path: str, map_name: str | None, prefix: str, sizes
     except ValueError as error:
         raise failure(str(error).replace("top_", "--top-")) from None
     program = typed(file)
-    meshed = bool(mesh or plan) or any(chosen(program.plans, ("serve",)).mesh().values())
+    meshed = bool(mesh or plan) or any(chosen(program.plans, ("serve",)).asked(Mesh).ranks.values())
     about = roles(program)
     with _telling() as told:
         told("reading weights")
@@ -136,7 +137,7 @@ def command(*, file: Chosen, path: str, map_name: str | None, prefix: str, sizes
         given = {**{key: x.to(place) for key, x in weights.items()}, **_numbers(program, known)}
         many = import_module(RANKED).ranked(program, how, mesh, given, known, asks, pages) if meshed else None
         made: Any = compiling.built(program, how) if many is None else many
-        page = page or asks.cache().page or PAGE
+        page = page or asks.asked(Cache).page or PAGE
         pool = _pool(made, pages, page, max(map(len, texts)) + count - 1)
         engine, pace = Engine(made, given, budget=budget, pool=pool), Pace()
         several = [text for text in texts for _ in range(samples)]

@@ -33,6 +33,7 @@ from einc.driver.reports.table import table
 from einc.errors.report import Report, failure
 from einc.ir.plan import Module, SegmentedModule
 from einc.ir.programs import TypedProgram
+from einc.ir.requested import Mesh
 from einc.syntax.printing.show import show
 
 STAGES = ("syntax", "typed", "normal", "plan", "source")
@@ -90,7 +91,7 @@ def command(*, file: Chosen, stage: str, explicit: bool, full: bool, grad: bool,
             return
         click.echo(as_text(placing.on_mesh(program, options.plans, mesh, sizes, grad), sizes, full, narrow), nl=False)
         return
-    if stage == "plan" and (mesh or any(chosen(program.plans, options.plans).mesh().values())):
+    if stage == "plan" and (mesh or any(chosen(program.plans, options.plans).asked(Mesh).ranks.values())):
         found = placing.served_on_mesh(program, options.plans, mesh, sizes, compiling.choices(options))
         asked = {name for link in found.links for name in names(link.forward.program)}
         known_sizes(sizes, sorted(asked), program.sizes, program.idle)

@@ -26,8 +26,8 @@ from einc.driver.decoding.vocabulary import roles
 from einc.driver.narrowing import narrowed
 from einc.driver.options import Options
 from einc.errors.report import EincError, Help, Problem, failure
+from einc.ir import requested
 from einc.ir.programs import Tensor, TypedProgram
-from einc.ir.requested import PlanBlock
 from einc.transforms.serving.handed import Handed, Rows
 
 Array = torch.Tensor
@@ -195,14 +195,14 @@ class Ranked:
 
 
 def ranked(program: TypedProgram, options: Options, ranks: Mapping[str, int], given: Mapping[str, Any],
-           known: Mapping[str, int], wanted: PlanBlock, pages: int | None = None) -> Ranked:
+           known: Mapping[str, int], wanted: requested.PlanBlock, pages: int | None = None) -> Ranked:
     """The model on the mesh, in each of the processes that torchrun has started. EincError where these are none, or
     too many, where the mesh or the step cannot be had, and where `pages` are asked for.
     """
     if pages is not None:
         raise failure("--pages is for one device", "leave it out: on several each text has a room of its own")
     program, wanted = narrowed(program, wanted)
-    keep = options.keep or frozenset(wanted.cache().tensors)
+    keep = options.keep or frozenset(wanted.asked(requested.Cache).tensors)
     plan, step = placing.served(program, options.plans, ranks, frozenset(keep), choices(options))
     mesh = _mesh(dict(plan.axes), next(x.device.type for x in given.values() if hasattr(x, "device")))
     function = back_ends.load(back_ends.emit(plan, options.backend, None), step.program.name, options.backend)

@@ -87,7 +87,7 @@ def python(extent: Extent) -> str:
 def bytes_of(program: Program) -> str | None:
     """Why no line of torch reads a tensor of which several numbers lie in a byte; None where there is none."""
     found = next((t.text for t in program.tensors.values() if t.element.shared), None)
-    said = f"two numbers of `{found}` lie in each byte, and lines of torch would read the bytes"
+    said = f"several numbers of `{found}` lie in each byte, and lines of torch would read the bytes"
     return said if found is not None else None
 
 

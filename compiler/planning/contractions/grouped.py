@@ -59,8 +59,9 @@ def _row_by_row(program: NormalProgram) -> NormalProgram:
 
 def _folded_rows(equation: Equation, fold: Fold, by: Mapping[str, Equation],
                  program: NormalProgram) -> tuple[Index, ...]:
-    """The rows that a sum with a row's matrix runs over, where it runs over more besides,
-    and all it asks is asked of rows."""
+    """The indices of a sum that name which matrix is read, as t and r do in W_{C_{t r}}, where the sum also runs over
+    an axis of that matrix, the result has another one, and the domain has conditions on the rows alone. Empty where one
+    of these does not hold."""
     for part in factors(fold.body):
         inner = by.get(part.tensor) if isinstance(part, Read) else None
         if inner is None or not isinstance(part, Read) or not isinstance(inner.body, Read):

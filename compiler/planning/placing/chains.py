@@ -53,7 +53,8 @@ class Chain:
     wanted: dict[str, States] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Raises Refused where the rounds cannot be put on a mesh. What a recurrence reads lies as that wants it."""
+        """Fills `wanted` with the states in which recurrences need their operands, and `states` with those of the
+        inputs. Raises Refused for rounds that cannot be put on a mesh."""
         for loop, found in self.found.items():
             self.wanted |= recurred(self.program, loop, found, self.mesh).needs
         for repeat in self.program.repeats:

@@ -108,10 +108,10 @@ def between(found: Derived, forward: Placed) -> tuple[dict[str, States], dict[st
 def in_bytes(tensor: Tensor, states: States) -> Iterator[IndexSet]:
     """Where several numbers share a byte, the bytes of a rank's part along the last axis, whose number has to be whole.
     """
-    few = tensor.element.narrow
-    if few is not None and any(isinstance(s, Part) and s.slot == len(tensor.slots) - 1 for s in states):
+    cut = any(isinstance(s, Part) and s.slot == len(tensor.slots) - 1 for s in states)
+    if tensor.element.narrow is not None and cut:
         last = tensor.slots[-1].set
-        yield replace(last, extent=last.extent * number(Fraction(1, few.together)))
+        yield replace(last, extent=last.extent * number(Fraction(1, tensor.element.together)))
 
 
 def axes_of(mesh: tuple[Axis, ...]) -> tuple[tuple[str, int], ...]:

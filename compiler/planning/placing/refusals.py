@@ -46,17 +46,17 @@ def examine(program: Program, mesh: Sequence[Axis], sizes: Mapping[str, int]) ->
 def whole_bytes(tensor: Tensor, states: States, splits: Mapping[IndexSet, Sequence[IndexSet]], mesh: Sequence[Axis],
                 sizes: Mapping[str, int]) -> None:
     """Raises Refused where a rank's part of a tensor would begin or end inside of a byte that several numbers share."""
-    few = tensor.element.narrow
-    if few is None or few.together == 1:
+    each = tensor.element.together
+    if each == 1:
         return
     for axis, state in zip(mesh, states, strict=True):
         if isinstance(state, Part) and state.slot == len(tensor.slots) - 1:
             whole = tensor.slots[-1].set
             parts = splits.get(whole, ())
             inside = volume(parts[state.component + 1:]) if state.component >= 0 else number(1)
-            if inside.sizes <= sizes.keys() and inside.at(sizes) % few.together:
-                multiple(parts[state.component] if state.component >= 0 else whole, axis, sizes, few.together,
-                         f" with {few.together} numbers of `{tensor.text}` in a byte")
+            if inside.sizes <= sizes.keys() and inside.at(sizes) % each:
+                multiple(parts[state.component] if state.component >= 0 else whole, axis, sizes, each,
+                         f" with {each} numbers of `{tensor.text}` in a byte")
 
 
 def multiple(of: IndexSet, axis: Axis, sizes: Mapping[str, int], blocks: int = 1, why: str = "") -> None:

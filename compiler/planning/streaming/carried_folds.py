@@ -44,7 +44,8 @@ class Basis:
         self.out[equation.target] = Equation(equation.target, equation.axes, equation.domain, body, equation.source)
 
     def _named(self, equation: Equation, fold: Fold) -> str:
-        """A basis fold of its own, shared by all that need it."""
+        """The name under which a fold is carried along the pass; an equal fold that is carried already gives its name.
+        Else adds the fold to `known`, `held`, `carries` and `out`."""
         key = key_of(fold)
         if key in self.known:
             return self.known[key]

@@ -177,7 +177,8 @@ def _with_numbers(program: Program, index: Index, equations: list[Equation], ten
 
 
 def _parts(index: Index, copies: Mapping[str, Equation], equations: Sequence[Equation]) -> set[str]:
-    """Those of the copies that have the index on an axis and are read at it alone, by rounds and by such copies."""
+    """The names of the copies that a round can be given one part of: the index is one of their axes, and all
+    `equations` and all other such copies read them at that index alone."""
     found = {key: at for key, e in copies.items() if (at := place_of(index, e)) is not None}
     while True:
         readers = [*equations, *(copies[key] for key in found)]
