@@ -27,7 +27,7 @@ Meet = tuple[str, str, str] | None
 
 DRAWN = 40
 SIZES = {"B": 4, "T": 8, "H": 4, "d_k": 4, "d_model": 16, "d_ff": 8, "V": 8, "G": 2, "E": 4, "n": 2, "r": 4,
-         "r_Q": 4, "d_h": 4, "d_c": 4, "U": 8, "S": 4, "M": 4}
+         "r_Q": 4, "d_h": 4, "d_c": 4, "U": 8, "S": 4, "M": 4, "N": 2}
 
 
 @pytest.mark.drawn(2)
@@ -200,6 +200,10 @@ MESHES: dict[str, tuple[str, dict[str, int], dict[str, str], dict[str, tuple[str
     "latents": ("mla_rope", {"p": 2}, {"p": "h"}, {}),
     "experts": ("moe_swiglu", {"p": 2}, {"p": "xt"}, {}),
     "experts in parts": ("moe_swiglu", {"p": 2, "q": 2, "r": 2}, {"p": "t", "q": "x", "r": "e"}, {}),
+    "a row for each choice": ("moe_swiglu", {"p": 2}, {"p": "tx"}, {"p": ("x", "rows", "")}),
+    "a row for each owner": ("moe_swiglu", {"p": 4}, {"p": "tx"}, {"p": ("x", "once", "")}),
+    "rows, and hidden units": ("moe_swiglu", {"p": 2, "q": 2}, {"p": "tx", "q": "e"}, {"p": ("x", "rows", "")}),
+    "rows once, and groups": ("deepseek_moe", {"p": 2}, {"p": "tx"}, {"p": ("x", "once", "")}),
 }
 
 

@@ -15,6 +15,7 @@ from einc.ir.indices import IndexSet
 from einc.ir.programs import TypedProgram
 from einc.ir.requested import WAYS, Cut, PlanBlock
 from einc.planning.placing import Axis, Meeting, Refused, Way, placed, with_rings
+from einc.planning.placing.states import OWN
 
 
 def refused(program: TypedProgram) -> list[PlanLine]:
@@ -43,10 +44,11 @@ def _refused(program: TypedProgram, plan: PlanBlock) -> PlanLine | None:
 
 def axis_of(cut: Cut, ranks: int, letters: Mapping[str, IndexSet]) -> Axis:
     """One axis as the rules of placing know it."""
-    ways: dict[str, Way] = {"gather": "gather", "merge": "merge", "ring": "ring", "swap": "swap"}
+    ways: dict[str, Way] = {"gather": "gather", "merge": "merge", "ring": "ring", "swap": "swap",
+                            "rows": "rows", "once": "once"}
     assert ways.keys() == WAYS.keys()
     sets = tuple(dict.fromkeys(letters[name] for name in cut.letters))
-    meetings = tuple(Meeting(x.letter, ways[x.way], letters[x.letter] if x.way == "ring" else letters[x.by] if x.by
-                             else None) for x in cut.passes)
+    meetings = tuple(Meeting(x.letter, ways[x.way], letters[x.letter] if x.way in OWN else
+                             letters[x.by] if x.by else None) for x in cut.passes)
     round_ = next((m.by for m in meetings if m.way == "ring"), None)
     return Axis(cut.axis, ranks, sets, meetings, balanced=round_ if cut.balanced else None)

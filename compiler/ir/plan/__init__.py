@@ -63,7 +63,6 @@ from einc.ir.plan.modules import (
     Step,
 )
 from einc.ir.plan.operations import (
-    Along,
     Append,
     BroadcastView,
     Call,
@@ -74,9 +73,7 @@ from einc.ir.plan.operations import (
     Leaf,
     LibraryCall,
     Move,
-    Moved,
     Operation,
-    RankGroup,
     Recurrence,
     Repack,
     SegmentSum,
@@ -86,6 +83,7 @@ from einc.ir.plan.operations import (
     last_kernel,
 )
 from einc.ir.plan.products import axes_of_contraction, product_kernel
+from einc.ir.plan.sent import Along, Moved, RankGroup, Routes
 from einc.ir.plan.walks import leaves, makes, renamed, replaced, takes, takes_all, within
 
 __all__ = [
@@ -143,6 +141,7 @@ __all__ = [
     "Reduce",
     "Repack",
     "Role",
+    "Routes",
     "RowBlocks",
     "Rows",
     "Scalar",

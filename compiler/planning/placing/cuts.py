@@ -31,19 +31,21 @@ from einc.ir.terms import (
     substitute,
     walk,
 )
-from einc.planning.placing.states import WHOLE, Axis, Owned, Part, Share, State, clash, sent
+from einc.planning.placing.states import WHOLE, Axis, Owned, Part, Rows, Share, State, clash, sent
 
 
 @dataclass(frozen=True)
 class Letter:
     """A letter of an equation that is cut: by its set, or by one component of it where that is a composite; the part of
-    a rank is in so many blocks.
+    a rank is in so many blocks. Of a letter of rows `row` is how many of
+    them a rank has.
     """
 
     index: Index
     base: IndexSet
     component: int = -1
     blocks: int = 1
+    row: Extent | None = None
 
 
 @dataclass(frozen=True)
@@ -221,6 +223,8 @@ class Knowledge:
         match have, want:
             case _ if have == want:
                 return Fraction(0)
+            case Part(), Rows():
+                return whole / ranks * want.copies.at(self.usual) * sent("to_rows", ranks).at({})
             case Part(), Part():
                 return whole / ranks * sent("all_to_all", ranks).at({})
             case Part(), _:

@@ -32,7 +32,7 @@ from einc.planning.placing.cuts import (
 )
 from einc.planning.placing.larger import larger, of_what_comes
 from einc.planning.placing.linear import linear_in
-from einc.planning.placing.owners import owned
+from einc.planning.placing.owners import owned, owned_at
 from einc.planning.placing.references import relative
 from einc.planning.placing.refusals import Refused
 from einc.planning.placing.states import WHOLE, Axis, Meeting, Owned, Part, Share, State
@@ -198,7 +198,7 @@ class _Work:
         axis = self.knowledge.axis
         all_of = [list(self.of_set(equation, base)) for base in axis.sets]
         found: list[Letter] = next(filter(None, all_of), [])
-        for meeting in axis.meetings if found else ():
+        for meeting in [m for m in axis.meetings if found and m.way not in ("rows", "once")]:
             both = [x for x in found if x.base == found[0].base]
             named = [x for x in both if x.index.name.rstrip("'") == meeting.letter]
             if meeting.way == "swap" and meeting.by is not None:
@@ -357,19 +357,13 @@ class _Work:
         """What a rank has at such a place, 0 where another has it: a share, or its owner's where all that says the
         place is known where it is used.
         """
-        needs = self.reads_of(equation, None, {read.tensor: part})
-        place, slot = read.subs[part.slot], self.program.tensors[read.tensor].slots[part.slot]
+        needs, place = self.reads_of(equation, None, {read.tensor: part}), read.subs[part.slot]
         if read.tensor in {r.tensor for r in (*reads(equation.domain), *reads(place))}:
             self.keep(equation, Cut(WHOLE, needs=self.reads_of(equation, None)))
             return
-        state: State = Share("sum")
-        if isinstance(place, Read) and len(place.subs) > 1 and all(
-                isinstance(x, Position) and x.index in equation.indices and len(equation.axes) == len(equation.indices)
-                for x in place.subs):
-            at = tuple(equation.indices.index(x.index) for x in place.subs if isinstance(x, Position))
-            state = Owned(place.tensor, at, slot.set)
-        self.keep(equation, Cut(state, needs=needs, reason=f"{read.tensor} is read at {shown_place(place)}",
-                                gathered=(read, part)))
+        reason = f"{read.tensor} is read at {shown_place(place)}"
+        found = owned_at(equation, read, part.slot, self.program, self.state, needs, self.knowledge.axis)
+        self.keep(equation, replace(found or Cut(Share("sum"), needs=needs), reason=reason, gathered=(read, part)))
 
     def done(self) -> Cutting:
         """The cutting."""
