@@ -205,6 +205,7 @@ LINES = [
     ("shard t over tp, pass s by swap t", "`t` is of a set that is cut over `tp`"),
     ("shard t over tp, pass s by swap k", "no letter of feature"),
     ("shard t over tp, pass t by ring, pass s by ring", "both go round"),
+    ("shard t over tp, pass t by rows", "nothing that has t is read at an element that data chooses"),
 ]
 
 

@@ -5,18 +5,22 @@ by contraction, and sums over the choices, of which each owner has its addends.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from fractions import Fraction
 
 from einc.ir.programs import Equation, NormalProgram
 from einc.ir.terms import Fold, Position, Read
 from einc.planning.placing.cuts import Cut, Letter, Needs, equals, placed_at
-from einc.planning.placing.refusals import Refused
 from einc.planning.placing.rows import at_rows, chosen_rows, in_rows, lying, row_letters
-from einc.planning.placing.states import WHOLE, Axis, Owned, Rows, Share, State
+from einc.planning.placing.states import WHOLE, Axis, Owned, Rows, Share, State, rows_of
+
+Asks = Callable[[str, State, State], Fraction]  # how much more a rank sends for a tensor in another state, too
 
 
 def owned(equation: Equation, program: NormalProgram, state: Callable[[str], State], needs: Needs,
-          axis: Axis) -> Cut | None:
-    """The cut of an equation that reads values of their owners; None where it reads none, or in another way."""
+          axis: Axis, asks: Asks, count: Callable[[str], Fraction]) -> Cut | None:
+    """The cut of an equation that reads values of their owners; None where it reads none, or in another way, or where
+    what it reads in rows goes back first."""
     mine = [(read, s) for read in equation.elements if isinstance(s := state(read.tensor), Owned)]
     if not mine or len({(s.chosen, s.base, s.rows is None) for _, s in mine}) > 1:
         return None
@@ -27,21 +31,24 @@ def owned(equation: Equation, program: NormalProgram, state: Callable[[str], Sta
     (places,) = at
     choices = tuple(x.index for x in places if isinstance(x, Position))
     keep: dict[str, State] = {read.tensor: s for read, s in mine}
-    letters = () if first.rows is None else row_letters(first.rows, choices)
+    rows, letters = first.rows, () if first.rows is None else row_letters(first.rows, choices)
 
-    def wanted(letter: Letter | None) -> dict[str, State]:
-        """The states in which it reads tensors where a letter is cut beside those of rows."""
-        found = needs(equation, letter, keep)
-        return found if first.rows is None else in_rows(equation, program, first.rows, letters, found, keep)
+    def made(state: State, letter: Letter | None = None, more: Mapping[str, State] | None = None) -> Cut | None:
+        """The cut where a letter is cut beside those of rows; None where what is in rows goes back instead."""
+        wanted: dict[str, State] | None = {**(more or {}), **needs(equation, letter, keep)}
+        if rows is not None and wanted is not None:
+            wanted = in_rows(equation, program, rows, letters, wanted, keep)
+            grows = count(equation.target) > sum(map(count, keep))
+            if wanted is None or (not grows and _goes_back(equation, state, keep, wanted, asks)):
+                return None
+        return Cut(state, (*([letter] if letter is not None else []), *letters), wanted or {})
 
-    bound = equation.body.bound if isinstance(equation.body, Fold) else ()
-    if not set(choices) & set(bound):
+    body = equation.body
+    if not set(choices) & set(body.bound if isinstance(body, Fold) else ()):
         if not all(x in equation.axes for x in places):
             return None
         where = tuple(equation.axes.index(x) for x in places)
-        rows = None if first.rows is None else lying(first.rows, letters, equation.axes)
-        return Cut(Owned(first.chosen, where, first.base, rows), letters, wanted(None))
-    body = equation.body
+        return made(Owned(first.chosen, where, first.base, rows and lying(rows, letters, equation.axes)))
     if not isinstance(body, Fold) or body.op != "sum":
         return None
     chosen = Read(first.chosen, places)
@@ -50,15 +57,26 @@ def owned(equation: Equation, program: NormalProgram, state: Callable[[str], Sta
                 place.index.set == first.base and first.base in axis.sets):
             letter = Letter(place.index, first.base)  # rows by the element that they chose: each owner has its own
             found = placed_at(equation.axes, (s.set for s in program.tensors[equation.target].slots), letter)
-            if any(x.index in equation.indices for x in letters):
-                return None  # it would lie in rows and in parts: what it is made of goes back
-            return None if found is None else Cut(found, (letter, *letters), wanted(letter))
-    reason = f"sum over {', '.join(i.name for i in choices if i in bound)}"
-    if first.rows is None:
-        return Cut(Share("sum"), needs={first.chosen: WHOLE, **wanted(None)}, chosen=(chosen, first.base),
-                   reason=reason)
-    return Cut(Share("sum", rows=_added(equation, first.rows, letters)), letters,
-               {first.chosen: first.rows.of_chosen, **wanted(None)}, reason, chosen=(chosen, first.base))
+            if found is None or any(x.index in equation.indices for x in letters):
+                return None  # it would lie in rows and in parts
+            return made(found, letter)
+    lies = rows and lying(rows, letters, equation.axes)
+    if rows is not None and lies is None and any(Position(x.index) in equation.axes for x in letters):
+        return None  # a sum over some letters of a row, and not over all
+    whole: State = WHOLE if rows is None else rows.of_chosen
+    result = made(Share("sum", rows=lies), more={first.chosen: whole})
+    return result and replace(result, chosen=(chosen, first.base),
+                              reason=f"sum over {', '.join(i.name for i in choices if i in body.bound)}")
+
+
+def _goes_back(equation: Equation, state: State, mine: Mapping[str, State], wanted: Mapping[str, State],
+               asks: Asks) -> bool:
+    """Whether less is sent where what an equation reads in rows is sent back than where it is made of them there."""
+    back = sum(asks(key, one, rows.parted) for key, one in mine.items() if (rows := rows_of(one)) is not None)
+    there = sum((asks(key, rows.parted, rows) for key, rows in wanted.items() if isinstance(rows, Rows)), Fraction(0))
+    lies = rows_of(state) if isinstance(state, Share) else None
+    there += Fraction(0) if lies is None else asks(equation.target, state, lies.parted)
+    return back <= there and there > 0
 
 
 def owned_at(equation: Equation, read: Read, slot: int, program: NormalProgram, state: Callable[[str], State],
@@ -78,14 +96,6 @@ def owned_at(equation: Equation, read: Read, slot: int, program: NormalProgram, 
     if rows is None or at_rows(read, letters):  # that would be on two ranks: where a row lies, and what it chose
         return Cut(Owned(place.tensor, at, base), needs=needs)
     wanted = in_rows(equation, program, rows, letters, needs, {read.tensor})
+    if wanted is None:
+        return Cut(Owned(place.tensor, at, base), needs=needs)
     return Cut(Owned(place.tensor, at, base, lying(rows, letters, equation.axes)), letters, wanted)
-
-
-def _added(equation: Equation, rows: Rows, letters: tuple[Letter, ...]) -> Rows | None:
-    """How a sum over choices lies in rows; None where it is over all rows. Raises Refused where it is over some letters
-    of a row and not over the first."""
-    found = lying(rows, letters, equation.axes)
-    if found is None and any(Position(x.index) in equation.axes for x in letters):
-        raise Refused("meeting", f"`{equation.target}` is a sum over {letters[0].index.name}, by which the rows that "
-                      f"`{rows.chosen}` sends lie, and none over all of a row", "say `by gather` instead")
-    return found

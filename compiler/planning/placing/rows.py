@@ -15,10 +15,10 @@ from math import prod
 
 from einc.ir.indices import Index, IndexSet, number, size
 from einc.ir.programs import Equation, NormalProgram
+from einc.ir.requested import ROWS
 from einc.ir.terms import Position, Read, Term, children
 from einc.planning.analysis.cost import volume
 from einc.planning.placing.cuts import Letter, as_numbers
-from einc.planning.placing.refusals import Refused
 from einc.planning.placing.states import Axis, Part, Rows, State
 
 
@@ -27,7 +27,7 @@ def chosen_rows(place: Read, base: IndexSet, program: NormalProgram, state: Call
     """The rows of what chooses elements of a set, where the axis sends these, as what is chosen lies in them; None
     where it sends none, or where every rank has all that chooses.
     """
-    way = next((m.way for m in axis.meetings if m.way in ("rows", "once") and m.by == base), None)
+    way = next((m.way for m in axis.meetings if m.way in ROWS and m.by == base), None)
     here, slots = state(place.tensor), program.tensors[place.tensor].slots
     if way is None or not isinstance(here, Part) or here.component >= 0 or here.blocks > 1:
         return None
@@ -69,29 +69,20 @@ def at_rows(read: Read, letters: Iterable[Letter]) -> frozenset[Index]:
 
 
 def in_rows(equation: Equation, program: NormalProgram, rows: Rows, letters: Sequence[Letter],
-            wanted: Mapping[str, State], fixed: Iterable[str]) -> dict[str, State]:
+            wanted: Mapping[str, State], fixed: Iterable[str]) -> dict[str, State] | None:
     """The states in which an equation reads tensors whose letters run over rows; of those that are `fixed`, as `wanted`
-    has them. Raises Refused for what is not known of rows.
+    has them. None where it asks for what is not known of rows: numbers of their letters, or what stands at others.
     """
-    known, out = frozenset(fixed), dict(wanted)
-    counted = as_numbers(equation, program) & {x.index for x in letters}
-    if counted:
-        raise _unknown(equation, rows, f"counts with {', '.join(sorted(x.name for x in counted))}")
-    seen = dict[str, State]()
+    known, seen = frozenset(fixed), dict[str, State]()
+    if as_numbers(equation, program) & {x.index for x in letters}:
+        return None
     for read in equation.elements:
         here = at_rows(read, letters)
         if not here or read.tensor in known:
             continue
         found = lying(rows, letters, read.subs)
         plain = sum(isinstance(sub, Position) and sub.index in here for sub in read.subs)
-        if found is None or plain != len(here) or isinstance(wanted.get(read.tensor), Part):
-            raise _unknown(equation, rows, f"reads `{read.tensor}` at another place")
-        if seen.setdefault(read.tensor, found) != found:
-            raise _unknown(equation, rows, f"reads `{read.tensor}` at two places")
-    return {**out, **seen}
-
-
-def _unknown(equation: Equation, rows: Rows, why: str) -> Refused:
-    """What is said of an equation that asks for more than a rank has of its rows."""
-    return Refused("meeting", f"`{equation.target}` is made of rows that `{rows.chosen}` sends, and it {why}: no rank "
-                   "has that of its rows", "say `by gather` instead: each rank then has all rows, in their order")
+        if found is None or plain != len(here) or isinstance(wanted.get(read.tensor), Part) or seen.setdefault(
+                read.tensor, found) != found:
+            return None
+    return {**wanted, **seen}

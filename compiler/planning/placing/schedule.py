@@ -16,7 +16,8 @@ from einc.ir.indices import number
 from einc.ir.programs import NormalProgram
 from einc.ir.terms import Fold
 from einc.planning.analysis.cost import volume
-from einc.planning.placing.cutting import Cutting, cut, read_whole
+from einc.planning.placing.cuts import read_whole
+from einc.planning.placing.cutting import Cutting, cut
 from einc.planning.placing.levels import (
     Arrival,
     Kept,
@@ -85,9 +86,12 @@ def _as_made(found: Placed, key: str) -> States:
 
 
 def _gathered(arrival: Arrival, placed: Placed) -> bool:
-    """Whether a tensor that is to be kept gathered is so after some moves, on axes that say it."""
+    """Whether a tensor that is to be kept gathered is so after some moves, on axes that say it; or has come back from
+    rows, as it then need not come once more."""
     now, then = placed.states(arrival.tensor), arrival.states
-    return any(arrival.tensor in axis.gathered and isinstance(a, Part) and b == WHOLE
+    back = any(isinstance(a, Owned) and a.rows is not None and isinstance(b, Part)
+               for a, b in zip(now, then, strict=True))
+    return back or any(arrival.tensor in axis.gathered and isinstance(a, Part) and b == WHOLE
                for axis, a, b in zip(placed.mesh, now, then, strict=True))
 
 

@@ -16,10 +16,11 @@ from einc.ir.elements import REAL, WIDE, Element
 from einc.ir.indices import Extent, IndexSet, number, size
 from einc.ir.plan.gradients import place_of
 from einc.ir.programs import Slot
+from einc.ir.requested import ROWS
 from einc.ir.terms import Size
 
 Way = Literal["gather", "merge", "ring", "swap", "rows", "once"]
-OWN = ("ring", "rows", "once")  # the ways of which `by` is the set of the letter itself
+OWN = ("ring", *ROWS)  # the ways of which `by` is the set of the letter itself
 
 
 @dataclass(frozen=True, slots=True)
