@@ -227,10 +227,10 @@ def test_what_rows_send(way: str, forward: str, gradient: str) -> None:
     """As formulas, where each element is chosen as often."""
     text = f"{BY_NAME['moe_swiglu'].text}\nplan it:\n    mesh p = 8\n    shard t, else x over p, pass x by {way}\n"
     found = placing.on_mesh(typed(text), ("it",), {}, {}, grad=bool(gradient))
-    for half, sent in zip((found.forward, found.backward), (forward, gradient), strict=True):
+    for one, sent in zip((found.forward, found.backward), (forward, gradient), strict=True):
         if sent:
-            assert half is not None
-            assert sum((move.wire for _, move in half.moves), number(0)) == formula(sent)
+            assert one is not None
+            assert sum((move.wire for _, move in one.moves), number(0)) == formula(sent)
 
 
 CHOOSES = """index n : batch(B)

@@ -58,7 +58,7 @@ def _collective(step: Move) -> tuple[str, str]:
         case "reduce_scatter":
             return "_reduce_scatter", f'"{FOLDS[step.fold]}", {ranks}, {group}'
         case "counts":
-            return "_counts", f"goes, {ranks}, {group}"
+            return "_row_counts", f"goes, {ranks}, {group}"
         case "to_rows" | "from_rows":
             return f"_{step.kind}", f"routes, {group}"
     assert_never(step.kind)

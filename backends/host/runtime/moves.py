@@ -119,8 +119,8 @@ def _relaid(parts: _Parts, ordered: bool, ranks: int, place: int, group: str) ->
     return [None if part is None or x is None else _from_ranks(x[at], part[1]) for part, x in zip(parts, found)]
 
 
-_Rows = list[tuple[torch.Tensor, tuple[int, ...]] | None]  # tensors, each with its axes that stand for those of a row
-_Routes = tuple[list[torch.Tensor], list[int], list[int], tuple[int, ...]]
+_RowParts = list[tuple[torch.Tensor, tuple[int, ...]] | None]  # tensors, each with its axes of a row
+_RowRoutes = tuple[list[torch.Tensor], list[int], list[int], tuple[int, ...]]
 
 
 def _goes(chosen: torch.Tensor, packed: tuple[int, ...], part: int, start: int, ranks: int) -> torch.Tensor:
@@ -134,31 +134,32 @@ def _goes(chosen: torch.Tensor, packed: tuple[int, ...], part: int, start: int, 
     return (named[None] == torch.arange(ranks, device=owner.device).view(-1, *[1] * named.ndim)).any(-1)
 
 
-def _counts(given: list[torch.Tensor | None], goes: torch.Tensor, ranks: int, group: str) -> list[torch.Tensor | None]:
+def _row_counts(given: list[torch.Tensor | None], goes: torch.Tensor, ranks: int, group: str) -> list[
+        torch.Tensor | None]:
     """How many rows come from each rank."""
     return [_c10d("all_to_all_single", goes.flatten(1).sum(1), [1] * ranks, [1] * ranks, group)]
 
 
-def _routes(goes: torch.Tensor, came: torch.Tensor) -> _Routes:
+def _routes(goes: torch.Tensor, came: torch.Tensor) -> _RowRoutes:
     """The rows that go to each rank, one after the other: their places on each axis of a row, how many go to each rank,
     how many come from each, and how many places each axis has."""
     _, *places = goes.nonzero(as_tuple=True)
     return places, goes.flatten(1).sum(1).tolist(), came.tolist(), tuple(goes.shape[1:])
 
 
-def _to_rows(parts: _Rows, routes: _Routes, group: str) -> list[torch.Tensor | None]:
+def _to_rows(parts: _RowParts, routes: _RowRoutes, group: str) -> list[torch.Tensor | None]:
     """Rows of tensors at the ranks to which they go: they lie along the first axis of a row that a tensor has."""
     places, sent, came, _ = routes
     found = _in_one_message([None if part is None else _first(*part)[_there(places, part[1])] for part in parts],
                             lambda x: _c10d("all_to_all_single", x, came, sent, group))
-    return [None if part is None or x is None else _laid(x[(slice(None), *[None] * (_count(part[1]) - 1))], part[1])
+    return [None if part is None or x is None else _laid(x[(slice(None), *[None] * (_row_axes(part[1]) - 1))], part[1])
             for part, x in zip(parts, found)]
 
 
-def _from_rows(parts: _Rows, routes: _Routes, group: str) -> list[torch.Tensor | None]:
+def _from_rows(parts: _RowParts, routes: _RowRoutes, group: str) -> list[torch.Tensor | None]:
     """The sum of what the ranks made of a row, for every row that this rank has sent."""
     places, sent, came, shape = routes
-    found = _in_one_message([None if part is None else _first(*part).flatten(0, _count(part[1]) - 1)
+    found = _in_one_message([None if part is None else _first(*part).flatten(0, _row_axes(part[1]) - 1)
                              for part in parts], lambda x: _c10d("all_to_all_single", x, sent, came, group))
     out = list[torch.Tensor | None]()
     for part, x in zip(parts, found):
@@ -170,7 +171,7 @@ def _from_rows(parts: _Rows, routes: _Routes, group: str) -> list[torch.Tensor |
     return out
 
 
-def _count(at: tuple[int, ...]) -> int:
+def _row_axes(at: tuple[int, ...]) -> int:
     """How many axes of a row a tensor has."""
     return sum(n >= 0 for n in at)
 
