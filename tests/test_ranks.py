@@ -115,7 +115,7 @@ FOUR = {
     "rows, and hidden units": Cut("moe_swiglu", "shard t, else x over p, pass x by rows; shard e over q",
                                   {"p": 2, "q": 2}),
 }
-ALWAYS = ("heads", "merged", "round in blocks", "queries go round", "words", "rounds")
+ALWAYS = ("heads", "merged", "round in blocks", "queries go round", "words", "rounds", "a row for each owner")
 
 
 def marked(cases: Mapping[str, Cut]) -> list[object]:
