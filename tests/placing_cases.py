@@ -22,6 +22,7 @@ from einc.ir.programs import NormalProgram, Program, TypedProgram
 from einc.ir.terms import Fold
 from einc.meaning.sizes import solve_sizes
 from einc.planning.placing import Axis, Meeting, Placed, placed, with_rings
+from einc.planning.placing.states import OWN
 from einc.transforms.gradients.backward import Derived, derive
 
 EXACT = 1e-10
@@ -157,8 +158,8 @@ def axes(program: TypedProgram, mesh: Mapping[str, int], cut: Mapping[str, str],
     out = []
     for name, ranks in mesh.items():
         said = (meet or {}).get(name)
-        ring = said is not None and said[1] == "ring"
-        met = (Meeting(said[0], said[1], by.get(said[0] if ring else said[2])),) if said else ()  # type: ignore[arg-type]
+        own = said is not None and said[1] in OWN
+        met = (Meeting(said[0], said[1], by.get(said[0] if own else said[2])),) if said else ()  # type: ignore[arg-type]
         balanced = met[0].by if said and said[2] == "balanced" else None
         out.append(Axis(name, ranks, tuple(by[x] for x in cut[name]), met, balanced=balanced))
     return with_rings(out)

@@ -113,7 +113,7 @@ def test_a_number_of_the_call_stands_in_place_of_one_of_the_plan(file: Path) -> 
 
 
 @pytest.mark.parametrize(("words", "said", "way"), [
-    (("--mesh", "dp=2"), "no `shard` says what is cut over `dp`", "something over: `tp`, `cp`"),
+    (("--mesh", "dp=2"), "no `shard` says what is cut over `dp`", "something over `tp`, `cp`: say `--mesh tp=2`"),
     (("--plan", "cp"), "nothing says how many ranks `cp` has", "`--mesh cp=2`"),
     (("--plan", "sp"), "the mesh has no axis `tp`", "`--mesh tp=2`"),
     (("--mesh", "tp=2"), "two lines say different things of what is cut over a mesh", "leave out one"),
@@ -206,6 +206,7 @@ LINES = [
     ("shard t over tp, pass s by swap t", "`t` is of a set that is cut over `tp`"),
     ("shard t over tp, pass s by swap k", "no letter of feature"),
     ("shard t over tp, pass t by ring, pass s by ring", "both go round"),
+    ("shard t over tp, pass t by rows", "nothing that has t is read at an element that data chooses"),
 ]
 
 

@@ -27,7 +27,7 @@ Meet = tuple[str, str, str] | None
 
 DRAWN = 40
 SIZES = {"B": 4, "T": 8, "H": 4, "d_k": 4, "d_model": 16, "d_ff": 8, "V": 8, "G": 2, "E": 4, "n": 2, "r": 4,
-         "r_Q": 4, "d_h": 4, "d_c": 4, "U": 8, "S": 4, "M": 4}
+         "r_Q": 4, "d_h": 4, "d_c": 4, "U": 8, "S": 4, "M": 4, "N": 2}
 
 
 @pytest.mark.drawn(2)
@@ -200,6 +200,10 @@ MESHES: dict[str, tuple[str, dict[str, int], dict[str, str], dict[str, tuple[str
     "latents": ("mla_rope", {"p": 2}, {"p": "h"}, {}),
     "experts": ("moe_swiglu", {"p": 2}, {"p": "xt"}, {}),
     "experts in parts": ("moe_swiglu", {"p": 2, "q": 2, "r": 2}, {"p": "t", "q": "x", "r": "e"}, {}),
+    "a row for each choice": ("moe_swiglu", {"p": 2}, {"p": "tx"}, {"p": ("x", "rows", "")}),
+    "a row for each owner": ("moe_swiglu", {"p": 4}, {"p": "tx"}, {"p": ("x", "once", "")}),
+    "rows, and hidden units": ("moe_swiglu", {"p": 2, "q": 2}, {"p": "tx", "q": "e"}, {"p": ("x", "rows", "")}),
+    "rows once, and groups": ("deepseek_moe", {"p": 2}, {"p": "tx"}, {"p": ("x", "once", "")}),
 }
 
 
@@ -211,6 +215,56 @@ def test_the_ranks_of_a_mesh_make_what_one_makes(name: str, grad: bool) -> None:
     program = typed_of(BY_NAME[spec])
     assert half(BY_NAME[spec], {**BY_NAME[spec].sizes, **SIZES, **program.sizes}, grad).error(
         axes(program, mesh, cut, meet)) < EXACT
+
+
+@pytest.mark.parametrize(("way", "forward", "gradient"), [
+    # n choices of W ranks: rows of the data there and back, and of the gradient there, there and back
+    ("rows", f"{RS} E d_model + {TURN} T n + {2 * TURN} T d_model n",
+     f"{2 * RS} E d_model + {TURN} T n + {3 * TURN} T d_model n"),
+    ("gather", f"{RS} E d_model + {2 * RS} T n + {2 * RS} T d_model", ""),
+])
+def test_what_rows_send(way: str, forward: str, gradient: str) -> None:
+    """As formulas, where each element is chosen as often."""
+    text = f"{BY_NAME['moe_swiglu'].text}\nplan it:\n    mesh p = 8\n    shard t, else x over p, pass x by {way}\n"
+    found = placing.on_mesh(typed(text), ("it",), {}, {}, grad=bool(gradient))
+    for one, sent in zip((found.forward, found.backward), (forward, gradient), strict=True):
+        if sent:
+            assert one is not None
+            assert sum((move.wire for _, move in one.moves), number(0)) == formula(sent)
+
+
+CHOOSES = """index n : batch(B)
+index t, s : time(T)
+index x : expert(E)
+index f, g : feature(d_k), feature(d_k)
+dim k
+input h_{n t}^f
+weight W_{x f}^g, R_f^x
+G_{n t}^x = h_{n t}^f R_f^x
+set C_{n t} = topk_x(G_{n t}^x, k)
+U_{n t x}^g = h_{n t}^f W_{x f}^g
+"""
+# What rows do not say, or say dearly: where a position lies, all positions, what stands at choices alone.
+ASKED = {
+    "a sum": "output y_{n t}^g = Σ_{x ∈ C_{n t}} G_{n t}^x sin(U_{n t x}^g)",
+    "a number": "output y_{n t}^g = Σ_{x ∈ C_{n t}} sin(t G_{n t}^x U_{n t x}^g)",
+    "others": "output y_{n t}^g = Σ_{x ∈ C_{n t}} Σ_{s ≤ t} (h_{n s}^f h_{n t f}) sin(U_{n t x}^g)",
+    "a maximum": "output y_{n t}^g = max_{x ∈ C_{n t}} (G_{n t}^x U_{n t x}^g)",
+    "all": "output y^g = Σ_n Σ_t Σ_{x ∈ C_{n t}} (G_{n t}^x U_{n t x}^g)",
+    "texts": "output y_t^g = Σ_n Σ_{x ∈ C_{n t}} (G_{n t}^x U_{n t x}^g) : all",
+}
+
+
+@pytest.mark.drawn(2)
+@pytest.mark.parametrize("asks", ASKED)
+@pytest.mark.parametrize("grad", [False, True], ids=["forward", "gradient"])
+@pytest.mark.parametrize("way", ["rows", "once"])
+@pytest.mark.parametrize("cut", ["nx", "tx", "xt"])
+def test_what_is_made_of_rows(asks: str, grad: bool, way: str, cut: str) -> None:
+    """Whatever a text asks of values at chosen elements, rows go back where they do not say it."""
+    case = Case("rows", CHOOSES + ASKED[asks], {**SIZES, "B": 4, "k": 2})
+    mesh = axes(typed(case.text), {"p": 2}, {"p": cut}, {"p": ("x", way, "")})
+    assert half(case, case.sizes, grad).error(mesh) < EXACT
 
 
 def read_back(program: NormalProgram) -> TypedProgram:

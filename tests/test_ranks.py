@@ -76,6 +76,8 @@ TWO = {
     "words": Cut("linear_cross_entropy", "shard v over p", {"p": 2}),
     "latents": Cut("mla_rope", "shard h over p", {"p": 2}),
     "experts": Cut("moe_swiglu", "shard x, else t over p", {"p": 2}),
+    "a row for each choice": Cut("moe_swiglu", "shard t, else x over p, pass x by rows", {"p": 2}),
+    "a row for each owner": Cut("moe_swiglu", "shard t, else x over p, pass x by once", {"p": 2}),
     "a power of a reference": Cut("collision", "shard v over p", {"p": 2}),
     "rows without a point": Cut("blocks_before", "shard s over p", {"p": 2}),
     "a composite": Cut("gpt2_block", "shard h over p", {"p": 2}),
@@ -106,8 +108,14 @@ FOUR = {
     "merged and heads": Cut("attention", "shard t over p, pass s by merge; shard h over q", {"p": 2, "q": 2}),
     "rounds and texts": Cut("llama_lm", "shard n over p; shard h, g, e, v over q", {"p": 2, "q": 2}, {"N": 2}),
     "experts and positions": Cut("moe_swiglu", "shard t over p; shard x over q", {"p": 2, "q": 2}),
+    "groups of experts, a row for each choice": Cut("deepseek_moe", "shard t, else x over p, pass x by rows", {"p": 4},
+                                                    {"E": 8, "N": 4, "m": 2, "n": 3, "d_s": 4}),
+    "groups of experts, a row for each owner": Cut("deepseek_moe", "shard t, else x over p, pass x by once", {"p": 4},
+                                                   {"E": 8, "N": 4, "m": 2, "n": 3, "d_s": 4}),
+    "rows, and hidden units": Cut("moe_swiglu", "shard t, else x over p, pass x by rows; shard e over q",
+                                  {"p": 2, "q": 2}),
 }
-ALWAYS = ("heads", "merged", "round in blocks", "queries go round", "words", "rounds")
+ALWAYS = ("heads", "merged", "round in blocks", "queries go round", "words", "rounds", "a row for each owner")
 
 
 def marked(cases: Mapping[str, Cut]) -> list[object]:
@@ -188,7 +196,7 @@ def check(team: Team, cut: Cut, grad: bool, plain: bool, backend: str = "torch")
         plan = Counter[str]()
         for piece, link in half:
             for one in traffic.sent(piece, cut.known) if piece is not None else ():
-                kind = "all_to_all" if one.move.around else one.move.kind  # what goes round is sent as one of these
+                kind = "all_to_all" if one.move.around else _kind(one.move.kind)  # so is sent what goes round
                 plan[kind] += one.messages * int(link.times.at(cut.known))
         assert Counter({_kind(kind): n for kind, n in sent.items()}) == plan
 
@@ -196,7 +204,7 @@ def check(team: Team, cut: Cut, grad: bool, plain: bool, backend: str = "torch")
 def _kind(name: str) -> str:
     """The kind of a collective by what torch calls it."""
     return {"all_gather_into_tensor": "all_gather", "reduce_scatter_tensor": "reduce_scatter",
-            "all_to_all_single": "all_to_all"}.get(name, name)
+            "all_to_all_single": "all_to_all", "to_rows": "all_to_all", "from_rows": "all_to_all"}.get(name, name)
 
 
 @pytest.mark.parametrize("name", marked(TWO))

@@ -16,7 +16,7 @@ from einc.ir.terms import Fold
 from einc.meaning.interpret import interpret
 from einc.planning.placing.levels import Arrival, Placed, references
 from einc.planning.placing.local import Local
-from einc.planning.placing.states import Move, Owned, Part, Share, States, moved
+from einc.planning.placing.states import Move, Owned, Part, Share, States, moved, rows_of
 from einc.planning.placing.traffic import needs
 
 Rank = tuple[int, ...]
@@ -100,8 +100,9 @@ class Ranks:
         now = self.of.states(arrival.tensor)
         here = {rank: self.have[rank][self.local.made(arrival.tensor)] for rank in self.ranks}
         for move, (_, then) in zip(arrival.moves, moved(now, arrival.states, self.of.mesh), strict=True):
-            self.sent.append((move, here[self.ranks[0]].size))
-            here = self.move(arrival.tensor, move, now, then, here)
+            if not any(map(rows_of, now)):  # of which only the data says how many there are
+                self.sent.append((move, here[self.ranks[0]].size))
+            here = (self.move if move.rows is None else self.rowed)(arrival.tensor, move, now, then, here)
             now = then
         assert now == arrival.states
         name = self.local.name(arrival.tensor, now)
@@ -110,12 +111,19 @@ class Ranks:
 
     def move(self, key: str, move: Move, now: States, then: States, here: dict[Rank, Array]) -> dict[Rank, Array]:
         """One collective: each rank takes its elements of what its group has."""
-        shape = [int(s.set.extent.at(self.sizes)) for s in self.of.program.tensors[key].slots]
+        rowed = {n for state in now for n in getattr(rows_of(state), "at", ())}
+
+        def elements(states: States, rank: Rank) -> list[Array]:
+            """Those of a rank; of slots of rows all that it has."""
+            found = self.elements(key, states, rank)
+            return [np.arange(here[rank].shape[n]) if n in rowed else one for n, one in enumerate(found)]
+
+        whole = [int(s.set.extent.at(self.sizes)) for s in self.of.program.tensors[key].slots]
         mine = {rank: self.scaled(key, move, now, rank, x) for rank, x in here.items()}
         out = {}
         for rank in self.ranks:
             group = self.group(rank, move)
-            full = np.full(shape, np.nan)
+            full = np.full([here[rank].shape[n] if n in rowed else size for n, size in enumerate(whole)], np.nan)
             match now[move.axes[0]]:
                 case (Share() | Owned()) as state:
                     fold = FOLDED[state.fold if isinstance(state, Share) else "sum"]
@@ -124,13 +132,55 @@ class Ranks:
                     for other in group:
                         at = tuple(other[n] for n in parts)
                         totals[at] = fold(totals[at], mine[other]) if at in totals else mine[other]
-                        full[np.ix_(*self.elements(key, now, other))] = totals[at]
+                        full[np.ix_(*elements(now, other))] = totals[at]
                 case _:
                     for other in group:
-                        full[np.ix_(*self.elements(key, now, other))] = mine[other]
-            taken = full[np.ix_(*self.elements(key, then, rank))]
+                        full[np.ix_(*elements(now, other))] = mine[other]
+            taken = full[np.ix_(*elements(then, rank))]
             assert not np.isnan(taken).any() or any(np.isnan(mine[other]).any() for other in group)
             out[rank] = taken.astype(here[rank].dtype)
+        return out
+
+    def rowed(self, key: str, move: Move, now: States, then: States, here: dict[Rank, Array]) -> dict[Rank, Array]:
+        """Rows of a tensor to the ranks whose elements they chose, or what these made of them back, added up."""
+        (axis,), rows = move.axes, move.rows
+        assert rows is not None
+        chosen, *own = (self.local.name(*made) for made in references(now, axis, then[axis]))
+        part = int(rows.base.extent.at(self.sizes)) // self.of.mesh[axis].ranks
+        at = [n for n in rows.at if n >= 0]
+        found, mine = dict[Rank, dict[Rank, list[Array]]](), dict[Rank, Array]()
+        for rank in self.ranks:
+            names = self.have[rank][chosen]
+            owner = np.clip((names.astype(int) - rows.base.start) // part, 0, self.of.mesh[axis].ranks - 1)
+            others = tuple(n for n in range(owner.ndim) if n not in rows.packed)
+            found[rank] = {}
+            for other in self.group(rank, move):
+                wants = (owner == other[axis]).any(others).transpose(np.argsort(np.argsort(rows.packed)))
+                places = wants.nonzero()
+                found[rank][other] = [x for x, n in zip(places, rows.at, strict=True) if n >= 0]
+            array, state = here[rank], now[axis]
+            if own and isinstance(state, Owned):  # a row may have other choices beside those that are the rank's
+                held = np.isin(self.have[rank][own[0]], np.arange(rows.base.start, rows.base.start + part))
+                array = np.where(spread(held, state.places, array.ndim), array, 0)
+            mine[rank] = np.moveaxis(array, at, range(len(at)))
+        out = {}
+        for rank in self.ranks:
+            group = self.group(rank, move)
+            if move.kind == "to_rows":
+                sent = np.concatenate([mine[other][tuple(found[other][rank])] for other in group])
+                sent = sent - rank[axis] * part if key == rows.chosen else sent
+                out[rank] = np.moveaxis(sent.reshape(len(sent), *[1] * (len(at) - 1), *sent.shape[1:]),
+                                        range(len(at)), at)
+                continue
+            extents = dict(zip(rows.packed, rows.at, strict=True))
+            shape = [self.have[rank][chosen].shape[n] for n, slot in extents.items() if slot >= 0]
+            total = np.zeros((*shape, *mine[rank].shape[len(at):]), here[rank].dtype)
+            for other in group:
+                before = sum(len(found[one][other][0]) for one in group[:group.index(rank)])
+                count = len(found[rank][other][0])
+                array = mine[other].reshape(len(mine[other]), *mine[other].shape[len(at):])
+                np.add.at(total, tuple(found[rank][other]), array[before:before + count])
+            out[rank] = np.moveaxis(total, range(len(at)), at)
         return out
 
     def group(self, rank: Rank, move: Move) -> list[Rank]:
@@ -146,21 +196,17 @@ class Ranks:
         if move.apart and needed:  # each that folds the shares has the maximum of each of them
             beside.append(np.maximum.reduce([self.have[other][needed[0]] for other in self.group(rank, move)]))
 
-        def spread(found: Array, places: tuple[int, ...]) -> Array:
-            order = sorted(range(len(places)), key=lambda n: places[n])
-            return found.transpose(order).reshape([
-                found.shape[places.index(n)] if n in places else 1 for n in range(array.ndim)])
-
         match now[axis]:
             case Share(_, reference, places, power) if reference:
                 own, whole = beside
                 with np.errstate(invalid="ignore"):
                     factor = np.where(np.isneginf(own), 0.0, np.exp(power * (own - whole)))
-                return np.where(spread(factor, places) == 0, 0.0, array * spread(factor, places))
+                factor = spread(factor, places, array.ndim)
+                return np.where(factor == 0, 0.0, array * factor)
             case Owned(_, places, base):
                 (chosen,) = beside
                 part = int(base.extent.at(self.sizes)) // self.of.mesh[axis].ranks
-                owner = np.floor_divide(spread(chosen, places) - base.start, part)
+                owner = np.floor_divide(spread(chosen, places, array.ndim) - base.start, part)
                 return np.where(owner == rank[axis], array, 0)
         return array
 
@@ -178,3 +224,9 @@ class Ranks:
         return full
 
 
+
+
+def spread(found: Array, places: tuple[int, ...], axes: int) -> Array:
+    """An array at some slots of a tensor with so many, as numpy spreads it."""
+    order = sorted(range(len(places)), key=lambda n: places[n])
+    return found.transpose(order).reshape([found.shape[places.index(n)] if n in places else 1 for n in range(axes)])

@@ -14,7 +14,7 @@ from einc.backends.host.hops import hops
 from einc.backends.host.loops import Dialect, Page, repeat
 from einc.backends.host.module import step as write_step
 from einc.backends.host.moves import move as write_move
-from einc.backends.host.naming import named
+from einc.backends.host.naming import named, rows_counted
 from einc.backends.host.operators import LIST, Operator, operator, registered
 from einc.backends.host.wanted import Asked
 from einc.backends.writer import folded, sized
@@ -157,7 +157,7 @@ def _level(whole: Module, first: int, steps: Sequence[Step], number: int, unchec
     keys = tuple((key, of) for key, of in whole.keys if key in needed and key in unchecked)
     sets = tuple(one for one in whole.sets if one.extent.sizes <= sizes)
     return replace(whole, name=f"{whole.name}_{number}", inputs=tuple(inputs), outputs=outputs, buffers=buffers,
-                   steps=tuple(steps), sizes=whole.sizes & sizes, sets=sets, keys=keys)
+                   steps=tuple(steps), sizes=(whole.sizes | rows_counted(whole)) & sizes, sets=sets, keys=keys)
 
 
 def _made(step: Step) -> list[str]:

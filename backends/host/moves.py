@@ -19,9 +19,9 @@ def move(step: Move, module: Module, body: Writer, helpers: set[str],
     """Writes one move. A tensor of `wanted` is sent only under a condition, its first text, and its second is what
     stands for it elsewhere."""
     given, made = list[str](), list[str]()
-    for source, name, one in zip(step.reads, step.writes, step.moved, strict=True):
+    for (source, name), one in zip(step.pairs, step.moved, strict=True):
         condition, nothing = (wanted or {}).get(name, ("", ""))
-        sent = _given(step, one, module.buffers[source], helpers)
+        sent = _given(step, one, module.buffers[source], helpers) if step.routes is None else _row(step, source, one)
         then = _made(step, one, name, module.buffers[source], module.buffers[name], helpers)
         given.append(f"{sent} if {condition} else None" if condition else sent)
         if then != name or condition:
@@ -32,7 +32,11 @@ def move(step: Move, module: Module, body: Writer, helpers: set[str],
     helpers.add(helper)
     names = f"{', '.join(step.writes)}{',' * (len(given) == 1)}"
     lines = [f"{names} = {helper}([", *(f"    {x}," for x in given), f"], {more})"]
-    for line in (*(lines if len(given) > 1 else [f"{names} = {helper}([{given[0]}], {more})"]), *made):
+    lines = lines if len(given) > 1 else [f"{names} = {helper}([{given[0]}], {more})"]
+    if step.routes is not None:
+        before, after = _routes(step, helpers)
+        lines, made = [*before, *lines], [*made, *after]
+    for line in (*lines, *made):
         body.lines += folded(f"{'    ' * body.depth}{line}", 122)
 
 
@@ -53,7 +57,32 @@ def _collective(step: Move) -> tuple[str, str]:
             return "_all_reduce", f'"{FOLDS[step.fold]}", {group}'
         case "reduce_scatter":
             return "_reduce_scatter", f'"{FOLDS[step.fold]}", {ranks}, {group}'
+        case "counts":
+            return "_row_counts", f"goes, {ranks}, {group}"
+        case "to_rows" | "from_rows":
+            return f"_{step.kind}", f"routes, {group}"
     assert_never(step.kind)
+
+
+def _routes(step: Move, helpers: set[str]) -> tuple[list[str], list[str]]:
+    """The statements before and after a move of rows: where they go, and how many there are."""
+    found = step.routes
+    assert found is not None
+    chosen, *came = step.beside or step.reads
+    helpers |= {"_goes", "_routes"} if came else {"_goes"}
+    goes = f"goes = _goes({chosen}, {found.packed}, {sized(found.part)}, {found.start}, {step.group.ranks})"
+    if came:
+        return [goes, f"routes = _routes(goes, {came[0]})"], []
+    return [goes], [f"{sized(found.count)} = int({step.writes[0]}.sum())"]
+
+
+def _row(step: Move, source: str, one: Moved) -> str:
+    """A tensor as its rows are sent, with its axes that stand for those of a row."""
+    assert step.routes is not None
+    if step.kind == "counts":
+        return source
+    text = f"{source}.to(wide)" if one.wide else source
+    return f"({text}, {step.routes.at[step.reads.index(source)]})"
 
 
 def _given(step: Move, one: Moved, before: Buffer, helpers: set[str]) -> str:
@@ -73,6 +102,10 @@ def _made(step: Move, one: Moved, name: str, before: Buffer, after: Buffer, help
     """What a tensor is once it has been sent."""
     few, reduces = before.element.narrow is not None, step.kind in ("all_reduce", "reduce_scatter")
     joined, made = one.joined or Along(0), name
+    if step.routes is not None:
+        if step.kind == "to_rows" and before.name in step.beside:  # by numbers of the rank's own part
+            made += f" - ({sized(step.group.place)} - 1) * ({sized(step.routes.part)})"
+        return f"{made}.to({element(after)})" if one.wide or element(before) != element(after) else made
     if joined.blocks > 1 and not one.relaid:
         helpers.add("_in_order")
         made = f"_in_order({made}, {joined.axis}, {step.group.ranks})"

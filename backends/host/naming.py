@@ -26,6 +26,7 @@ from einc.ir.plan import (
     Load,
     Loop,
     Module,
+    Move,
     PerRequest,
     RowBlocks,
     Select,
@@ -101,8 +102,9 @@ class Named:
 def named(module: Module, also: Iterable[str] = ()) -> Named:
     """The module in free names; `also` are names that its text needs for itself."""
     names = Names({*OWN, *also, tuple_name(module.name), class_name(module.name)})
-    counts = {step.count for step in leaves(module.steps) if isinstance(step, BroadcastView)}
-    sizes = {name: names.fresh(name) for name in [*sorted(module.sizes | module.fixed.keys()), *sorted(counts)]}
+    counts = {step.count for step in leaves(module.steps) if isinstance(step, BroadcastView)} | rows_counted(module)
+    known = module.sizes | module.fixed.keys()
+    sizes = {name: names.fresh(name) for name in [*sorted(known), *sorted(counts - known)]}
     first = [t.key for t in module.inputs]
     tensors = {key: names.fresh(key) for key in dict.fromkeys([*first, *module.buffers])}
     made: Module = _sized(module, sizes) if any(old != new for old, new in sizes.items()) else module
@@ -123,6 +125,12 @@ def named(module: Module, also: Iterable[str] = ()) -> Named:
         made, frozenset(names.taken), {tensors[key]: identifier(key) for key in first},
         {b: a for a, b in sizes.items()}, outputs
     )
+
+
+def rows_counted(module: Module) -> frozenset[str]:
+    """The sizes that say how many rows come to a rank, which the moves of a module find out."""
+    found = (step.routes.count for step in leaves(module.steps) if isinstance(step, Move) and step.routes is not None)
+    return frozenset(name for count in found for name in count.sizes)
 
 
 def _told(generation: Generation, sizes: Mapping[str, str], tensors: Mapping[str, str]) -> Generation:

@@ -54,6 +54,8 @@ def purposes(module: Module, results: Sequence[str]) -> Asked:
         out.append(0)
         for made, read in _apart(one):
             bits = reduce(or_, (needed.get(key, 0) for key in made), 0)
+            if isinstance(one, Move) and one.kind == "counts":  # whatever is wanted, sizes are
+                bits = (1 << len(results)) - 1
             for key in read:
                 needed[key] = needed.get(key, 0) | bits
             out[-1] |= bits
@@ -63,7 +65,7 @@ def purposes(module: Module, results: Sequence[str]) -> Asked:
 def _apart(step: Step) -> Iterable[tuple[Iterable[str], Iterable[str]]]:
     """What a step makes with what it reads for that: tensors in one message have nothing to do with each other."""
     if isinstance(step, Move):
-        return [([made], [read]) for made, read in zip(step.writes, step.reads, strict=True)]
+        return [([made], [read, *step.beside]) for read, made in step.pairs]
     return [(makes(step), reads(step))]
 
 

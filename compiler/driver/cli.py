@@ -78,11 +78,19 @@ class _LazyGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Runs the subcommand. A known error is printed to stderr, with exit status 1; a broken pipe is raised. Of a
-        value that an option or an argument does not have, one with a similar name is told.
+        value that an option or an argument does not have, one with a similar name is told; of an option that others
+        have, these.
         """
         try:
             with _collecting_less():
                 return super().invoke(ctx)
+        except click.NoSuchOption as error:
+            having = [f"`einc {name}`" for name in COMMANDS if (one := self.get_command(ctx, name)) is not None
+                      and any(error.option_name in param.opts for param in one.params)]
+            if not having:
+                raise
+            raise click.UsageError(f"No such option '{error.option_name}' here; {', '.join(having)} "
+                                   f"{'has' if len(having) == 1 else 'have'} it.", error.ctx) from None
         except click.BadParameter as error:
             kind = error.param.type if error.param is not None else None
             word = re.match(r"'([^']+)' is not one of", error.message)

@@ -25,6 +25,7 @@ from einc.driver.sources import DISK, Sources, is_spec, packed
 from einc.errors.report import Report, Source
 from einc.ir.narrow import NARROW
 from einc.ir.programs import TypedProgram
+from einc.ir.requested import ROWS
 from einc.ir.terms import Apply
 
 if TYPE_CHECKING:
@@ -67,9 +68,10 @@ def _narrow(program: TypedProgram | None, source: Source, report: Report) -> Typ
 
 
 def _swapped(program: TypedProgram | None, report: Report) -> TypedProgram | None:
-    """The program where every letter by which its plans cut instead is there to be cut; else None. Problems go to the
-    report."""
-    if program is None or all(not x.by for plan in program.plans for cut, _ in plan.cuts() for x in cut.passes):
+    """The program where every letter by which its plans cut instead is there to be cut, and rows that are sent are
+    there; else None. Problems go to the report."""
+    passes = [] if program is None else [x for plan in program.plans for cut, _ in plan.cuts() for x in cut.passes]
+    if program is None or not any(x.by or x.way in ROWS for x in passes):
         return program
     for problem in (refused := import_module("einc.driver.meshes").refused(program)):
         report.add(problem)

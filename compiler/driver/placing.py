@@ -285,9 +285,9 @@ def axes(program: TypedProgram, wanted: PlanBlock, ranks: Mapping[str, int]) -> 
                 raise Problem(f"`plan serve` alone cuts something over `{name}`, for a step that serves", helps=(
                     Help(f"ask for that step: `--plan serve --mesh {name}={number}`"),
                     Help(f"or cut all in a plan of another name: `shard {next(iter(letters), 't')} over {name}`")))
-            raise Problem(f"no `shard` says what is cut over `{name}`", helps=(
-                Help(f"say it in a plan: `shard {next(iter(letters), 't')} over {name}`"),
-                Help(f"the axes that plans of this text cut something over: {listed(_every(program))}")))
+            there, new = _every(program), Help(f"say it in a plan: `shard {next(iter(letters), 't')} over {name}`")
+            raise Problem(f"no `shard` says what is cut over `{name}`", helps=(new,) if not there else (
+                Help(f"plans of this text cut something over {listed(there)}: say `--mesh {there[0]}={number}`"), new))
         if number not in range(1, MOST_RANKS + 1):
             raise Problem(f"{RANKS_RULE.format(f'{MOST_RANKS:,}')}, and `{name}` has {number:,}", helps=(
                 Help(f"say `mesh {name} = 2` in the plan, or `--mesh {name}=2`, for instance"),))

@@ -49,7 +49,8 @@ MOST_RANKS = 1 << 20  # of an axis of a mesh
 
 
 # The ways of a pass, and whether each takes a letter.
-WAYS = {"gather": False, "merge": False, "ring": False, "swap": True}
+WAYS = {"gather": False, "merge": False, "ring": False, "swap": True, "rows": False, "once": False}
+ROWS = ("rows", "once")  # those of a letter that data chooses
 
 
 # The orders in which stages work on parts of the data, as `torch.distributed.pipelining` calls them.

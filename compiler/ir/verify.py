@@ -219,14 +219,17 @@ def _operation(step: Operation, module: Module) -> None:
 def _move(step: Move, buffers: Mapping[str, Buffer]) -> None:
     """A move has a group with ranks, as many tensors after it as before, and of each the axes that its kind of
     collective joins and parts. All are relaid or none is; those that are folded are of one type."""
-    _require(len(step.reads) == len(step.writes) == len(step.moved) > 0 and step.group.ranks > 1,
+    _require(len(step.writes) == len(step.moved) > 0 and step.group.ranks > 1 and (
+        len(step.beside) == (2 if step.kind.endswith("rows") else 0)),
              "a move of other tensors before than after, or of one rank")
-    sent = {WIDE if one.wide else buffers[key].element for key, one in zip(step.reads, step.moved, strict=True)}
+    _require((step.routes is not None) == (step.kind in ("counts", "to_rows", "from_rows")) and (
+        step.routes is None or len(step.routes.at) == len(step.moved)), "rows that go nowhere")
+    sent = {WIDE if one.wide else buffers[key].element for key, one in zip(step.reads, step.moved, strict=False)}
     _require(len(sent) == 1 or "reduce" not in step.kind, "tensors of different types that are folded as one")
     _require(len({(one.joined, one.parted) if one.relaid else () for one in step.moved}) == 1,
              "tensors in one message of which blocks come into different orders")
     joins, parts = step.kind in ("all_gather", "all_to_all"), step.kind in ("slice", "all_to_all", "reduce_scatter")
-    for key, one in zip(step.reads, step.moved, strict=True):
+    for key, one in zip(step.reads, step.moved, strict=False):
         _require((one.joined is not None) == joins and (one.parted is not None) == parts,
                  f"a move by {step.kind} joins or parts another axis")
         _require(all(x is None or 0 <= x.axis < len(one.shape) for x in (one.joined, one.parted)),

@@ -18,8 +18,8 @@ def _largest(x: torch.Tensor, count: int, first: int = 1) -> torch.Tensor:
 
 
 def _groups(names: torch.Tensor, count: int, first: int = 1) -> Iterator[tuple[int, tuple[torch.Tensor, ...]]]:
-    """Each element that is named, counted from 0, with the places where it is."""
-    flat = names.reshape(-1) - (first - 1)
+    """Each element that is named, counted from 0, with the places where it is. Other numbers name none."""
+    flat = (names.reshape(-1) - (first - 1)).clamp(min=0)
     order = flat.argsort(stable=True)
     ends = torch.bincount(flat, minlength=count + 1).cumsum(0).tolist()
     for n in range(count):

@@ -117,3 +117,77 @@ def _relaid(parts: _Parts, ordered: bool, ranks: int, place: int, group: str) ->
     order = [n for some in comes for n in some]
     at = [order.index(n) for n in after[place - 1]]
     return [None if part is None or x is None else _from_ranks(x[at], part[1]) for part, x in zip(parts, found)]
+
+
+_RowParts = list[tuple[torch.Tensor, tuple[int, ...]] | None]  # tensors, each with its axes of a row
+_RowRoutes = tuple[list[torch.Tensor], list[int], list[int], tuple[int, ...]]
+
+
+def _goes(chosen: torch.Tensor, packed: tuple[int, ...], part: int, start: int, ranks: int) -> torch.Tensor:
+    """For each rank which rows go to it. A row is what `chosen` has at one place of its axes `packed`; it goes to the
+    ranks that have an element that it names. What names none goes to the nearest, which reads it, or not, as the
+    program says.
+    """
+    owner = ((chosen.long() - start) // max(1, part)).clamp(0, ranks - 1)
+    named = owner.movedim(packed, tuple(range(len(packed))))
+    named = named.flatten(len(packed)) if named.ndim > len(packed) else named.unsqueeze(-1)
+    return (named[None] == torch.arange(ranks, device=owner.device).view(-1, *[1] * named.ndim)).any(-1)
+
+
+def _row_counts(given: list[torch.Tensor | None], goes: torch.Tensor, ranks: int, group: str) -> list[
+        torch.Tensor | None]:
+    """How many rows come from each rank."""
+    return [_c10d("all_to_all_single", goes.flatten(1).sum(1), [1] * ranks, [1] * ranks, group)]
+
+
+def _routes(goes: torch.Tensor, came: torch.Tensor) -> _RowRoutes:
+    """The rows that go to each rank, one after the other: their places on each axis of a row, how many go to each rank,
+    how many come from each, and how many places each axis has."""
+    _, *places = goes.nonzero(as_tuple=True)
+    return places, goes.flatten(1).sum(1).tolist(), came.tolist(), tuple(goes.shape[1:])
+
+
+def _to_rows(parts: _RowParts, routes: _RowRoutes, group: str) -> list[torch.Tensor | None]:
+    """Rows of tensors at the ranks to which they go: they lie along the first axis of a row that a tensor has."""
+    places, sent, came, _ = routes
+    found = _in_one_message([None if part is None else _first(*part)[_there(places, part[1])] for part in parts],
+                            lambda x: _c10d("all_to_all_single", x, came, sent, group))
+    return [None if part is None or x is None else _laid(x[(slice(None), *[None] * (_row_axes(part[1]) - 1))], part[1])
+            for part, x in zip(parts, found)]
+
+
+def _from_rows(parts: _RowParts, routes: _RowRoutes, group: str) -> list[torch.Tensor | None]:
+    """The sum of what the ranks made of a row, for every row that this rank has sent."""
+    places, sent, came, shape = routes
+    found = _in_one_message([None if part is None else _first(*part).flatten(0, _row_axes(part[1]) - 1)
+                             for part in parts], lambda x: _c10d("all_to_all_single", x, sent, came, group))
+    out = list[torch.Tensor | None]()
+    for part, x in zip(parts, found):
+        if part is None or x is None:
+            out.append(None)
+            continue
+        total = x.new_zeros((*(n for n, at in zip(shape, part[1]) if at >= 0), *x.shape[1:]))
+        out.append(_laid(total.index_put_(_there(places, part[1]), x, accumulate=True), part[1]))
+    return out
+
+
+def _row_axes(at: tuple[int, ...]) -> int:
+    """How many axes of a row a tensor has."""
+    return sum(n >= 0 for n in at)
+
+
+def _there(places: list[torch.Tensor], at: tuple[int, ...]) -> tuple[torch.Tensor, ...]:
+    """The places of rows on the axes that a tensor has."""
+    return tuple(x for x, n in zip(places, at) if n >= 0)
+
+
+def _first(x: torch.Tensor, at: tuple[int, ...]) -> torch.Tensor:
+    """A tensor with its axes of a row first, in the order of the row."""
+    axes = tuple(n for n in at if n >= 0)
+    return x.movedim(axes, tuple(range(len(axes))))
+
+
+def _laid(x: torch.Tensor, at: tuple[int, ...]) -> torch.Tensor:
+    """A tensor with its axes of a row, which stand first, where they are."""
+    axes = tuple(n for n in at if n >= 0)
+    return x.movedim(tuple(range(len(axes))), axes).contiguous()

@@ -15,7 +15,7 @@ from einc.errors.report import width
 from einc.ir.indices import Extent, number
 from einc.ir.programs import Program
 from einc.planning.placing import Placed
-from einc.planning.placing.states import Owned, Part, Share, State, States, Whole
+from einc.planning.placing.states import Owned, Part, Rows, Share, State, States, Whole, rows_of
 from einc.planning.placing.traffic import Sent, sent
 from einc.transforms.slicing.repeats import Round
 
@@ -63,7 +63,9 @@ def _half(title: str, placed: Placed, known: Mapping[str, int], full: bool, narr
     lines += _grouped("returned", [(name, placed.ends[key]) for name, key in program.outputs], placed)
     lines += ["", *_aligned(list(_rows(placed, known, moves))), ""]
     each = "" if one is None else f" in each round, {_figure(total * one.repeat.index.set.extent, known)} in all"
-    lines.append(f"a device sends {_figure(total, known)}{each}")
+    rowed = any(rows_of(state) for move in moves for state in (move.move.before, move.move.after))
+    often = ", where each element is chosen as often" if rowed else ""
+    lines.append(f"a device sends {_figure(total, known)}{each}{often}")
     if full:
         lines += ["", *_equations(placed)]
     return lines
@@ -100,10 +102,12 @@ def _state(state: State, key: str, program: Program) -> str:
             of = program.tensors[key].slots[slot]
             return f"by {of.name}" + (f" in {component + 1}" if component >= 0 else "") + (
                 f" in {blocks} blocks" if blocks > 1 else "")
-        case Share(fold, reference):
-            return f"{fold} of shares" + (f" / exp {reference}" if reference else "")
-        case Owned(chosen):
-            return f"owner of {chosen}"
+        case Share(fold, reference, rows=rows):
+            return f"{fold} of shares" + (f" / exp {reference}" if reference else "") + (", in rows" if rows else "")
+        case Owned(chosen, rows=rows):
+            return f"owner of {chosen}" + (", in rows" if rows else "")
+        case Rows(chosen):
+            return f"rows of {chosen}"
     assert_never(state)
 
 

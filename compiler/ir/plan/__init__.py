@@ -13,4 +13,5 @@ from einc.ir.plan.lets import *
 from einc.ir.plan.modules import *
 from einc.ir.plan.operations import *
 from einc.ir.plan.products import *
+from einc.ir.plan.sent import *
 from einc.ir.plan.walks import *

@@ -9,7 +9,8 @@ from typing import ClassVar, Literal
 from einc.ir.elements import Element
 from einc.ir.indices import Extent, Index, IndexSet, number, size
 from einc.ir.plan.kernels import Cost
-from einc.ir.plan.operations import Leaf, Operation, RankGroup
+from einc.ir.plan.operations import Leaf, Operation
+from einc.ir.plan.sent import RankGroup
 from einc.ir.programs import Tensor
 from einc.ir.terms import Term
 

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 from einc.ir.indices import Extent, IndexSet
 from einc.ir.plan.kernels import FREE, Cost, Kernel
 from einc.ir.plan.lets import Subscript
+from einc.ir.plan.sent import Moved, RankGroup, Routes
 from einc.ir.terms import Term
 
 
@@ -328,54 +329,31 @@ class SegmentSum(Operation):
         return tuple(zip(self.reads[len(self.named):], self.letters, strict=True))
 
 
-@dataclass(frozen=True, slots=True)
-class RankGroup:
-    """Ranks that send to each other: what a rank is told at the call that stands for them, a size, its own place among
-    them, counted from 1, and how many they are.
-    """
-
-    told: Extent
-    place: Extent
-    ranks: int
-
-
-@dataclass(frozen=True, slots=True)
-class Along:
-    """An axis of which each rank has a part, in one block, or in two, one from each end."""
-
-    axis: int
-    blocks: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Moved:
-    """One tensor of a move. `shape` is what the rank holds before it with composites apart; of its axes one is
-    `joined`, of which each rank has a part before, and one is `parted`, of which it has one after; None for none.
-    `wide` if shares are put together in the wide type, whatever theirs is.
-    """
-
-    shape: tuple[Extent, ...]
-    joined: Along | None = None
-    parted: Along | None = None
-    wide: bool = False
-
-    @property
-    def relaid(self) -> bool:
-        """Whether the blocks of one axis come into another order."""
-        return self.joined is not None and self.parted is not None and self.joined.axis == self.parted.axis
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move(Operation):
     """Tensors that the ranks of a mesh have in one state, in another one: one collective, in which all of them are sent
     as one message, or a `slice`, which is none. `moved` says of each how it lies, `fold` how shares are put together.
+    What goes to rows, and what comes back from them and is added up, has `routes`; what says these is read last, and
+    how many rows come from each rank, which is what a move of `counts` finds out.
     """
 
     does: ClassVar[str] = "move"
-    kind: Literal["slice", "all_gather", "all_to_all", "all_reduce", "reduce_scatter"]
+    kind: Literal["slice", "all_gather", "all_to_all", "all_reduce", "reduce_scatter", "counts", "to_rows",
+                  "from_rows"]
     group: RankGroup
     moved: tuple[Moved, ...]
     fold: str = "sum"
+    routes: Routes | None = None
+
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """Each tensor as it is before, and after."""
+        return tuple(zip(self.reads, self.writes, strict=False))
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """What says where rows go."""
+        return self.reads[len(self.writes):]
 
 
 Leaf = (Kernel | Contract | InSlices | Repack | Concat | Append | BroadcastView | Call | TopK | GroupedMatmul

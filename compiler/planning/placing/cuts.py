@@ -4,7 +4,7 @@ read, and what is known of places that are computed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil, floor
@@ -31,19 +31,22 @@ from einc.ir.terms import (
     substitute,
     walk,
 )
-from einc.planning.placing.states import WHOLE, Axis, Owned, Part, Share, State, clash, sent
+from einc.planning.placing.refusals import Refused
+from einc.planning.placing.states import WHOLE, Axis, Meeting, Owned, Part, Rows, Share, State, clash, sent
 
 
 @dataclass(frozen=True)
 class Letter:
     """A letter of an equation that is cut: by its set, or by one component of it where that is a composite; the part of
-    a rank is in so many blocks.
+    a rank is in so many blocks. Of a letter of rows `row` is how many of
+    them a rank has.
     """
 
     index: Index
     base: IndexSet
     component: int = -1
     blocks: int = 1
+    row: Extent | None = None
 
 
 @dataclass(frozen=True)
@@ -221,6 +224,10 @@ class Knowledge:
         match have, want:
             case _ if have == want:
                 return Fraction(0)
+            case Part(), Rows():
+                return whole / ranks * want.copies.at(self.usual) * sent("to_rows", ranks).at({})
+            case (Share(rows=Rows() as rows) | Owned(rows=Rows() as rows)), Part():
+                return whole / ranks * rows.copies.at(self.usual) * sent("from_rows", ranks).at({})
             case Part(), Part():
                 return whole / ranks * sent("all_to_all", ranks).at({})
             case Part(), _:
@@ -306,3 +313,17 @@ def joined(wanted: Iterable[tuple[str, State]]) -> dict[str, State]:
 def shown_place(place: Term) -> str:
     """The place in a few words: the tensor that says it."""
     return next((r.tensor for r in reads(place)), "a place")
+
+
+def read_whole(needs: Mapping[str, State], state: Callable[[str], State], wholes: Set[str]) -> dict[str, State]:
+    """The states in which an equation reads tensors, of which some come whole to the rank anyway."""
+    return {key: WHOLE if isinstance(want, Part) and want != state(key) and key in wholes else want
+            for key, want in needs.items()}
+
+
+def no_meeting(target: str, both: list[Letter], meeting: Meeting) -> Refused:
+    """What is said of an equation that has no letter by which it could be cut instead."""
+    names = " and ".join(x.index.name for x in both)
+    return Refused("meeting", f"`{target}` has {names}, which are of one set, and no letter of {meeting.by} "
+                   f"that is not cut yet: it cannot be cut by that instead",
+                   f"say `pass {meeting.letter} by gather`, or `by merge`")

@@ -7,7 +7,7 @@ without it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
@@ -15,6 +15,7 @@ from functools import partial
 from einc.ir.draft import unused
 from einc.ir.indices import IndexSet
 from einc.ir.programs import Equation, NormalProgram, local
+from einc.ir.requested import ROWS
 from einc.ir.terms import TRUE, Fold, Pack, Position, Read, Term, free_indices, reads, transform, walk
 from einc.planning.placing.cuts import (
     Cut,
@@ -26,16 +27,18 @@ from einc.planning.placing.cuts import (
     first_part,
     joined,
     letters,
+    no_meeting,
     packed,
     placed_at,
+    read_whole,
     shown_place,
 )
+from einc.planning.placing.in_rows import added_in_rows, apart_in_rows, better_in_rows, made_in_rows
 from einc.planning.placing.larger import larger, of_what_comes
 from einc.planning.placing.linear import linear_in
-from einc.planning.placing.owners import owned
+from einc.planning.placing.owners import owned, owned_at
 from einc.planning.placing.references import relative
-from einc.planning.placing.refusals import Refused
-from einc.planning.placing.states import WHOLE, Axis, Meeting, Owned, Part, Share, State
+from einc.planning.placing.states import WHOLE, Axis, Owned, Part, Rows, Share, State
 
 
 @dataclass(frozen=True)
@@ -60,23 +63,25 @@ def cut(program: NormalProgram, axis: Axis, before: Iterable[Cutting], usual: Ma
     `given` are states of inputs that are known, on this axis; `refused` are shares that are folded at once. Raises
     Refused.
     """
-    earlier, late = tuple(before), frozenset[str]()
+    earlier, late, rowed = tuple(before), frozenset[str](), dict[str, Rows]()
     while True:
-        work = _Work(program, Knowledge(axis, usual, sizes), earlier, refused, late)
+        work = _Work(program, Knowledge(axis, usual, sizes), earlier, refused, late, rowed)
         work.inputs(given)
         for equation in program.equations:
             work.add(equation)
         wants = work.wants()
         found, later = frozenset(work.wrong(wants)), frozenset(work.larger(wants))
-        if found <= refused and later <= late:
+        made = program.but(equations=work.equations, tensors=work.program.tensors)
+        there = dict(better_in_rows(made, work.cuts, work.state, wants, partial(work.knowledge.sent, made)))
+        if found <= refused and later <= late and there.keys() <= rowed.keys():
             return work.done()
-        refused, late = refused | found, late | later
+        refused, late, rowed = refused | found, late | later, {**there, **rowed}
 
 
 @dataclass
 class _Work:
     """A program while it is cut. `refused` are shares that are folded at once, and references that are; what is `late`
-    every rank makes, of what is sent.
+    every rank makes, of what is sent, and what is `rowed` of what is sent to rows.
     """
 
     program: NormalProgram
@@ -84,6 +89,7 @@ class _Work:
     before: tuple[Cutting, ...]
     refused: frozenset[str]
     late: frozenset[str]
+    rowed: Mapping[str, Rows]
     given: dict[str, State] = field(default_factory=dict)
     cuts: dict[str, Cut] = field(default_factory=dict)
     free: set[str] = field(default_factory=set)
@@ -137,7 +143,9 @@ class _Work:
                 return
             self.gather(gathered, read, part)
             equation = equation.map(partial(_instead, read, Read(gathered.target, gathered.axes)))
-        self.keep(equation, self.rule(equation))
+        self.program, *some = apart_in_rows(equation, self.program, self.state)
+        for one in some:
+            self.keep(one, self.rule(one))
 
     def keep(self, equation: Equation, found: Cut) -> None:
         """Notes an equation and how it is cut. A rank reads its own part of what it has whole where it stands."""
@@ -149,7 +157,10 @@ class _Work:
 
     def rule(self, equation: Equation) -> Cut:
         """The cut by the first rule that says something of the equation."""
-        found = owned(equation, self.program, self.state, self.reads_of, self.knowledge.axis)
+        found = owned(equation, self.program, self.state, self.reads_of, self.knowledge.axis, self.asks,
+                      self.count)
+        found = found or added_in_rows(equation, self.state) or made_in_rows(
+            equation, self.program, self.rowed.get(equation.target), self.reads_of(equation, None))
         if found is not None:
             return found
         if not isinstance(equation.body, Fold) and equation.reads <= self.free:
@@ -198,13 +209,13 @@ class _Work:
         axis = self.knowledge.axis
         all_of = [list(self.of_set(equation, base)) for base in axis.sets]
         found: list[Letter] = next(filter(None, all_of), [])
-        for meeting in axis.meetings if found else ():
+        for meeting in [m for m in axis.meetings if found and m.way not in ROWS]:
             both = [x for x in found if x.base == found[0].base]
             named = [x for x in both if x.index.name.rstrip("'") == meeting.letter]
             if meeting.way == "swap" and meeting.by is not None:
                 others = list(self.of_set(equation, meeting.by))
                 if len(both) > 1 and named and not others:
-                    raise _no_meeting(equation.target, both, meeting)
+                    raise no_meeting(equation.target, both, meeting)
                 if len(both) > 1 and others:
                     found = others
                 elif others and not isinstance(equation.body, Fold):
@@ -254,6 +265,12 @@ class _Work:
         if choice.index not in equation.indices and self.same_part(equation, choice) is None:
             total += self.count(equation.target)
         return total
+
+    def asks(self, key: str, have: State, want: State) -> Fraction:
+        """How many elements more a rank sends so that a tensor is in another state, too: none where it is so already.
+        """
+        here = any(made.needs.get(key) == want for made in self.cuts.values())
+        return Fraction(0) if here else self.knowledge.sent(self.program, key, have, want)
 
     def count(self, key: str) -> Fraction:
         """The number of elements of a tensor."""
@@ -357,19 +374,13 @@ class _Work:
         """What a rank has at such a place, 0 where another has it: a share, or its owner's where all that says the
         place is known where it is used.
         """
-        needs = self.reads_of(equation, None, {read.tensor: part})
-        place, slot = read.subs[part.slot], self.program.tensors[read.tensor].slots[part.slot]
+        needs, place = self.reads_of(equation, None, {read.tensor: part}), read.subs[part.slot]
         if read.tensor in {r.tensor for r in (*reads(equation.domain), *reads(place))}:
             self.keep(equation, Cut(WHOLE, needs=self.reads_of(equation, None)))
             return
-        state: State = Share("sum")
-        if isinstance(place, Read) and len(place.subs) > 1 and all(
-                isinstance(x, Position) and x.index in equation.indices and len(equation.axes) == len(equation.indices)
-                for x in place.subs):
-            at = tuple(equation.indices.index(x.index) for x in place.subs if isinstance(x, Position))
-            state = Owned(place.tensor, at, slot.set)
-        self.keep(equation, Cut(state, needs=needs, reason=f"{read.tensor} is read at {shown_place(place)}",
-                                gathered=(read, part)))
+        reason = f"{read.tensor} is read at {shown_place(place)}"
+        found = owned_at(equation, read, part.slot, self.program, self.state, needs, self.knowledge.axis)
+        self.keep(equation, replace(found or Cut(Share("sum"), needs=needs), reason=reason, gathered=(read, part)))
 
     def done(self) -> Cutting:
         """The cutting."""
@@ -378,20 +389,6 @@ class _Work:
                 for key, state in ends.items()}
         cuts = {target: self.shared(found) for target, found in self.cuts.items()}
         return Cutting(self.program.but(equations=self.equations), self.given, cuts, ends)
-
-
-def read_whole(needs: Mapping[str, State], state: Callable[[str], State], wholes: Set[str]) -> dict[str, State]:
-    """The states in which an equation reads tensors, of which some come whole to the rank anyway."""
-    return {key: WHOLE if isinstance(want, Part) and want != state(key) and key in wholes else want
-            for key, want in needs.items()}
-
-
-def _no_meeting(target: str, both: list[Letter], meeting: Meeting) -> Refused:
-    """What is said of an equation that has no letter by which it could be cut instead."""
-    names = " and ".join(x.index.name for x in both)
-    return Refused("meeting", f"`{target}` has {names}, which are of one set, and no letter of {meeting.by} "
-                   f"that is not cut yet: it cannot be cut by that instead",
-                   f"say `pass {meeting.letter} by gather`, or `by merge`")
 
 
 def _instead(old: Read, new: Read, term: Term) -> Term:

@@ -15,7 +15,20 @@ from einc.ir.terms import Fold
 from einc.planning.analysis.cost import nominal
 from einc.planning.placing.cuts import Cut
 from einc.planning.placing.cutting import Cutting
-from einc.planning.placing.states import SILENT, WHOLE, Axis, Move, Owned, Part, Share, State, States, moved
+from einc.planning.placing.states import (
+    SILENT,
+    WHOLE,
+    Axis,
+    Move,
+    Owned,
+    Part,
+    Rows,
+    Share,
+    State,
+    States,
+    moved,
+    rows_of,
+)
 
 COLLECTIVE = ("sum", "max", "min", "prod")  # the folds that a collective does on its way
 
@@ -97,7 +110,8 @@ class Placed:
     def beside(self, key: str, axes: tuple[int, ...], now: States, then: States) -> list[tuple[str, States]]:
         """What has to be there so that a tensor can be in other states on some axes, as `references` has it."""
         apart = self.folds(key, axes, now)
-        return [needed for n in axes for needed in references(now, n, then[n] if apart else WHOLE)]
+        return [needed for n in axes
+                for needed in references(now, n, then[n] if apart or isinstance(then[n], Rows) else WHOLE)]
 
     @property
     def moves(self) -> tuple[tuple[int, Move], ...]:
@@ -196,6 +210,12 @@ def references(states: States, n: int, after: State = WHOLE) -> list[tuple[str, 
     """What is needed beside a tensor that is moved on an axis: what a share is relative to, as the rank has it and over
     all ranks, where the tensor is in the state `after`; what says whose an element is.
     """
+    rows = after if isinstance(after, Rows) else rows_of(states[n])
+    if rows is not None:
+        state, found = states[n], [(rows.chosen, rows.like(states, Part(rows.packed[0]), n))]
+        if isinstance(state, Owned) and len(rows.packed) < len(state.places):
+            found.append((rows.chosen, rows.like(states, rows.of_chosen, n)))
+        return found
     match states[n]:
         case Share(_, reference, places) if reference:
             there = isinstance(after, Part) and after.slot in places

@@ -40,7 +40,7 @@ from einc.planning.analysis.cost import volume
 from einc.planning.placing.cuts import Cut, Letter
 from einc.planning.placing.levels import Placed
 from einc.planning.placing.linear import once
-from einc.planning.placing.states import WHOLE, Axis, Part, Share, States, cut_slots
+from einc.planning.placing.states import WHOLE, Axis, Owned, Part, Rows, Share, States, cut_slots, rows_of
 
 
 class Ranks(Protocol):
@@ -226,7 +226,11 @@ class Rewriting:
         self.mine: dict[Index, tuple[Axis, Letter]] = {}
         for axis, found in zip(self.of.mesh, self.of.cuts(equation.target), strict=True):
             for letter in found.letters:
-                self.mine[letter.index] = axis, letter
+                if letter.index not in self.mine or letter.row:  # rows are of what another axis has left
+                    self.mine[letter.index] = axis, letter
+        self.rows: dict[str, tuple[Axis, Rows]] = {
+            rows.chosen: (axis, rows) for axis, found in zip(self.of.mesh, self.of.cuts(equation.target), strict=True)
+            for rows in map(rows_of, found.needs.values()) if rows is not None}
 
     def equation(self) -> Equation:
         """The equation with its letters over the rank's own parts."""
@@ -235,7 +239,8 @@ class Rewriting:
             body = self.shared(body, axis, found)
         old, states = self.old, self.of.states(self.old.target)
         axes = (*self.ranks.lead(states), *(self.place(x, None) for x in old.axes))
-        return Equation(self.ranks.name(old.target, states), axes, self.value(old.domain), body, old.source)
+        domain = both(self.value(old.domain), *self.here())
+        return Equation(self.ranks.name(old.target, states), axes, domain, body, old.source)
 
     def shared(self, body: Term, axis: Axis, found: Cut) -> Term:
         """The body with what is said of shares: who adds what."""
@@ -251,8 +256,8 @@ class Rewriting:
         """The letter over the rank's own part."""
         if index not in self.mine:
             return index
-        axis, _ = self.mine[index]
-        return Index(index.name, replace(index.set, extent=axis.part(index.set.extent)))
+        axis, letter = self.mine[index]
+        return Index(index.name, replace(index.set, extent=letter.row or axis.part(index.set.extent)))
 
     def number(self, index: Index) -> Term:
         """The number of a letter in the whole."""
@@ -260,6 +265,7 @@ class Rewriting:
         if index not in self.mine:
             return here
         axis, letter = self.mine[index]
+        assert not letter.row, index.name
         if letter.blocks > 1 and axis.blocks(letter.base) > 1:
             return self.ranks.in_blocks(axis, index, self.letter(index))
         if letter.component < 0:
@@ -297,7 +303,14 @@ class Rewriting:
             case Position(index):
                 return self.number(index)
             case Read(tensor, subs):
-                return self.read(tensor, subs)
+                made = self.read(tensor, subs)
+                if tensor not in self.rows:
+                    return made
+                axis, rows = self.rows[tensor]
+                return added((made, self.ranks.before(axis, rows.base.extent)))
+            case Apply("eq", (Position(index), Read(tensor, subs)) | (Read(tensor, subs), Position(index))) if (
+                    tensor in self.rows and index in self.mine and index.set == self.rows[tensor][1].base):
+                return Apply("eq", (Position(self.letter(index)), self.read(tensor, subs)))
             case DirectPart(item, of, before, into) if free_indices(item) & self.mine.keys():
                 return added((self.value(item), Size(before + number(into.start - of.start))))
             case Fold(op, bound, domain, body):
@@ -310,7 +323,11 @@ class Rewriting:
         """A read of what the rank has of a tensor."""
         needs = self.of.needs(self.old.target, tensor)
         out, guard = list[Term](), list[Term]()
+        rowed = {n for state in needs for n in getattr(rows_of(state), "at", ())}
         for n, sub in enumerate(subs):
+            if n in rowed:
+                out.append(self.place(sub, {}))
+                continue
             here = [(axis, state, found) for axis, state, found in zip(
                 self.of.mesh, needs, self.of.cuts(self.old.target), strict=True)
                 if isinstance(state, Part) and state.slot == n]
@@ -333,6 +350,8 @@ class Rewriting:
             return self.place(sub, {state.component: axis for axis, state, _ in here})
         (axis, _, found), = here
         into = self.of.program.tensors[tensor].slots[n].set
+        if isinstance(sub, Read) and sub.tensor in self.rows:
+            return self.read(sub.tensor, sub.subs)
         own = Apply("sub", (self.value(sub), self.ranks.before(axis, into.extent)))
         if found.gathered is None or found.gathered[0].tensor != tensor:
             return own
@@ -342,6 +361,14 @@ class Rewriting:
         guard.extend(Apply("not", (Apply("lt" if one.op == "le" else "le", one.args[::-1]),))
                      for one in self.within(place, into, axis))
         return own
+
+    def here(self) -> Iterator[Term]:
+        """The conditions that what a row chose is in the rank's part, where a row may have other choices, too."""
+        for axis, state in zip(self.of.mesh, self.of.states(self.old.target), strict=True):
+            if isinstance(state, Owned) and state.rows is not None and len(state.rows.packed) < len(state.places):
+                own, base = self.read(state.chosen, tuple(self.old.axes[n] for n in state.places)), state.base
+                yield Apply("le", (const(base.start), own))
+                yield Apply("le", (own, Size(axis.part(base.extent) + number(base.start - 1))))
 
     def within(self, place: Term, of: IndexSet, axis: Axis) -> tuple[Apply, ...]:
         """The conditions that a place is in the rank's part of a set."""

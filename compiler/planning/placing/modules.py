@@ -14,20 +14,20 @@ from einc.ir.choices import Choices
 from einc.ir.draft import unused
 from einc.ir.finite import surely_finite
 from einc.ir.indices import Extent, Index, IndexSet, number, size
-from einc.ir.plan import Along, Buffer, Gradient, Module, Move, Moved, PerRank, RankGroup, Step, makes
+from einc.ir.plan import Along, Buffer, Gradient, Module, Move, Moved, PerRank, RankGroup, Routes, Step, makes
 from einc.ir.plan.gradients import group_of
 from einc.ir.programs import Equation, NormalProgram, Program, Slot, Tensor, Told
 from einc.ir.sums import product, reached
 from einc.ir.terms import TRUE, Apply, Fold, Position, Read, Size, Term, Where, both, const
 from einc.ir.verify import verify
 from einc.planning import halves
-from einc.planning.analysis.cost import volume
 from einc.planning.analysis.signs import told
+from einc.planning.placing.atoms import Atoms
 from einc.planning.placing.hops import Hopping
 from einc.planning.placing.levels import Placed, Transfer, in_order
 from einc.planning.placing.local import Local
 from einc.planning.placing.messages import Message, messages
-from einc.planning.placing.refusals import Refused
+from einc.planning.placing.routes import counted, routes_of, sizes_told
 from einc.planning.placing.schedule import placed
 from einc.planning.placing.states import Axis, Owned, Part, Share, States
 from einc.planning.placing.two_blocks import CLASS
@@ -134,54 +134,9 @@ def cuts_of(found: Placed, outputs: Sequence[tuple[str, str]],
     left = [(name, key, found.ends[key]) for (_, key), (_, name) in zip(program.outputs, outputs, strict=False)]
     for name, key, states in (*given, *left):
         assert in_order(states) == states, key  # a caller has and gets all in order
-        atoms = _Atoms(found, key)
+        atoms = Atoms(found, key)
         yield name, tuple(None if not isinstance(s, Part) else (s.slot, atoms.before(s, states[:n]))
                          for n, s in enumerate(states) if not found.mesh[n].around)
-
-
-@dataclass(frozen=True)
-class _Atoms:
-    """The slots of a tensor with composites apart."""
-
-    of: Placed
-    key: str
-
-    @property
-    def sets(self) -> list[tuple[IndexSet, ...]]:
-        """For each slot its components, the set itself where it has none."""
-        return [self.of.program.splits.get(s.set, ()) or (s.set,) for s in self.of.program.tensors[self.key].slots]
-
-    def held(self, now: States, every: States) -> tuple[Extent, ...]:
-        """The shape of what a rank holds, with those composites apart of which one of the states has a component.
-        Raises Refused where the composite is cut, too."""
-        out = list[Extent]()
-        for n, parts in enumerate(self.sets):
-            cut = {s.component: axis for s, axis in zip(now, self.of.mesh, strict=True)
-                   if isinstance(s, Part) and s.slot == n}
-            some = parts if self.apart(n, every) else (self.of.program.tensors[self.key].slots[n].set,)
-            if -1 in cut and len(some) > 1:
-                raise Refused("meeting", f"`{self.key}` is cut by a composite and by a component of it",
-                              "cut it by components alone")
-            named = {0: cut[-1]} if -1 in cut else cut
-            out += [named[k].part(one.extent) if k in named else one.extent for k, one in enumerate(some)]
-        return tuple(out)
-
-    def apart(self, slot: int, states: States) -> bool:
-        """Whether the components of a slot are axes of their own: one of them is cut."""
-        return any(isinstance(s, Part) and s.slot == slot and s.component >= 0 for s in states)
-
-    def axis(self, state: Part, states: States) -> int:
-        """The axis of the shape that a state cuts."""
-        before = sum(len(parts) if self.apart(n, states) else 1 for n, parts in enumerate(self.sets[:state.slot]))
-        return before + max(0, state.component)
-
-    def before(self, state: Part, others: States) -> Extent:
-        """How many elements of its slot stand before the component that a state cuts, as far as the rank has them."""
-        parts = self.sets[state.slot][:max(0, state.component)]
-        cut = {s.component: axis for s, axis in zip(others, self.of.mesh, strict=False)
-               if isinstance(s, Part) and s.slot == state.slot}
-        return volume([replace(one, extent=cut[k].part(one.extent)) if k in cut else one
-                       for k, one in enumerate(parts)])
 
 
 @dataclass
@@ -195,6 +150,7 @@ class _Ranks:
     parts: list[Module] = field(default_factory=list)
     facts: dict[str, Told] = field(default_factory=dict)
     shares: dict[tuple[str, States], str] = field(default_factory=dict)  # that reached the rank apart
+    counts: dict[str, str] = field(default_factory=dict)  # the buffer that says how many rows come, by what chose
     taken: Set[str] = frozenset()
 
     def module(self) -> Module:
@@ -223,6 +179,7 @@ class _Ranks:
         sizes |= {n for part in self.parts for n in part.sizes} - program.sizes.keys()
         sizes |= {axis.place for axis in self.of.mesh if not axis.around}
         sizes |= {group_of(axes) for axes in groups_of(self.of)}
+        sizes -= sizes_told(self.of) - {n for t in asked for s in t.slots for n in s.set.extent.sizes}
         sets = dict.fromkeys([*(s.set for t in asked for s in t.slots), *(s for p in self.parts for s in p.sets),
                               *(one for t in asked for one in in_bytes(t, self.of.states(t.key)))])
         return Module(program.name, program.source or program.name, asked, outputs, self.buffers, tuple(self.steps),
@@ -290,12 +247,29 @@ class _Ranks:
         sources = tuple(map(self.scaled, new))
         made = tuple(self.apart(one) if one.move.apart else self.local.name(one.move.tensor, one.then) for one in new)
         self.buffers |= {key: buffer_of(self.local.tensors[key]) for key in made}
+        routes, beside = self.beside(new, group)
         self.steps.append(Move(
-            reads=sources, writes=made, kind=kind, group=group, fold=state.fold if isinstance(state, Share) else "sum",
+            reads=(*sources, *beside), writes=made, kind=kind, group=group,
+            fold=state.fold if isinstance(state, Share) else "sum", routes=routes,
             texts=tuple(f"{one.move.tensor}: {kind} over {', '.join(over)}; {one.move.reason}" for one in new),
             moved=tuple(map(self.moved, new))))
         if equations := [self.folded(one, name) for one, name in zip(new, made, strict=True) if one.move.apart]:
             self.between(equations)
+
+    def beside(self, new: Sequence[Transfer], group: RankGroup) -> tuple[Routes | None, tuple[str, ...]]:
+        """Where the rows of a message go, and the buffers that say it; none where it is of no rows. Adds the step that
+        finds out how many there are, once."""
+        found = routes_of(self.of, self.local, new)
+        if found is None:
+            return None, ()
+        routes, chosen = found
+        if chosen not in self.counts:
+            key = unused(f"{chosen}_rows", {*self.local.tensors, *self.buffers, *self.taken})
+            step, buffer = counted(self.local.tensors[chosen], key, routes, group)
+            self.counts[chosen] = key
+            self.buffers[key] = buffer
+            self.steps.append(step)
+        return routes, (chosen, self.counts[chosen])
 
     def apart(self, one: Transfer) -> str:
         """The name of the tensor of the shares that reach a rank, one after the other. Makes the tensor."""
@@ -324,8 +298,11 @@ class _Ranks:
 
     def moved(self, one: Transfer) -> Moved:
         """How a tensor of a message lies, of which a rank has `source`."""
-        state, after, atoms = one.state, one.then[one.move.axes[0]], _Atoms(self.of, one.move.tensor)
+        state, after, atoms = one.state, one.then[one.move.axes[0]], Atoms(self.of, one.move.tensor)
         every = (*one.now, *one.then)
+        if one.move.rows is not None:
+            held = self.local.tensors[self.local.name(one.move.tensor, one.now)].slots
+            return Moved(tuple(s.set.extent for s in held), wide=one.move.adds and not self.choices.narrow)
         if one.move.apart:
             parted = Along(1 + atoms.axis(after, every), after.blocks) if isinstance(after, Part) else None
             return Moved((number(1), *atoms.held(one.now, every)), Along(0), parted)
@@ -337,7 +314,8 @@ class _Ranks:
         """The buffer of what a rank adds: of a share relative to the reference of all, of owned values its own."""
         axis, state, name = one.move.axes[0], one.state, self.local.name(one.move.tensor, one.now)
         needed = [self.local.name(*made) for made in self.of.beside(one.move.tensor, (axis,), one.now, one.then)]
-        if not needed or not isinstance(state, Share | Owned) or one.move.apart:
+        if not needed or not isinstance(state, Share | Owned) or one.move.apart or (
+                state.rows is not None and len(needed) == 1):
             return name
         tensor = self.local.tensors[name]
         letters = letters_of(tensor)
@@ -347,9 +325,10 @@ class _Ranks:
             own, whole = (Read(one, there) for one in needed)
             body = relative(read, state.power, own, whole)
         else:
-            (chosen,), over = (Read(one, there) for one in needed), self.of.mesh[axis]
-            low = Size(over.rank * over.part(state.base.extent) + number(state.base.start))
-            high = Size((over.rank + number(1)) * over.part(state.base.extent) + number(state.base.start - 1))
+            over, chosen = self.of.mesh[axis], Read(needed[-1], there)
+            part = over.part(state.base.extent)
+            before = over.rank * part if state.rows is None else number(0)  # rows have the numbers of the rank's part
+            low, high = (Size(before + x + number(state.base.start)) for x in (number(0), part - number(1)))
             body = Where(both(Apply("le", (low, chosen)), Apply("le", (chosen, high))), read)
         target = replace(tensor, key=f"{name}_scaled", text=f"{name}_scaled", role="local")
         if target.key not in self.buffers:

@@ -16,7 +16,8 @@ from einc.ir.indices import number
 from einc.ir.programs import NormalProgram
 from einc.ir.terms import Fold
 from einc.planning.analysis.cost import volume
-from einc.planning.placing.cutting import Cutting, cut, read_whole
+from einc.planning.placing.cuts import read_whole
+from einc.planning.placing.cutting import Cutting, cut
 from einc.planning.placing.levels import (
     Arrival,
     Kept,
@@ -35,6 +36,7 @@ from einc.planning.placing.states import (
     Move,
     Owned,
     Part,
+    Rows,
     Share,
     State,
     States,
@@ -62,7 +64,8 @@ def placed(program: NormalProgram, mesh: Sequence[Axis], sizes: Mapping[str, int
     while True:
         try:
             found = _placed(program, mesh, known, given or {}, refused)
-            ends = {key: states if key in kept else in_order(states) for key, states in found.ends.items()}
+            ends = {key: _as_made(found, key) if key in kept else in_order(states)
+                    for key, states in found.ends.items()}
             ends |= asked or {}
             made = _scheduled(replace(found, ends=ends), known)
             more = {a.tensor: a.states for a in made.arrivals if a.tensor in kept and _gathered(a, made)}
@@ -73,10 +76,22 @@ def placed(program: NormalProgram, mesh: Sequence[Axis], sizes: Mapping[str, int
             refused |= {key}
 
 
+def _as_made(found: Placed, key: str) -> States:
+    """The states in which what no caller sees is left: what its owners have in rows stays there, if what was chosen is
+    left, too.
+    """
+    made, shown = found.states(key), {key for _, key in found.program.outputs}
+    return tuple(one if isinstance(one, Owned) and one.rows is not None and one.chosen in shown else end
+                 for one, end in zip(made, found.ends[key], strict=True))
+
+
 def _gathered(arrival: Arrival, placed: Placed) -> bool:
-    """Whether a tensor that is to be kept gathered is so after some moves, on axes that say it."""
+    """Whether a tensor that is to be kept gathered is so after some moves, on axes that say it; or has come back from
+    rows, as it then need not come once more."""
     now, then = placed.states(arrival.tensor), arrival.states
-    return any(arrival.tensor in axis.gathered and isinstance(a, Part) and b == WHOLE
+    back = any(isinstance(a, Owned) and a.rows is not None and isinstance(b, Part)
+               for a, b in zip(now, then, strict=True))
+    return back or any(arrival.tensor in axis.gathered and isinstance(a, Part) and b == WHOLE
                for axis, a, b in zip(placed.mesh, now, then, strict=True))
 
 
@@ -107,6 +122,25 @@ def _placed(program: NormalProgram, mesh: Sequence[Axis], known: Mapping[str, in
             raise Refused("meeting", f"`{e.target}` would go round over {' and over '.join(names)} at once: one ring "
                           "in another is not written yet", f"say `by gather` of what meets over {names[1]}")
     return made
+
+
+def without_rows(found: Placed) -> Placed:
+    """The program where each rank has all of what is sent to rows, and of no row more than it reads: what ranks make is
+    the same."""
+    def plain(state: State) -> State:
+        return WHOLE if isinstance(state, Rows) else replace(state, rows=None) if isinstance(
+            state, Share | Owned) else state
+
+    def every(states: Mapping[str, State]) -> dict[str, State]:
+        return {key: plain(state) for key, state in states.items()}
+
+    cuttings = tuple(replace(one, given=every(one.given), ends=every(one.ends), cuts={
+        key: replace(cut, state=plain(cut.state), needs=every(cut.needs), letters=tuple(
+            x for x in cut.letters if x.row is None)) for key, cut in one.cuts.items()}) for one in found.cuttings)
+    ends = {key: tuple(map(plain, states)) for key, states in found.ends.items()}
+    if cuttings == found.cuttings:
+        return found
+    return _scheduled(replace(found, cuttings=cuttings, ends=ends), found.program.sizes)
 
 
 def _cut_once(states: States) -> States:
@@ -144,7 +178,7 @@ def _sets_apart(transfers: Iterator[Transfer]) -> list[frozenset[str]]:
     """Which shares may reach the ranks apart: those that are relative to a maximum, with it; and with what else is
     folded when these are.
     """
-    shares = [one for one in transfers if isinstance(one.state, Share)]
+    shares = [one for one in transfers if isinstance(one.state, Share) and one.state.rows is None]
     relative = [(one, one.state.reference) for one in shares if isinstance(one.state, Share) and one.state.reference]
     when = {(one.arrival.level, one.move.axes) for one, _ in relative}
     few = {key for one, reference in relative for key in (one.move.tensor, reference)}
@@ -191,7 +225,7 @@ class _Schedule:
             at, now, moves = made + 1, have, []
             for axes, then in moved(have, want, self.of.mesh):
                 for needed in self.of.beside(key, axes, now, then):
-                    at = max(at, self.arrive(*needed, f"{key} is relative to it,"))
+                    at = max(at, self.arrive(*needed, f"{key} is relative to it,"), self.level.get(needed[0], -1) + 1)
                 moves.append(self.move(key, axes, now, then, why))
                 now = then
             self.found[key, want] = Arrival(key, want, at, tuple(moves))
@@ -204,12 +238,14 @@ class _Schedule:
         match now[first]:
             case Share(_, reference, _) if reference and len(axes) > 1 and any(mesh[n].around for n in axes):
                 raise Kept(reference)  # shares that hops send are added as they come
-        sets = [s.set for s in cut_slots(tensor.slots, now, mesh)]
+        sets = [s.set for s in cut_slots(tensor.slots, now, mesh, usual=True)]
         held, stored = volume(sets), prod(tensor.element.extents(sets), start=number(1))
         cuts = self.of.cuttings[first].cuts
-        cause = f"{cuts[key].reason}; " if key in cuts and isinstance(now[first], Share | Owned) else ""
+        said = cuts[key].reason if key in cuts and isinstance(now[first], Share | Owned) else ""
+        cause = f"{said}; " if said else ""
         after = then[first]
-        how = f" by {tensor.slots[after.slot].name}" if isinstance(after, Part) else " whole"
+        how = (f" by {tensor.slots[after.slot].name}" if isinstance(after, Part)
+               else " in the rows that chose it" if isinstance(after, Rows) else " whole")
         around = any(mesh[n].around for n in axes)
         how = " part after part" if around and isinstance(now[first], Part) and len(axes) > 1 else how
         ranks = mesh[first].ranks if around else ranks_of(mesh, axes)
@@ -223,6 +259,7 @@ class _Schedule:
         moved_too = [s for key, _ in self.found for s in self.of.states(key)]
         pinned = {key for key, _ in self.found} | {s.reference for s in moved_too if isinstance(s, Share)}
         pinned |= {s.chosen for s in moved_too if isinstance(s, Owned)}
+        pinned |= {s.chosen for _, states in self.found for s in states if isinstance(s, Rows)}
         readers: dict[str, list[str]] = {}
         for e in self.of.program.equations:
             for key in self.of.reads(e):

@@ -16,16 +16,19 @@ from einc.ir.elements import REAL, WIDE, Element
 from einc.ir.indices import Extent, IndexSet, number, size
 from einc.ir.plan.gradients import place_of
 from einc.ir.programs import Slot
+from einc.ir.requested import ROWS
 from einc.ir.terms import Size
 
-Way = Literal["gather", "merge", "ring", "swap"]
+Way = Literal["gather", "merge", "ring", "swap", "rows", "once"]
+OWN = ("ring", *ROWS)  # the ways of which `by` is the set of the letter itself
 
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
     """How an equation is cut that has two letters of one set: `letter` is gathered, or comes part by part in a ring, or
     is cut itself and its folds merged, or what has both is cut by a letter of the set `by`. Of a ring `by` is the set
-    of the letter.
+    of the letter. Of `rows` and `once` it is, too: there `letter` is chosen by data, and what chose an element of a
+    rank is sent to it, once for each choice, or once however many choices it has there.
     """
 
     letter: str
@@ -95,31 +98,86 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class Rows:
+    """Each rank has the rows that chose an element of its part of `base`: a row is what `chosen` has at one place of
+    its slots `packed`.
+
+    `at` are the slots of this tensor for each of these, -1 for none. The rows of a rank lie along the first, which is
+    always there, and the others have one element. Only the data says how many there are, the size `count`; where each
+    element is chosen as often they are `usual`, and what has all slots of a row, with so many `extents`, is sent to so
+    many ranks, `each`.
+    """
+
+    chosen: str
+    base: IndexSet
+    packed: tuple[int, ...]
+    at: tuple[int, ...]
+    count: str
+    usual: Extent
+    each: Extent
+    extents: tuple[Extent, ...]
+
+    @property
+    def parted(self) -> Part:
+        """The state from which rows are sent, and to which they are sent back."""
+        return Part(self.at[0])
+
+    def like(self, states: Sequence[State], here: State, n: int) -> States:
+        """The states of what is chosen beside a tensor that has some: cut as that is, and as `here` on the axis `n`."""
+        places = dict(zip(self.at, self.packed, strict=True))
+        return tuple(here if m == n else replace(one, slot=places[one.slot])
+                     if isinstance(one, Part) and one.slot in places else WHOLE for m, one in enumerate(states))
+
+    @property
+    def of_chosen(self) -> Rows:
+        """The state in which what is chosen lies in such rows."""
+        return replace(self, at=self.packed)
+
+    @property
+    def copies(self) -> Extent:
+        """In how many rows an element of the tensor stands."""
+        return prod((x for x, n in zip(self.extents, self.at, strict=True) if n < 0), start=self.each)
+
+
+@dataclass(frozen=True, slots=True)
 class Share:
     """The fold of what the ranks have is the tensor. Where it is relative to a `reference` that is each rank's own, it
-    holds a factor exp(reference)^-power; `places` are the slots at which the reference stands.
+    holds a factor exp(reference)^-power; `places` are the slots at which the reference stands. A rank may have its
+    shares in `rows`: of what is in no row of it, it adds nothing.
     """
 
     fold: str
     reference: str = ""
     places: tuple[int, ...] = ()
     power: int = 0
+    rows: Rows | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Owned:
     """An element belongs to the rank that has the element of `base` that is in `chosen`, a tensor that is read at the
-    slots `places` of this one.
+    slots `places` of this one. A rank may have what it owns in `rows`.
     """
 
     chosen: str
     places: tuple[int, ...]
     base: IndexSet
+    rows: Rows | None = None
 
 
-State = Whole | Part | Share | Owned
+State = Whole | Part | Share | Owned | Rows
 States = tuple[State, ...]  # one for each axis of the mesh
 WHOLE = Whole()
+
+
+def rows_of(state: State) -> Rows | None:
+    """The rows in which a rank has a tensor; None where it has it in none."""
+    match state:
+        case Share() | Owned():
+            return state.rows
+        case Rows():
+            return state
+    return None
 
 
 def with_rings(mesh: Iterable[Axis]) -> tuple[Axis, ...]:
@@ -135,17 +193,23 @@ def with_rings(mesh: Iterable[Axis]) -> tuple[Axis, ...]:
     return tuple(out)
 
 
-def cut_slots(slots: Sequence[Slot], states: States, mesh: Sequence[Axis]) -> tuple[Slot, ...]:
-    """The slots of what one rank has."""
+def cut_slots(slots: Sequence[Slot], states: States, mesh: Sequence[Axis], usual: bool = False) -> tuple[Slot, ...]:
+    """The slots of what one rank has; with `usual`, as many rows as there are where all is chosen as often."""
     out = list(slots)
     for axis, state in zip(mesh, states, strict=True):
         if isinstance(state, Part):
             out[state.slot] = replace(out[state.slot],
                                       set=replace(out[state.slot].set, extent=axis.part(out[state.slot].set.extent)))
+    for rows in filter(None, map(rows_of, states)):
+        first, *others = (n for n in rows.at if n >= 0)
+        count = rows.usual if usual else size(rows.count)
+        for n, extent in ((first, count), *((n, number(1)) for n in others)):
+            out[n] = replace(out[n], set=replace(out[n].set, extent=extent))
     return tuple(out)
 
 
-Kind = Literal["slice", "all_gather", "all_to_all", "all_reduce", "reduce_scatter", "pass", "return", "merge"]
+Kind = Literal["slice", "all_gather", "all_to_all", "all_reduce", "reduce_scatter", "pass", "return", "merge",
+               "to_rows", "from_rows"]
 SILENT = ("slice", "merge")  # what sends nothing
 
 
@@ -176,6 +240,8 @@ class Move:
         """The collective that does it; a slice needs none."""
         if self.around:
             return "merge" if len(self.axes) == 1 else "pass" if isinstance(self.before, Part) else "return"
+        if self.rows is not None:
+            return "to_rows" if isinstance(self.after, Rows) else "from_rows"
         match self.before, self.after:
             case Whole(), _:
                 return "slice"
@@ -183,15 +249,22 @@ class Move:
                 return "all_to_all"
             case Part(), _:
                 return "all_gather"
-            case (Share() | Owned()), Part():
+            case (Share() | Owned() | Rows()), Part():
                 return "all_to_all" if self.apart else "reduce_scatter"
-            case (Share() | Owned()), _:
+            case (Share() | Owned() | Rows()), _:
                 return "all_gather" if self.apart else "all_reduce"
         assert_never(self.before)
+
+    @property
+    def rows(self) -> Rows | None:
+        """The rows to which something is sent, or from which it comes back."""
+        return self.after if isinstance(self.after, Rows) else rows_of(self.before)
 
     def alike(self, narrow: bool) -> tuple[object, ...]:
         """What moves that can go as one message have in common. What is folded is of one type; what is added up is sent
         in the wide type, unless every product may be `narrow`."""
+        if self.rows is not None:
+            return self.kind, self.axes, self.rows.chosen, self.rows.packed
         match self.before, self.after:
             case Part(slot, component, blocks=first), Part(blocks=last) as after:
                 relaid = (slot, component) == (after.slot, after.component)  # blocks come into another order
@@ -213,7 +286,8 @@ class Move:
     @property
     def wire(self) -> Extent:
         """How many elements of its array a rank sends, by the algorithm that sends fewest."""
-        return self.stored * sent(self.kind, self.ranks)
+        copies = self.after.copies if isinstance(self.after, Rows) else number(1)
+        return self.stored * copies * sent(self.kind, self.ranks)
 
 
 def sent(kind: Kind, ranks: int) -> Extent:
@@ -224,7 +298,7 @@ def sent(kind: Kind, ranks: int) -> Extent:
             return number(0)
         case "all_gather" | "pass" | "return":
             return number(ranks - 1)
-        case "all_to_all" | "reduce_scatter":
+        case "all_to_all" | "reduce_scatter" | "to_rows" | "from_rows":
             return some
         case "all_reduce":
             return some * number(2)
@@ -245,6 +319,13 @@ def moved(before: States, after: States, mesh: Sequence[Axis]) -> Iterator[tuple
             now[m - 1] = now[m]
         now[m] = WHOLE
         yield (m - 1, m) if returned else (m,), tuple(now)
+    for n, rows in enumerate(map(rows_of, now)):  # what lies in rows leaves them first, and comes into rows last
+        if rows is not None and now[n] != target[n]:
+            now[n] = rows.parted
+            yield (n,), tuple(now)
+    rowed = [n for n, state in enumerate(target) if isinstance(state, Rows) and now[n] != state]
+    for n, state in enumerate(target):
+        target[n] = state.parted if isinstance(state, Rows) and n in rowed else state
     coming = [m for m in hops if target[m] != now[m]]
     for m in coming:
         target[m - 1], target[m] = target[m], WHOLE
@@ -254,6 +335,9 @@ def moved(before: States, after: States, mesh: Sequence[Axis]) -> Iterator[tuple
     for m in coming:
         now[m - 1], now[m] = after[m - 1], after[m]
         yield (m - 1, m), tuple(now)
+    for n in rowed:
+        now[n] = after[n]
+        yield (n,), tuple(now)
 
 
 def _moved(before: Sequence[State], after: Sequence[State]) -> Iterator[tuple[tuple[int, ...], States]]:

@@ -35,6 +35,7 @@ from einc.ir.terms import (
 from einc.planning.placing.levels import Arrival, Placed
 from einc.planning.placing.local import Rewriting
 from einc.planning.placing.resized import lettered, resized
+from einc.planning.placing.schedule import without_rows
 from einc.planning.placing.states import WHOLE, Axis, Owned, Part, Share, States, clash, cut_slots, moved
 from einc.planning.placing.two_blocks import CLASS, ByNumbers, InTwo, before, by_numbers, in_halves, in_two
 
@@ -43,14 +44,14 @@ ALONE = "alone"  # what is made on one device has names that end so
 
 def together(placed: Placed) -> NormalProgram:
     """The programs of all ranks as one, with the same inputs and the same outputs as on one device."""
-    return _Together(placed).program(False)[0]
+    return _Together(without_rows(placed)).program(False)[0]
 
 
 def beside(placed: Placed) -> tuple[NormalProgram, int]:
     """The same program with what one device makes beside it, whose outputs stand behind. Its last equations, so many,
     say of each value, in the order in which they are made, what it is on one device; they have the names of the values.
     """
-    return _Together(placed).program(True)
+    return _Together(without_rows(placed)).program(True)
 
 
 @dataclass

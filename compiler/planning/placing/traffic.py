@@ -19,7 +19,7 @@ from einc.planning.placing.states import SILENT, Move
 class Sent:
     """One move with its level, the number of messages that a rank takes part in, and how many elements it sends: of
     blocks that go round as the ranks do on average. What goes along in the message of the move before it has none of
-    its own.
+    its own. Before the first rows there is a message more, of a few numbers: how many rows each rank sends.
     """
 
     level: int
@@ -37,7 +37,10 @@ def sent(placed: Placed, sizes: Mapping[str, int], narrow: bool = False) -> Iter
         for n, one in enumerate(message.transfers):
             for level in placed.reached(one) if one.move.kind not in SILENT else ():
                 if not one.move.around:
-                    found.append(Sent(level, one.move, int(n == 0), one.move.wire))
+                    rows = one.move.rows
+                    first = rows is not None and (one.move.axes, rows.chosen) not in begun
+                    found.append(Sent(level, one.move, (n == 0) * (1 + first), one.move.wire))
+                    begun |= {(one.move.axes, rows.chosen)} if rows is not None else set()
                     continue
                 at = level if one.move.kind == "pass" else placed.levels[one.move.tensor]
                 hop = one.move.kind, at, one.move.axes
