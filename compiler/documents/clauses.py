@@ -41,11 +41,13 @@ class Sentence:
     words: str
     formulas: tuple[Formula, ...]
 
-    def formula(self, mark: int) -> str:
+    def at(self, mark: int) -> Formula:
         """The formula whose mark stands at a place of the words."""
-        start = self.span.start + mark
-        at = bisect_left(self.formulas, start, key=lambda x: x.span.end)
-        return self.formulas[at].span.text
+        return self.formulas[bisect_left(self.formulas, self.span.start + mark, key=lambda x: x.span.end)]
+
+    def formula(self, mark: int) -> str:
+        """The text of that formula."""
+        return self.at(mark).span.text
 
     def clauses(self, words: str) -> Iterator[tuple[int, str]]:
         """The clauses of the words, or of others that are as long, and where each begins."""
