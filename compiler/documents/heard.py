@@ -9,12 +9,12 @@ which it names a letter or a function.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from einc.documents.clauses import FORMULA, MARK, Prose, Sentence
 from einc.documents.coverage import Unheard
-from einc.documents.denoted import mentions
+from einc.documents.denoted import Telling, mentions
 from einc.documents.document import Document
 from einc.documents.facts import sizes
 from einc.documents.lexicon import keys_of, letters, lexicon
@@ -37,9 +37,12 @@ _RELATION = re.compile(r"[=<>∈≤≥≡←∼~]|\\(?:in|leq?|geq?|lt|gt|equiv|
 _SHOWN = re.compile(r"\b(?:this|these|following|below|above|results?|outputs?|next|here)\b", re.I)
 # An entry of a name: `W_{11} = 0`.
 _ENTRY = re.compile(r"\s*\\?[A-Za-z]+\s*_\s*\{\s*\d\s*,?\s*\w\s*\}\s*=")
+_MOST = 50  # sentences elsewhere that are told of one equation
 _LONGEST_NAME = 5  # of capitals alone: BERT, and no word that is shouted
 _NAMED = re.compile(r"[a-z][A-Z]|[A-Z]{2}")
 _BEING = re.compile(r"\b(?:is|are|means?|denotes?|equals?|stands?\s+for)\b", re.I)
+_NAMES_IT = re.compile(r"\s+(?:is|are|means?|denotes?)\s+(?:the|an?)\s+(?P<what>[A-Za-z-]+(?:\s+(?!(?:of|for|on|over"
+                       r"|along|in|to|by|with|and|or|that|which)\b)[A-Za-z-]+){0,5})", re.I)
 _KINDS = re.compile(r"\s*(?:products?|norms?|sums?|means?|functions?|activations?|convolutions?|transforms?|inverses?"
                     r"|matri\w+|distances?|multiplications?|units?|numbers?|order|noise)\b", re.I)
 
@@ -71,7 +74,19 @@ def _stranger(sentence: Sentence, known: Understood) -> str:
         return other["what"]
     if (entry := next((x.span.text for x in sentence.formulas if _ENTRY.match(x.span.text)), None)) is not None:
         return entry
-    return next((x["what"].strip() for x in _IS.finditer(words) if _says_other(sentence, x)), "")
+    if (other_name := next((x["what"].strip() for x in _IS.finditer(words) if _says_other(sentence, x)), "")):
+        return other_name
+    return next(_renamed(sentence.words), "")
+
+
+def _renamed(words: str) -> Iterator[str]:
+    """The names of functions that words say a function to be, which are none of its usual names: "LN is the group
+    normalization"."""
+    nouns = {y for x in SIGNS if x.function for y in x.nouns.split()}
+    for one in (x for x in mentions(words) if x.sign.function and not x.given):
+        found = _NAMES_IT.match(words, one.end)
+        if found is not None and nouns & {*found["what"].lower().split()} and Telling(one.sign, found["what"], 0).other:
+            yield found["what"]
 
 
 def _is_known(token: re.Match[str], clause: str, before: str, shown: str) -> bool:
@@ -127,9 +142,10 @@ def unheard_of(paper: Paper) -> dict[Said, Unheard]:
     for said in (x for x in found if strangers and _computes(x)):
         near = {x for x in prose.beside(said.formula) if x in odd}
         near |= {x for key in called.get(said.formula.span.start, ()) for x in by.get(key, ())}
-        far = {x for key in keys_of(said.span.text, known) for x in by.get(key, ())} - near
+        named = [by[key] for key in keys_of(said.span.text, known) if key in by]
+        far = _in_order({x for some in named for x in some[: _MOST + len(near)]} - near)
         if near or far:
-            out[said] = Unheard(_in_order(near), _in_order(far))
+            out[said] = Unheard(_in_order(near), far[:_MOST], len(far) > _MOST)
     return out
 
 
