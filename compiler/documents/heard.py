@@ -143,7 +143,7 @@ def unheard_of(paper: Paper) -> dict[Said, Unheard]:
         near = {x for x in prose.beside(said.formula) if x in odd}
         near |= {x for key in called.get(said.formula.span.start, ()) for x in by.get(key, ())}
         named = [by[key] for key in keys_of(said.span.text, known) if key in by]
-        far = _in_order({x for some in named for x in some[: _MOST + len(near)]} - near)
+        far = _in_order({x for some in named for x in some[: _MOST + len(near) + 1]} - near)
         if near or far:
             out[said] = Unheard(_in_order(near), far[:_MOST], len(far) > _MOST)
     return out
