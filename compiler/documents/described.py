@@ -22,7 +22,7 @@ _PLAIN = (rf"(?!(?:{ALTERING['linking']}|(?:{'|'.join(NUMBERS)})(?:e?s)?)\b|(?:u
           r"[A-Za-z][a-z]+(?:-[a-z]+)*")
 _PHRASE = rf"(?P<phrase>{_PLAIN}(?:\s+{_PLAIN}){{0,3}})"
 _OPENS = r"(?:(?:the|an?|our|each|its|their|where|so|thus|hence|here|then|finally|now)\s+)*"
-_LEAD = re.compile(rf"(?:\A|.*{MARK})\W*{_OPENS}{_PHRASE}\s+(?:(?:is|are)"
+_LEAD = re.compile(rf"\W*{_OPENS}{_PHRASE}\s+(?:(?:is|are)"
                    r"(?:\s+(?:updated|given|computed|defined|obtained|formed)\s+(?:by|as))?"
                    r"|reads?|becomes?)\s*:?\s*\Z", re.I | re.S)
 _NAME = rf"(?P<name>{FORMULA})"
@@ -45,7 +45,9 @@ def heard(paper: Paper, prose: Prose) -> Iterator[Span]:
     for sentence in prose.sentences:
         if prose.leads(sentence):
             *_, (start, clause) = sentence.clauses(sentence.words)
-            yield from _spans(sentence, start, _LEAD.finditer(clause))
+            last = max(clause.rfind(MARK), 0)  # what stands before a formula is judged by itself
+            found = _LEAD.match(clause, last)
+            yield from _spans(sentence, start, (found,) if found is not None else ())
         for form in (_GIVEN, _CALLED) if sentence.formulas else ():
             for found in form.finditer(sentence.words):
                 formula = sentence.at(found.start("name"))

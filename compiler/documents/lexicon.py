@@ -81,7 +81,9 @@ def keys_of(text: str, known: frozenset[str]) -> set[str]:
     return out | {f"words {n}" for n, (_, formula) in enumerate(lexicon().named) if formula.search(text)}
 
 
-def letters(text: str, known: frozenset[str]) -> Iterator[str]:
-    """The names in a formula that are no sizes, without what stands in their scripts."""
-    plain = _SCRIPT.sub(" ", _IN_LETTERS.sub(" ", text))
+def letters(text: str, known: frozenset[str], *, scripts: bool = False) -> Iterator[str]:
+    """The names in a formula that are no sizes, without what stands in their `scripts` where these are not asked for.
+    """
+    plain = _IN_LETTERS.sub(" ", text)
+    plain = plain if scripts else _SCRIPT.sub(" ", plain)
     yield from (x for x in _NAMES.findall(plain) if not _COMMANDS.match(x) and bare(x) not in known)

@@ -24,9 +24,11 @@ from einc.syntax import tree as s
 
 _LAYOUT = re.compile(r"\\left|\\right|[\s{}&]|\\[,;:!]|\\(?:math|bold)[a-z]*(?![A-Za-z])")
 _NAME = r"(?:\\[A-Za-z]+\s*)?\{*\s*(?:\\?[A-Za-z]+|[Α-ω]|ℓ)'*\s*\}*"
-_BELOW = r"(?:\s*_\s*(?:\{(?:[^{}]|\{[^{}]*\})*\}|\\?\w+))"
-_ABOVE = r"(?:\s*\^\s*(?!\{?\s*(?:-|\d|\\top|T\s*\}?\s*\Z|\\dagger))(?:\{(?:[^{}]|\{[^{}]*\})*\}|\\?\w))"
+_BELOW = r"(?:\s*_\s*(?:\{(?:[^{}]|\{[^{}]*\})*\}|\\?[^\W_]+))"
+_ABOVE = r"(?:\s*\^\s*(?!\{?\s*(?:-|\d|\\top|T\s*\}?\s*\Z|\\dagger))(?:\{(?:[^{}]|\{[^{}]*\})*\}|\\?[^\W_]))"
 _ONE = re.compile(rf"\s*{_NAME}(?:\s*\{{\}})?(?:{_BELOW}|{_ABOVE})*(?:\s*\(\s*(?:\\cdot|·|\.|[a-z])\s*\))?\s*")
+# Names in brackets: `(t, h)`, `\{x_i\}`.
+_LISTED = re.compile(r"\s*(?:\(|\[|\\\{)(?P<names>.*)(?:\)|\]|\\\})\s*", re.S)
 _COST = re.compile(r"\s*(?:\\mathcal\s*\{?\s*)?[OΘ]\}?\s*\(")
 _NTH = re.compile(r"\^\s*\{?\s*\\(?:text|mathrm|textrm)\s*\{\s*(?:th|st|nd|rd)\s*\}\s*\}?")
 # A Greek letter that is said to be positive, or a share: `\beta > 0`, `\gamma \in (0, 1)`.
@@ -77,10 +79,13 @@ class Understood:
         plain = _LAYOUT.sub("", text)
         if len(plain) > 1 and re.search("[A-Za-z]", plain) and plain in self._plain:
             return True
-        if all(bare(x) in self.sizes for x in re.split(r"\\times|\\cdot|\\ll|[-+*/,<>()]", text) if x.strip()):
+        sides = {bare(x) for x in re.split(r"\\times|\\cdot|\\ll|[-+*/,<>()]", text) if x.strip()}
+        if sides & self.sizes and all(x in self.sizes or x.isdigit() for x in sides):
             return True
         if _SIGNED.fullmatch(text):
             return True
+        listed = _LISTED.fullmatch(text)
+        text = text if listed is None else listed["names"]
         names = [x for x in re.split(r",(?![^{]*\})|\\[lc]?dots|…", text) if x.strip()]
         return all(_ONE.fullmatch(x) for x in names) and self._letters.issuperset(letters(text, self.sizes))
 
@@ -90,7 +95,7 @@ class Understood:
 
     @cached_property
     def _letters(self) -> frozenset[str]:
-        return self.said | frozenset(letters(self.shown, self.sizes))
+        return self.said | frozenset(letters(self.shown, self.sizes, scripts=True))
 
     @cached_property
     def _plain(self) -> str:
