@@ -132,7 +132,7 @@ def growing(times: int) -> Callable[[], object]:
 
 def test_work_grows_with_the_sentences() -> None:
     growing(2)()
-    assert math.log(calls(growing(120)) / calls(growing(30)), 4) <= 1.2
+    assert math.log(calls(growing(64)) / calls(growing(16)), 4) <= 1.2
 
 
 def test_of_many_sentences_elsewhere_the_first_are_told() -> None:
