@@ -184,6 +184,9 @@ def test_rounds_are_not_made_provable_by_another_letter(update: str) -> None:
     ("input a_t, b_t\noutput y_{t s} = Σ_{u ∈ (s, t]} -exp(a_u) b_u : all", "E0106", ["(-exp(a_u) b_u)"]),
     ("dim B\nindex j : head(sin(T / B))\ninput x_t\noutput y_t = x_t", "E0210", []),
     ("input X_{s q}\noutput y_s = Σ_q X_{s q}", "E0215", []),
+    ("input x_t^k\noutput y_t = Π_{k} x_t^k", "E0201", ["∏"]),
+    ("input x_t^k\noutput y_t^k = \\Pi_{s ≤ t} x_s^k", "E0201", ["∏"]),
+    ("input x_t^k\noutput y_t^k = P_{s ≤ t} x_s^k", "E0201", []),
 ])
 def test_what_is_offered_for_a_slip(text: str, code: str, made: list[str]) -> None:
     report = told(Source("a.ein", INDICES + text + "\n"))

@@ -48,6 +48,7 @@ class Abbreviation:
     section: int
     start: int
     letters: frozenset[str]
+    words: Span
 
     def of(self, node: s.Expression) -> s.Expression:
         """The expression with what it stands for wherever it stands."""
@@ -93,13 +94,18 @@ def _same(short: s.Expression, node: s.Expression) -> bool:
     return a is not None and b is not None and a[0] == b[0] and [x.kind for x in a[1]] == [x.kind for x in b[1]]
 
 
-def spelled_out(document: Document, found: Iterable[Said], functions: frozenset[str], known: Known,
+def declared(document: Document, found: Iterable[Said], functions: frozenset[str],
+             known: Known) -> tuple[Abbreviation | Unread, ...]:
+    """The abbreviations that the sentences of a document declare, and what they say of names that is not read."""
+    return tuple(_declared(document, functions, _letters(found, known), known))
+
+
+def spelled_out(document: Document, found: Iterable[Said], said: Iterable[Abbreviation | Unread],
                 cases: Iterable[Said] = ()) -> Iterator[Said]:
     """The equations with what abbreviations stand for, behind the sentences that declare these, in their sections. What
     the `cases` in lines of text define is a question in theirs.
     """
-    found = tuple(found)
-    declared = list(_declared(document, functions, _letters(found, known), known))
+    declared = tuple(said)
     told = [a for a in declared if isinstance(a, Abbreviation)]
     unread = [a for a in declared if isinstance(a, Unread)]
     unread += [Unread(left, x.formula.section, 0, any(k.kind == "lower" for k in scripts(left))) for x in cases
@@ -159,13 +165,16 @@ def _changed(line: s.Statement, known: Iterable[Abbreviation]) -> s.Statement:
 
 @dataclass(frozen=True)
 class _Pair:
-    """Two formulas of a sentence of which one stands for the other; `told`: the sentence says nothing else."""
+    """Two formulas of a sentence of which one stands for the other; `told`: the sentence says nothing else, and
+    `begin` is where its words begin.
+    """
 
     short: Formula
     whole: Formula
     start: int
     everywhere: bool
     told: bool
+    begin: int = 0
 
     @property
     def section(self) -> int:
@@ -209,7 +218,8 @@ def _told(document: Document, found: list[tuple[Formula, Formula]], lead: re.Mat
         start = max((x.span.start for x in document.formulas if x.display and x.span.end < begin), default=last)
     wide = everywhere(document, min(first, key=lambda x: x.span.start), max(found[-1], key=lambda x: x.span.start))
     for short, whole in found:
-        yield _Pair(short, whole, start, wide, lead is not None and closed)
+        begin = lead.start("lead") if lead is not None and lead["lead"] else min(short.span.start, whole.span.start)
+        yield _Pair(short, whole, start, wide, lead is not None and closed, begin)
 
 
 def _declared(document: Document, functions: frozenset[str], letters: tuple[frozenset[str], frozenset[str]],
@@ -268,7 +278,8 @@ def _abbreviation(document: Document, pair: _Pair, functions: frozenset[str],
     sure, maybe = letters[0] | _computed(whole), letters[1]
     if not places or not own <= named or plain(short) == plain(whole) or (places - sure) & maybe:
         return None
-    return Abbreviation(short, whole, pair.section, pair.start, frozenset(places & sure))
+    words_ = Span(document.source, pair.begin, max(pair.short.span.end, pair.whole.span.end) + 1)
+    return Abbreviation(short, whole, pair.section, pair.start, frozenset(places & sure), words_)
 
 
 def _read(document: Document, formula: Formula, functions: frozenset[str]) -> s.Expression | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import replace
 
-from einc.documents.document import Document, Formula
-from einc.documents.named import NAME, NAMES, Parse, each
+from einc.documents.document import Document
+from einc.documents.named import NAME, NAMES, Parse, Told, each
 from einc.documents.synonyms import SYNONYMS
 from einc.documents.worded import doubted
 from einc.errors.report import Span
@@ -30,24 +31,23 @@ _NUMBERS = ("mean", "sum", "prod")  # what a name may be without being a functio
 _DOT = re.compile(r"\s*\(\s*(?:\\cdot|·|\.)\s*\)\s*\Z")
 
 
-def called_functions(document: Document, parse: Parse,
-                     functions: Container[str]) -> Iterator[tuple[Formula, s.Statement]]:
-    """The definition of each name that a sentence says to be one of the `functions`, once for a name and
-    function.
-    """
-    text, done = document.source.text, set[tuple[str, str]]()
+def called_functions(document: Document, parse: Parse, functions: Container[str]) -> Iterable[Told]:
+    """The definition of each name that sentences say to be one of the `functions`, once for a name and function."""
+    text, done = document.source.text, dict[tuple[str, str], Told]()
     for found in (x for pattern in (_IS, _THE, _ARE) for x in pattern.finditer(text) if not doubted(text, x)):
         word = SYNONYMS.get(found["word"].lower(), found["word"].lower())
-        formula = next((x for x in document.formulas if x.span.start <= found.end("name") - 1 <= x.span.end + 1), None)
+        formula = document.formula_at(found.end("name") - 1)
         if word not in functions or formula is None or formula.display or formula.code:
             continue
         dotted = _DOT.search(formula.span.text) is not None
         if not (found["noun"] or dotted) and word in {*PRIMITIVES, *_NUMBERS}:
             continue  # "$m$ is the max" is a number
         for name in _names(document, found, parse):
-            if _named(name) and (name.span.text, word) not in done:
-                done.add((name.span.text, word))
-                yield formula, _definition(name, word)
+            if _named(name):
+                key = name.span.text, word
+                first = done.get(key) or Told(formula, _definition(name, word))
+                done[key] = replace(first, words=(*first.words, Span(document.source, *found.span())))
+    return done.values()
 
 
 def _names(document: Document, found: re.Match[str], parse: Parse) -> Iterator[s.Expression]:

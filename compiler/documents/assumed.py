@@ -9,7 +9,8 @@ from dataclasses import replace
 from einc.checking.declarations.names import head, left_of
 from einc.checking.matrices.applied import IDENTITY
 from einc.checking.matrices.shapes import TRANSPOSE, plain
-from einc.documents.document import Document, Formula
+from einc.documents.document import Document
+from einc.documents.named import Told
 from einc.documents.stops import around, limited
 from einc.errors.report import Span
 from einc.syntax import tree as s
@@ -52,15 +53,19 @@ def denied(span: Span) -> bool:
     return any(limited(x) or _NEARLY.search(x) is not None for x in words)
 
 
-def said_orthogonal(document: Document, names: Callable[[Span], Iterator[s.Expression]]) -> Iterator[
-        tuple[Formula, s.Statement]]:
+def said_orthogonal(document: Document, names: Callable[[Span], Iterator[s.Expression]]) -> Iterator[Told]:
     """Both equations of each matrix that a sentence calls orthogonal: "let $U$ be orthogonal"."""
     text = document.source.text
     for formula in (x for x in document.formulas if not x.display):
         start, end = formula.span.start, formula.span.end
-        said = _IS.match(text, end) or (_MATRIX.search(text, max(start - 60, 0), start) and not _LIST.match(text, end))
+        said = _IS.match(text, end)
+        if said is None and not _LIST.match(text, end):
+            said = _MATRIX.search(text, max(start - 60, 0), start)
         joined = _JOINED.search(text, max(start - 20, 0), start)
-        for name in names(formula.span) if said and not joined and not denied(formula.span) else ():
+        if said is None or joined or denied(formula.span):
+            continue
+        words = Span(document.source, min(start, said.start()), max(end, said.end()))
+        for name in names(formula.span):
             if head(name) is None or not name.span.text.strip()[-1:]:
                 continue
             base = name if isinstance(name, s.Scripted) else s.Scripted(name, (), (), name.span)
@@ -69,7 +74,8 @@ def said_orthogonal(document: Document, names: Callable[[Span], Iterator[s.Expre
             for pair in ((turned, name), (name, turned)):
                 left = s.Product(pair, ("", ""), name.span)
                 body = s.Relation((left, s.Word("I", name.span)), ("=",), name.span)
-                yield formula, s.Statement("", False, (s.Clause(body, None, name.span),), (), name.span)
+                line = s.Statement("", False, (s.Clause(body, None, name.span),), (), name.span)
+                yield Told(formula, line, (words,))
 
 
 def both_sides(line: s.Statement, number: int) -> Iterator[s.Statement]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from einc.checking.matrices.known import COLUMNS, COUNTED, PAST, TOKENS
 from einc.documents.document import Document
@@ -12,6 +12,7 @@ from einc.documents.facts import bare
 from einc.documents.shapes import named
 from einc.documents.stops import denied, sentences
 from einc.documents.synonyms import SPOKEN
+from einc.errors.report import Span
 
 _WISE = re.compile(r"\b(row|column)-?\s?wise\b", re.I)
 _EACH = re.compile(r"\b(?:each|every)\s+(row|column)\b(?!\s+of\s+(?:its|the)\s+transpose)", re.I)
@@ -75,14 +76,31 @@ def lines(document: Document, section: int) -> dict[str, frozenset[str]]:
     return {name: frozenset(own.get(name) or other[name]) for name in {*own, *other}}
 
 
+def heard(document: Document, functions: Iterable[str]) -> Iterator[Span]:
+    """The words by which sentences say along what functions run, and the names of these in them."""
+    called, source = _called(functions), document.source
+    for at, sentence in sentences(_prose(document)) if called is not None else ():
+        found = list(called.finditer(sentence)) if called is not None else []
+        if found and "?" not in (said := _said(sentence, [x.end() for x in found])) and said - {TOKENS}:
+            sized = (y for x in found for y in [_SIZE.match(sentence, x.end())] if y is not None)
+            for x in (*found, *sized, *(x for form in (_WISE, _EACH) for x in form.finditer(sentence))):
+                yield Span(source, at + x.start(), at + x.end())
+
+
+def _called(functions: Iterable[str]) -> re.Pattern[str] | None:
+    """The names and other names of functions; None where there are none."""
+    known = frozenset(functions)
+    names = sorted({*known, *(word for word, name in SPOKEN.items() if name in known)}, key=len, reverse=True)
+    return re.compile(rf"(?<![A-Za-z])({'|'.join(map(re.escape, names))})(?![A-Za-z])", re.I) if names else None
+
+
 def axes(document: Document, functions: Iterable[str], section: int) -> dict[str, frozenset[str]]:
     """Of each function what the words of a section say that it runs along: `row`, `column`, or the name of a size.
     Where the section says nothing, it is what the whole document says. A sentence that leaves it open says `?`.
     """
     starts = [x.span.start for x in document.headings]
     other = {word: name for word, name in SPOKEN.items() if name in functions}
-    names = sorted({*functions, *other}, key=len, reverse=True)
-    called = re.compile(rf"(?<![A-Za-z])({'|'.join(map(re.escape, names))})(?![A-Za-z])", re.I) if names else None
+    names, called = {*functions, *other}, _called(functions)
     own: dict[str, set[str]] = {}
     apart: dict[str, set[str]] = {}
     for at, sentence in sentences(_prose(document)) if called is not None else ():

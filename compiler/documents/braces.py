@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from einc.checking.matrices.uses import split
 from einc.documents import shapes
 from einc.documents.definitions import closing
-from einc.documents.document import Document, Formula
-from einc.documents.named import Parse
+from einc.documents.document import Document
+from einc.documents.named import Parse, Told
 from einc.errors.report import Span
 from einc.syntax import tree as s
 
@@ -24,7 +24,7 @@ _SET = re.compile(r"\s*\\in\s*\\mathbb\s*\{?R\}?\s*\^\s*")
 _MANY = 10_000  # characters of what stands over a brace
 
 
-def braces(document: Document, parse: Parse) -> Iterator[tuple[Formula, s.Statement]]:
+def braces(document: Document, parse: Parse) -> Iterator[Told]:
     """The shape of each name over a brace, and of each name that is equal to a matrix written out over one."""
     text = document.source.text
     for formula in document.formulas:
@@ -40,7 +40,7 @@ def braces(document: Document, parse: Parse) -> Iterator[tuple[Formula, s.Statem
             if name is not None and sides is not None:
                 line = _line(list(parse(Span(document.source, *name))), list(parse(Span(document.source, *sides))))
                 if line is not None:
-                    yield formula, line
+                    yield Told(formula, line)
 
 
 def _name(text: str, start: int, found: re.Match[str], over: int, after: int, end: int) -> tuple[int, int] | None:

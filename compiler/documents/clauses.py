@@ -14,20 +14,28 @@ from functools import cached_property
 
 from einc.documents.document import Document, Formula
 from einc.documents.pieces import outside
-from einc.documents.stops import sentences
+from einc.documents.stops import limited, sentences
 from einc.errors.report import Span
 
 MARK, _MORE = "\ue010", "\ue011"  # no author writes these
 FORMULA = f"{MARK}{_MORE}*"
+# "(see Vaswani et al., 2017; Shaw, 2018b)": names of people, and years.
+_PEOPLE = r"[A-Z][\w.'’-]*(?:,?\s+(?:et\s+al\.?|and|&|[A-Z][\w.'’-]*)){0,6}"
+_YEARS = r"(?:1[89]|20)\d\d[a-z]?(?:\s*,\s*(?:(?:1[89]|20)\d\d)?[a-z]\b)*"
+_CITED = (rf"\((?:(?:see|cf\.|e\.g\.,?|following|as\s+in)\s+)?(?:{_PEOPLE},?\s+)?{_YEARS}"
+          rf"(?:\s*[;,]\s*{_PEOPLE},?\s+{_YEARS})*\)")
 # What a text has besides its words: code, comments, citations, links, and commands with what they name.
 _NO_WORDS = re.compile(
-    r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|`[^`\n]*`|<!--.*?(?:-->|\Z)|</?[A-Za-z][^<>\n]{0,60}>|(?<!\\)%[^\n]*"
-    r"|https?://\S+|!?\[[^\[\]\n]*\]\([^()\n]*\)|\([^()]*\d{4}[^()]*\)|\[[\d, –-]+\]"
+    r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|`[^`\n]*`|<!--.*?(?:-->|\Z)|</?[A-Za-z][^<>\n]{0,60}>|(?<![\\\d])%[^\n]*"
+    rf"|https?://\S+|!\[[^\[\]\n]*\]\([^()\n]*\)|\]\([^()\n]*\)|{_CITED}|\[[\d, –-]+\]"
     r"|\\(?:cite\w*|[a-z]*ref|label|begin|end|usepackage|documentclass|bibliography\w*|input|include|newcommand"
     r"|renewcommand|author|title|date|vspace|hspace)\*?(?:\[[^\[\]]*\])?\{[^{}]*\}(?:\[[^\[\]]*\]|\{[^{}]*\})*"
     r"|\\[A-Za-z]+\*?|\b(?:[Ee]qs?|[Ff]igs?|[Ss]ecs?|[Tt]ab|[Aa]pp|cf|al|vs|resp)\.(?=\s)", re.S)
 _REFERENCE = re.compile(r"\\(?:eq|c|auto|C)?ref\*?\{(?P<label>[^{}]*)\}"
                         r"|\b[Ee]q(?:uation|n)?s?\.?\s*[~(]*(?P<number>\d+)")
+_ASSERTS = re.compile(r"\b(?:is|are|has|have|means|denotes?|we)\b", re.I)
+_UPRIGHT = re.compile(r"\\(?:text\w*|mbox|mathrm)\s*\{(?P<words>[^{}$]*)\}")
+_SEVERAL = re.compile(r"[^\W\d_]\s+[^\W\d_]|\(\s*[^\W\d_]{2}")
 _BREAK = re.compile(r"\n[ \t>]*\n")
 _CLAUSE = re.compile(r"[,;:()]|\s—\s|--+|\s(?:because|since|although|so\s+that|such\s+that|if|when|while|whereas|and"
                      r"|but|or|which|where|that|then)(?=\s)", re.I)
@@ -41,11 +49,13 @@ class Sentence:
     words: str
     formulas: tuple[Formula, ...]
 
-    def formula(self, mark: int) -> str:
+    def at(self, mark: int) -> Formula:
         """The formula whose mark stands at a place of the words."""
-        start = self.span.start + mark
-        at = bisect_left(self.formulas, start, key=lambda x: x.span.end)
-        return self.formulas[at].span.text
+        return self.formulas[bisect_left(self.formulas, self.span.start + mark, key=lambda x: x.span.end)]
+
+    def formula(self, mark: int) -> str:
+        """The text of that formula."""
+        return self.at(mark).span.text
 
     def clauses(self, words: str) -> Iterator[tuple[int, str]]:
         """The clauses of the words, or of others that are as long, and where each begins."""
@@ -81,7 +91,8 @@ class Prose:
                 inside = lines[bisect_left(lines, start, key=lambda x: x.span.start) :
                                bisect_left(lines, end, key=lambda x: x.span.start)]
                 found.append(Sentence(Span(document.source, start, end), words, tuple(inside)))
-        return cls(document, text, tuple(found))
+        found += [Sentence(x, x.text, ()) for x in (*_titles(document), *_in_displays(document))]
+        return cls(document, text, tuple(sorted(found, key=lambda x: x.span.start)))
 
     def beside(self, formula: Formula) -> tuple[Sentence, ...]:
         """The sentences of the paragraph of a formula, of the one before it and, behind a display that ends its
@@ -96,7 +107,16 @@ class Prose:
         first = self._before(self._ends[above] if above >= 0 else 0, start)
         last = self._behind(end, self._starts[below] if below < len(self._starts) else len(self.text))
         own = bisect_left(self.sentences, first, key=lambda x: x.span.end)
-        return self.sentences[own : bisect_left(self.sentences, last, key=lambda x: x.span.start)]
+        found = self.sentences[own : bisect_left(self.sentences, last, key=lambda x: x.span.start)]
+        title = self.document.headings[formula.section].span if 0 <= formula.section < len(
+            self.document.headings) else None
+        return (*(x for x in self._titles.get(title.start if title is not None else -1, ())), *found)
+
+    @cached_property
+    def _titles(self) -> dict[int, tuple[Sentence, ...]]:
+        """The headings that say something, by where they begin."""
+        starts = {x.span.start for x in self.document.headings}
+        return {x.span.start: (x,) for x in self.sentences if x.span.start in starts}
 
     def leads(self, sentence: Sentence) -> bool:
         """Whether a sentence goes on in a display, which says the rest of it."""
@@ -135,6 +155,19 @@ class Prose:
         """Where the paragraph of a place ends, or the next where it is over there, no later than `high`."""
         ends = [*(x.start() for x in _BREAK.finditer(self.text, start, high)), high]
         return next((x for x in ends if not self._is_blank(start, x)), start)
+
+
+def _titles(document: Document) -> Iterator[Span]:
+    """The headings that say something: those with a verb, or with words that deny or limit."""
+    yield from (x.span for x in document.headings if _ASSERTS.search(x.title) or limited(x.title))
+
+
+def _in_displays(document: Document) -> Iterator[Span]:
+    """The words of displays: upright text of more than one word, or in brackets."""
+    for formula in (x for x in document.formulas if x.display and not x.code):
+        for found in _UPRIGHT.finditer(document.words, formula.span.start, formula.span.end):
+            if _SEVERAL.search(found["words"]) is not None:
+                yield Span(document.source, *found.span("words"))
 
 
 def _without_formulas(document: Document) -> str:

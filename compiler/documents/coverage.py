@@ -67,10 +67,13 @@ class Made:
 @dataclass(frozen=True)
 class Unheard:
     """Sentences that nothing understands and that may change an equation: those `beside` it or with its number, which
-    make it doubtful, and those `elsewhere` that name a letter or a function of it."""
+    make it doubtful, and the first of those `elsewhere` that name a letter or a function of it; `more`: there are
+    others.
+    """
 
     beside: tuple[Span, ...]
     elsewhere: tuple[Span, ...]
+    more: bool = False
 
 
 @dataclass(frozen=True)

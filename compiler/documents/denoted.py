@@ -161,6 +161,17 @@ class Telling:
         return any(x not in usual for x in told) if said is None else said["cost"] is None
 
 
+def heard(document: Document) -> Iterator[Span]:
+    """The words by which sentences call signs and functions what they are in the language: the usual names of each."""
+    for start, sentence in sentences(document.words):
+        for told in tellings(sentence, start):
+            if not told.other and told.place >= 0:
+                usual = {*told.sign.usual.lower().split()}
+                end = told.place + len(told.words)
+                yield from (Span(document.source, told.place + x.start(), told.place + x.end()) for x in re.finditer(
+                    r"[A-Za-z]+", document.words[told.place : end]) if x[0].lower() in usual)
+
+
 def redefined(document: Document, said: Said, read: Container[Telling]) -> Problem | None:
     """The question of an equation with a sign of which the words of the document, or an equation, say another meaning
     than that of the language; None where there is none, and none for what is `read` as a definition.

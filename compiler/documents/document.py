@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -91,6 +91,16 @@ class Document:
     def texts(self) -> tuple[str, ...]:
         """The text of each formula as it stands in the document."""
         return tuple(x.span.text for x in self.formulas)
+
+    def formula_at(self, place: int) -> Formula | None:
+        """The formula at a place inside it or of its last mark; None where none stands there."""
+        at = bisect_left(self.formulas, place - 1, key=lambda x: x.span.end)
+        return next((x for x in self.formulas[at : at + 1] if x.span.start <= place), None)
+
+    def formula_behind(self, place: int) -> Formula | None:
+        """The first formula that begins at a place or behind it; None where none does."""
+        at = bisect_left(self.formulas, place, key=lambda x: x.span.start)
+        return next(iter(self.formulas[at : at + 1]), None)
 
     def title(self, section: int) -> str:
         """The words of a section's heading, "" before the first."""

@@ -5,7 +5,7 @@ an equation for `k_{t i}`.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Iterator, Set
+from collections.abc import Container, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 
 from einc.checking.declarations.names import head, left_of
@@ -17,7 +17,7 @@ from einc.documents.shapes import FACT as SHAPE
 from einc.documents.stops import SENTENCE
 from einc.documents.symbols import Symbol, fixed
 from einc.errors.problems import BadDeclaration
-from einc.errors.report import Help
+from einc.errors.report import Help, Span
 from einc.syntax import tree as s
 
 REACH = 300  # characters beside a display that are looked at
@@ -73,21 +73,30 @@ def each(document: Document, found: list[Said], known: Known) -> Iterator[Said]:
             yield _with(x, here, free.get(n, ()), known.indices) if reads else x
 
 
-def counted(document: Document, formula: Formula) -> frozenset[str]:
-    """The letters that the sentence of a display counts: "for each head $i$ and each token $t$"."""
-    text = document.source.text
-    start = max(formula.span.start - REACH, 0)
-    before = SENTENCE.split(_MARKS.sub("", text[start : formula.span.start]))[-1]
-    behind = text[formula.span.end : formula.span.end + REACH].lstrip(" \t\n$,\\]")
-    ended = formula.span.text.rstrip()[-1:] == "." or not behind.startswith("for ")
+def counted(document: Document, formula: Formula) -> Mapping[str, Span]:
+    """The letters that the sentence of a display counts, "for each head $i$ and each token $t$", each with the words
+    that say so.
+    """
+    text, own = document.source.text, formula.span
+    lead = _MARKS.sub("", text[max(own.start - REACH, 0) : own.start])
+    before = SENTENCE.split(lead)[-1]
+    rest = text[own.end : own.end + REACH]
+    behind = rest.lstrip(" \t\n$,\\]")
+    ended = own.text.rstrip()[-1:] == "." or not behind.startswith("for ")
+    after = own.end + len(rest) - len(behind)
     behind = "" if ended else SENTENCE.split(behind)[0]
-    out: set[str] = set()
-    for words_ in (before, behind):
+    out: dict[str, Span] = {}
+    for at, words_ in ((max(own.start - REACH, 0) + len(lead) - len(before), before), (after, behind)):
         first = None if _TOGETHER.search(words_) else _FIRST.search(words_)
         while first is not None:
-            out.add(first[1].removeprefix("\\"))
+            out.setdefault(first[1].removeprefix("\\"), Span(document.source, at + first.start(), at + first.end()))
             first = _NEXT.match(words_, first.end())
-    return frozenset(out)
+    return out
+
+
+def heard(document: Document, found: Iterable[Said]) -> Iterator[Span]:
+    """The words beside displays by which they count letters."""
+    yield from (x for said in found if _equation(said) for x in counted(document, said.formula).values())
 
 
 def left_out(said: Said, letters: Set[str]) -> tuple[str, ...]:

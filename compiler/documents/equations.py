@@ -5,20 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 from einc.checking.declarations.names import head, index_name, left_of
 from einc.checking.matrices.progressions import listing
-from einc.documents import algorithms, code, listings, multiplied, shapes
-from einc.documents.abbreviations import spelled_out
+from einc.documents import abbreviations, algorithms, code, listings, shapes
 from einc.documents.apart import before, begun, closed, columns, left
 from einc.documents.apart import parts as parts_of
-from einc.documents.applied import called_functions
-from einc.documents.assumed import FACT as ASSUMED
-from einc.documents.assumed import said_orthogonal
 from einc.documents.becoming import becoming
 from einc.documents.begins import starting
 from einc.documents.blocks import updates
-from einc.documents.braces import braces
 from einc.documents.conditions import in_cases, limited
 from einc.documents.counting import counting
 from einc.documents.denoted import Telling, by_formula, redefined
@@ -26,23 +22,24 @@ from einc.documents.document import Document, Formula
 from einc.documents.domains import within
 from einc.documents.doubtful import doubtful, exponential
 from einc.documents.each import each
+from einc.documents.each import heard as letters_heard
 from einc.documents.facts import bare, fact, shaped, sizes
 from einc.documents.families import members, named
-from einc.documents.numeric import numeric, valued
 from einc.documents.other_sizes import other_sizes
 from einc.documents.parametrised import parametrised
-from einc.documents.parted import in_words, parted
+from einc.documents.parted import parted
 from einc.documents.pieces import merged
 from einc.documents.rewritten import rewritten
-from einc.documents.rows import FACT, rows, whole_rows
-from einc.documents.said import Known, Said, left_text, neighbours, ranged
+from einc.documents.said import Known, Reading, Said, left_text, neighbours, ranged
 from einc.documents.spelled import spelled
 from einc.documents.spoken import conditioned
 from einc.documents.synonyms import other_names
 from einc.documents.twice import single
 from einc.documents.unnamed import again, ahead, defines, identity, is_function, nothing, numbered, of_function, value
-from einc.documents.worded import signs, sized, worded
+from einc.documents.worded import signs
 from einc.documents.worded_cases import choices, chosen
+from einc.documents.worded_cases import heard as cases_heard
+from einc.documents.wording import in_sentences, names_in
 from einc.documents.wrapped import unopened, wrapped
 from einc.errors.problems import UnknownMacro
 from einc.errors.report import Report, Span
@@ -58,10 +55,10 @@ _SAYS = re.compile(r"=|←|≔|≡|≜|∈|\\equiv|\\triangleq|\\leftarrow|\\get
 
 def said(document: Document, functions: frozenset[str], indices: Iterable[str],
          tensors: Iterable[str] = (), beside: Mapping[str, int] | None = None,
-         declared: Container[str] = ()) -> tuple[Said, ...]:
-    """Every equation in the order of the file. `functions` are names that a macro may spell, `indices` and `tensors`
-    the declared ones, `beside` those indices that the lines beside the text declare, with where they begin to count,
-    and `declared` the symbols that these give a shape.
+         declared: Container[str] = ()) -> Reading:
+    """Every equation in the order of the file, and which words were used. `functions` are names that a macro may spell,
+    `indices` and `tensors` the declared ones, `beside` those indices that the lines beside the text declare, with where
+    they begin to count, and `declared` the symbols that these give a shape.
     """
     known = Known(frozenset(indices), sizes(document), frozenset(tensors), dict(before(document)), shaped(document))
     document = replace(document, macros=standard(document.macros, signs(document.source.text)))
@@ -72,20 +69,28 @@ def said(document: Document, functions: frozenset[str], indices: Iterable[str],
     called = functions | PRIMITIVES.keys() | set(filter(None, map(defines, found)))
     told = choices(document, lambda x: _alone(document, x, functions))
     apart = [x for x in in_cases(document, found, known) if x.formula.span not in told]
-    meant = [*by_formula(document, lambda x: _names(document, x, functions), functions)]
+    meant = [*by_formula(document, partial(names_in, document, functions), functions)]
     read = {x for x, _, _ in meant}
     found = [*chosen([x if x.formula.code else _with_question(document, x, known, called, read) for x in found], told)]
     found = rewritten(document, found)
     found += [Said(formula, line.span, line) for _, formula, line in meant if line is not None]
     found = [*starting([*within(document, found, known, lambda x: _alone(document, x, functions))], beside)]
-    found = [*each(document, [*found, *_words(document, found, functions, known)], known)]
+    further = [*in_sentences(document, found, functions, known)]
+    counted = [*letters_heard(document, found)]
+    found = [*each(document, [*found, *(x for x, _ in further)], known)]
     states = {(x.formula.section, left_text(x)) for x in found if x.statement is not None and updates(x.statement)}
     states |= {(x.formula.section, left_text(x)) for x in found for y in found
                if x.fact == "a value" and x.formula.section == y.formula.section and not y.fact and _begins(x, y)}
-    found = list(spelled_out(document, numbered(found), functions, known, apart))
+    found = list(numbered(found))
+    short = abbreviations.declared(document, found, functions, known)
+    found = list(abbreviations.spelled_out(document, found, short, apart))
     found = other_sizes(counting(document, found, beside, known.sizes))
-    return tuple(single([replace(x, statement=None) if x.fact and (x.formula.section, left_text(x)) not in states
-                          and _no_definition(x, known) else x for x in found], declared))
+    heard = (*(Span(document.source, x.name[0], y.span.end + 1) for x, y, _ in meant), *counted,
+             *(y for _, spans in further for y in spans), *cases_heard(told),
+             *(x.words for x in short if isinstance(x, abbreviations.Abbreviation)))
+    return Reading(tuple(single([
+        replace(x, statement=None) if x.fact and (x.formula.section, left_text(x)) not in states
+        and _no_definition(x, known) else x for x in found], declared)), heard)
 
 
 def _with_question(document: Document, found: Said, known: Known, functions: Container[str],
@@ -95,34 +100,6 @@ def _with_question(document: Document, found: Said, known: Known, functions: Con
     problem = (doubtful(lines, known.sizes, functions) or limited(document, found, known)
                or exponential(document, found, known.indices) or redefined(document, found, read))
     return found if problem is None else replace(found, statement=None, sides=(), fact="", problem=problem)
-
-
-def _names(document: Document, span: Span, functions: frozenset[str]) -> Iterator[s.Expression]:
-    """The names or equations of a formula, without the set in which they lie."""
-    for line in parse_formula(document.source, Report(), functions, (span.start, span.end), (), document.macros):
-        for clause in line.clauses:
-            yield shapes.without(clause).body if shapes.shape(clause.body) is not None else clause.body
-
-
-def _words(document: Document, found: list[Said], functions: frozenset[str], known: Known) -> list[Said]:
-    """The rows that sentences name, but for those that a display computes, the shapes below braces, and numbers."""
-    def names(span: Span) -> Iterator[s.Expression]:
-        return _names(document, span, functions)
-
-    computed = {left_of(x.statement.clauses[0].body).span.text for x in found
-                if x.statement is not None and x.formula.display and not x.fact}
-    named = [Said(formula, line.span, line, fact=FACT) for formula, line in rows(document, names)
-             if left_of(line.clauses[0].body).span.text not in computed]
-    named += [Said(formula, line.span, line, fact=FACT) for said_ in (in_words, whole_rows)
-              for formula, line in said_(document, names)]
-    named += [Said(formula, line.span, line, fact=multiplied.FACT)
-              for formula, line in multiplied.multiplied(document, names)]
-    named += [Said(formula, line.span, line, fact=ASSUMED) for formula, line in said_orthogonal(document, names)]
-    known_functions = functions | PRIMITIVES.keys()
-    named += [Said(formula, line.span, line) for formula, line in called_functions(document, names, known_functions)]
-    said = (*braces(document, names), *worded(document, names), *sized(document, names), *numeric(document, names),
-            *valued(found, known.indices | known.sizes | known.tensors))
-    return named + [Said(formula, line.span, line, fact=shapes.FACT) for formula, line in said]
 
 
 def _begins(value: Said, found: Said) -> bool:

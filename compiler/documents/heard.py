@@ -10,107 +10,55 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from functools import cache, cached_property
-from importlib.resources import files
+from dataclasses import replace
 
 from einc.documents.clauses import FORMULA, MARK, Prose, Sentence
 from einc.documents.coverage import Unheard
-from einc.documents.denoted import mentions
+from einc.documents.denoted import Telling, mentions
 from einc.documents.document import Document
-from einc.documents.facts import bare, sizes
+from einc.documents.facts import sizes
+from einc.documents.lexicon import keys_of, letters, lexicon
 from einc.documents.naming import names
 from einc.documents.said import Said
+from einc.documents.sections import Paper
 from einc.documents.signs import SIGNS
+from einc.documents.understood import Understood
 from einc.errors.problems import OpenReading
 from einc.errors.report import Help, Problem, Span
 
-_TOKEN = re.compile(rf"{FORMULA}|[A-Za-z][A-Za-z0-9'’-]*|\d[\d.,]*\w*|[%∞°]")
-_INSIDE = re.compile(r"[^\ue010\ue011\s]")
-_NAMES = re.compile(r"\\[A-Za-z]+|[A-Za-z]")
-_IN_LETTERS = re.compile(r"\\(?:text\w*|math(?:rm|sf|tt)|operatorname\*?)\s*\{[^{}]*\}|(?<![A-Za-z\\])[a-z]{3,}")
-_SCRIPT = re.compile(r"[_^]\s*(?:\{[^{}]*\}|\\[A-Za-z]+|\S)")
-_COMMANDS = re.compile(r"\\(?:math[a-z]+|text[a-z]*|operatorname|boldsymbol|bm|left|right|in|times|[a-z]*dots|hat|tilde"
-                       r"|bar|quad|cdot|top|sqrt|frac|sum|prod|log|exp|max|min|odot|label|begin|end)\Z")
+# Letters of any alphabet, of which one alone that is no Latin one is a name.
+_TOKEN = re.compile(rf"{FORMULA}|[A-Za-z][\w'’-]*|[^\W\d_](?:['’-]?[^\W\d_])+|\d[\d.,]*\w*|[%∞°]")
 # A name that is said to be another formula, and a formula that says where a name lies or compares it.
 _IS = re.compile(rf"(?P<name>{FORMULA})\s*,?\s*(?:(?:here|then|just|simply|always)\s+)*"
-                 r"(?P<verb>is|are|be|denotes?|means?|equals?|stands?\s+for|represents?)\s+(?P<what>[^.,;]*)", re.I)
+                 r"(?P<verb>(?:is|are|be)(?:\s+given\s+by)?|denotes?|means?|equals?|stands?\s+for|represents?)\s+"
+                 r"(?P<what>[^.,;]*)", re.I)
 _RELATION = re.compile(r"[=<>∈≤≥≡←∼~]|\\(?:in|leq?|geq?|lt|gt|equiv|sim|approx|ll|gg|ne|neq|subset\w*|to|mapsto)"
                        r"(?![A-Za-z])")
 _SHOWN = re.compile(r"\b(?:this|these|following|below|above|results?|outputs?|next|here)\b", re.I)
 # An entry of a name: `W_{11} = 0`.
 _ENTRY = re.compile(r"\s*\\?[A-Za-z]+\s*_\s*\{\s*\d\s*,?\s*\w\s*\}\s*=")
+_MOST = 50  # sentences elsewhere that are told of one equation
 _LONGEST_NAME = 5  # of capitals alone: BERT, and no word that is shouted
 _NAMED = re.compile(r"[a-z][A-Z]|[A-Z]{2}")
+_BEING = re.compile(r"\b(?:is|are|means?|denotes?|equals?|stands?\s+for)\b", re.I)
+_NAMES_IT = re.compile(r"\s+(?:is|are|means?|denotes?)\s+(?:the|an?)\s+(?P<what>[A-Za-z-]+(?:\s+(?!(?:of|for|on|over"
+                       r"|along|in|to|by|with|and|or|that|which)\b)[A-Za-z-]+){0,5})", re.I)
 _KINDS = re.compile(r"\s*(?:products?|norms?|sums?|means?|functions?|activations?|convolutions?|transforms?|inverses?"
                     r"|matri\w+|distances?|multiplications?|units?|numbers?|order|noise)\b", re.I)
 
 
-@dataclass(frozen=True)
-class Lexicon:
-    """The words of the grammar that change no formula, in all their forms. `operations` are harmless but where they say
-    what a name is, `elsewhere` are verbs of clauses that speak of no formula, `phrases` have other words, and `named`
-    are words that name what a formula with the pattern behind them computes.
-    """
-
-    known: frozenset[str]
-    operations: frozenset[str]
-    elsewhere: frozenset[str]
-    phrases: re.Pattern[str]
-    named: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]
-
-    @cached_property
-    def equated(self) -> re.Pattern[str]:
-        """Words that say that one operation is another: "the sum is the average"."""
-        each, rest = "|".join(sorted(self.operations)), f"[^,;:{MARK}]*"
-        return re.compile(rf"\b(?:{each})\b{rest}\b(?:is|are|means?|denotes?|equals?)\b{rest}\b(?P<what>{each})\b",
-                          re.I)
-
-
-@cache
-def lexicon() -> Lexicon:
-    """The file of words."""
-    found: dict[str, list[str]] = {}
-    for line in files("einc.grammar").joinpath("sentence_words.txt").read_text(encoding="utf-8").splitlines():
-        kind, _, rest = line.partition(": ")
-        found.setdefault(kind, []).extend([rest] if kind in ("phrase", "named") else rest.split())
-    operations = frozenset(found["operations"])
-    known = {*found["words"], *(y for x in found["nouns"] for y in (x, *_plural(x))),
-             *(y for x in found["verbs"] for y in forms(x))}
-    whole = "|".join(sorted((x.replace("§", FORMULA).replace(" ", r"\s+") for x in found["phrase"]), key=len,
-                            reverse=True))
-    named = (x.split(" => ") for x in found["named"])
-    elsewhere = frozenset(y for x in found["elsewhere"] for y in forms(x))
-    return Lexicon(frozenset(known) | operations, operations, elsewhere,
-                   re.compile(rf"(?<![\w-])(?:{whole})(?![\w-])", re.I),
-                   tuple((re.compile(x, re.I), re.compile(y)) for x, y in named))
-
-
-def _plural(noun: str) -> tuple[str, ...]:
-    if noun.endswith(("rix", "dex")):
-        return f"{noun[:-2]}ices", f"{noun}es"
-    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
-        return (f"{noun[:-1]}ies",)
-    return (f"{noun}es",) if noun.endswith(("s", "x", "ch", "sh")) else (f"{noun}s",)
-
-
-def forms(verb: str) -> tuple[str, ...]:
-    """A verb in the forms of regular verbs, and with its last letter twice."""
-    stem, twice = verb.removesuffix("e"), f"{verb}{verb[-1]}"
-    past = f"{verb[:-1]}ied" if verb.endswith("y") else f"{stem}ed"
-    return verb, *_plural(verb), f"{verb}s", past, f"{stem}ing", f"{twice}ed", f"{twice}ing"
-
-
-def unheard(prose: Prose) -> tuple[Sentence, ...]:
+def unheard(paper: Paper) -> tuple[Sentence, ...]:
     """The sentences of a document that are not understood."""
-    shown = " ".join(x.span.text for x in prose.document.formulas)
-    return tuple(x for x in prose.sentences if _stranger(x, shown))
+    prose = Prose.of(paper.document)
+    known = Understood.of(paper, prose)
+    return tuple(x for x in prose.sentences if _stranger(x, known))
 
 
-def _stranger(sentence: Sentence, shown: str) -> str:
-    """The first word of a sentence that is not understood, "" where there is none. `shown` has all formulas."""
+def _stranger(sentence: Sentence, known: Understood) -> str:
+    """The first word of a sentence that neither a reader of words used nor is harmless, "" where there is none."""
     found = lexicon()
-    rest = found.phrases.sub(lambda x: _INSIDE.sub("~", x[0]), sentence.words)
+    words = known.without(sentence, sentence.words)
+    rest = known.without(sentence, found.phrases.sub(lambda x: re.sub(r"\S", "~", x[0]), sentence.words))
     for start, clause in sentence.clauses(rest):
         tokens = list(_TOKEN.finditer(clause))
         apart = any(x[0].lower() in found.elsewhere for x in tokens)
@@ -118,21 +66,34 @@ def _stranger(sentence: Sentence, shown: str) -> str:
                 sentence.words[start : start + len(clause)])):
             continue
         for token in tokens:
-            if not _is_known(token, clause, shown):
+            mark = token[0].startswith(MARK)
+            if not (known.knows(sentence.at(start + token.start())) if mark else _is_known(
+                    token, clause, re.split("[,;:]", rest[: start + token.start()])[-1], known.shown)):
                 return token[0]
     if (other := found.equated.search(rest)) is not None:
         return other["what"]
     if (entry := next((x.span.text for x in sentence.formulas if _ENTRY.match(x.span.text)), None)) is not None:
         return entry
-    return next((x["what"].strip() for x in _IS.finditer(sentence.words) if _says_other(sentence, x)), "")
+    if (other_name := next((x["what"].strip() for x in _IS.finditer(words) if _says_other(sentence, x)), "")):
+        return other_name
+    return next(_renamed(sentence.words), "")
 
 
-def _is_known(token: re.Match[str], clause: str, shown: str) -> bool:
-    """Whether a word of a clause is harmless, a formula, or a name of something. A word for what a formula computes is
-    harmless where a formula computes that."""
+def _renamed(words: str) -> Iterator[str]:
+    """The names of functions that words say a function to be, which are none of its usual names: "LN is the group
+    normalization"."""
+    nouns = {y for x in SIGNS if x.function for y in x.nouns.split()}
+    for one in (x for x in mentions(words) if x.sign.function and not x.given):
+        found = _NAMES_IT.match(words, one.end)
+        if found is not None and nouns & {*found["what"].lower().split()} and Telling(one.sign, found["what"], 0).other:
+            yield found["what"]
+
+
+def _is_known(token: re.Match[str], clause: str, before: str, shown: str) -> bool:
+    """Whether a word of a clause, `before` which these words stand, is harmless, or a name of something. A word for
+    what a formula computes is harmless where a formula computes that.
+    """
     known, word = lexicon().known, re.sub(r"['’]s?\Z", "", token[0]).strip("-.,")
-    if word.startswith(MARK):
-        return True
     if any(words.search(word) and not formula.search(shown) for words, formula in lexicon().named):
         return False
     if word.lower() in known or all(x.lower() in known for x in word.split("-")):
@@ -141,7 +102,13 @@ def _is_known(token: re.Match[str], clause: str, shown: str) -> bool:
     if function is not None:
         return re.search(function.stands, shown) is not None
     name = _NAMED.search(word) is not None and not (word.isupper() and len(word) > _LONGEST_NAME)
-    return name and not _KINDS.match(clause, token.end())
+    return name and not (_KINDS.match(clause, token.end()) or _function_is(before))
+
+
+def _function_is(words: str) -> bool:
+    """Whether words say what a function is, or which: "The ReLU is that of"."""
+    found = _BEING.search(words)
+    return found is not None and any(x.sign.function for x in mentions(words[: found.start()]))
 
 
 def _names_something(words: str) -> bool:
@@ -163,10 +130,10 @@ def _says_other(sentence: Sentence, found: re.Match[str]) -> bool:
 
 # of which equations they speak
 
-def unheard_of(document: Document, found: Iterable[Said]) -> dict[Said, Unheard]:
+def unheard_of(paper: Paper) -> dict[Said, Unheard]:
     """Of each equation that is read as a formula the sentences that are not understood, where it has such."""
-    prose = Prose.of(document)
-    strangers = unheard(prose)
+    document, found = paper.document, paper.said
+    prose, strangers = Prose.of(document), unheard(paper)
     known, by = sizes(document) if strangers else frozenset(), dict[str, list[Sentence]]()
     for one in strangers:
         for key in _keys(one, known):
@@ -175,9 +142,10 @@ def unheard_of(document: Document, found: Iterable[Said]) -> dict[Said, Unheard]
     for said in (x for x in found if strangers and _computes(x)):
         near = {x for x in prose.beside(said.formula) if x in odd}
         near |= {x for key in called.get(said.formula.span.start, ()) for x in by.get(key, ())}
-        far = {x for key in keys_of(said.span.text, known) for x in by.get(key, ())} - near
+        named = [by[key] for key in keys_of(said.span.text, known) if key in by]
+        far = _in_order({x for some in named for x in some[: _MOST + len(near) + 1]} - near)
         if near or far:
-            out[said] = Unheard(_in_order(near), _in_order(far))
+            out[said] = Unheard(_in_order(near), far[:_MOST], len(far) > _MOST)
     return out
 
 
@@ -195,19 +163,6 @@ def _keys(sentence: Sentence, known: frozenset[str]) -> set[str]:
     return out | {f"number {x}" for x in sentence.references}
 
 
-def keys_of(text: str, known: frozenset[str]) -> set[str]:
-    """What a formula has that sentences name."""
-    out = set(letters(text, known))
-    out |= {f"function {n}" for n, x in enumerate(SIGNS) if x.stands and re.search(x.stands, text)}
-    return out | {f"words {n}" for n, (_, formula) in enumerate(lexicon().named) if formula.search(text)}
-
-
-def letters(text: str, known: frozenset[str]) -> Iterator[str]:
-    """The names in a formula that are no sizes, without what stands in their scripts."""
-    plain = _SCRIPT.sub(" ", _IN_LETTERS.sub(" ", text))
-    yield from (x for x in _NAMES.findall(plain) if not _COMMANDS.match(x) and bare(x) not in known)
-
-
 def _called(document: Document) -> dict[int, list[str]]:
     """The labels and numbers of displays, by where their formulas begin."""
     out: dict[int, list[str]] = {}
@@ -218,12 +173,12 @@ def _called(document: Document) -> dict[int, list[str]]:
     return out
 
 
-def refused(document: Document, found: Iterable[Said]) -> tuple[Said, ...]:
-    """The equations, of which those are questions that have sentences beside them that are not understood."""
-    found = tuple(found)
-    told = {x: y.beside[0] for x, y in unheard_of(document, found).items() if y.beside}
-    return tuple(replace(x, statement=None, sides=(), fact="", problem=_question(x, told[x])) if x in told else x
-                 for x in found)
+def refused(paper: Paper) -> Paper:
+    """The paper, of whose equations those are questions that have sentences beside them that are not understood."""
+    told = {x: y.beside[0] for x, y in unheard_of(paper).items() if y.beside}
+    return replace(paper, said=tuple(
+        replace(x, statement=None, sides=(), fact="", problem=_question(x, told[x])) if x in told else x
+        for x in paper.said))
 
 
 def _question(said: Said, sentence: Span) -> Problem:

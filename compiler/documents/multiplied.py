@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from einc.checking.declarations.names import head, index_name
 from einc.checking.matrices.pieces import EACH
 from einc.checking.matrices.slots import undressed
-from einc.documents.document import Document, Formula
-from einc.documents.named import NAME, Parse, inside
+from einc.documents.document import Document
+from einc.documents.named import NAME, Parse, Told, inside
 from einc.documents.worded import doubted
 from einc.errors.report import Span
 from einc.syntax import tree as s
@@ -28,12 +28,12 @@ _PLACE = re.compile(r"\b(?:an?|every|each|the)\s+vector\s+(?:that\s+belongs\s+to
                     rf"(?:token|position|time\s+step|step)\s+(?P<letter>{NAME}),?\s*\Z", re.S | re.I)
 
 
-def multiplied(document: Document, parse: Parse) -> Iterator[tuple[Formula, s.Statement]]:
+def multiplied(document: Document, parse: Parse) -> Iterator[Told]:
     """The equation of each function that a sentence defines so, with the formula in which it is named."""
     text = document.source.text
     for found in _SENTENCE.finditer(text):
         start = found.start("function")
-        formula = next((x for x in document.formulas if x.span.start <= start + 2 <= x.span.end), None)
+        formula = document.formula_at(start + 2)
         place = _PLACE.search(text, max(start - 120, 0), start)
         bracket = text.index("(", start + 2)
         named = list(parse(Span(document.source, start + _width(text, start), bracket)))
@@ -44,7 +44,9 @@ def multiplied(document: Document, parse: Parse) -> Iterator[tuple[Formula, s.St
         sizes = list(parse(inside(document, *found.span("size")))) if found["size"] is not None else []
         if len(letter) > 1 or len(sizes) > 1 or any(index_name(x) is None for x in letter):
             continue
-        yield formula, _line(named[0], matrix[0], letter[0] if letter else None, sizes[0] if sizes else None)
+        line = _line(named[0], matrix[0], letter[0] if letter else None, sizes[0] if sizes else None)
+        begin = place.start() if place is not None else start
+        yield Told(formula, line, (Span(document.source, begin, found.end()),))
 
 
 def _width(text: str, start: int) -> int:

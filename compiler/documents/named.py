@@ -1,11 +1,12 @@
-r"""Names that stand in a sentence, each between its marks: "$Q$, $K$ and \\(V\\)"."""
+r"""Names that stand in a sentence, each between its marks, "$Q$, $K$ and \\(V\\)", and what a sentence says of them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
-from einc.documents.document import Document
+from einc.documents.document import Document, Formula
 from einc.errors.report import Span
 from einc.syntax import tree as s
 
@@ -13,6 +14,18 @@ Parse = Callable[[Span], Iterable[s.Expression]]  # the names that a piece of th
 NAME = r"(?:\$[^$]+\$|\\\((?:(?!\\\)).)+\\\))"
 NAMES = rf"{NAME}(?:,\s*(?:and\s+)?{NAME}|,?\s+and\s+{NAME})*"
 INNER = re.compile(NAME, re.S)
+
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a sentence says: a line of the language, the formula in which its name stands, and the stretches of the
+    text from which it was read.
+    """
+
+    formula: Formula
+    line: s.Statement
+    words: tuple[Span, ...] = ()
 
 
 def inside(document: Document, start: int, end: int) -> Span:

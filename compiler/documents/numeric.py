@@ -10,8 +10,8 @@ from collections.abc import Container, Iterable, Iterator
 
 from einc.checking.matrices.shapes import parts
 from einc.documents import shapes
-from einc.documents.document import Document, Formula
-from einc.documents.named import INNER, NAME, NAMES, Parse, inside
+from einc.documents.document import Document
+from einc.documents.named import INNER, NAME, NAMES, Parse, Told, inside
 from einc.documents.said import Said, left_text, scripts
 from einc.documents.worded import doubted
 from einc.errors.report import Span
@@ -33,7 +33,7 @@ _RELATED = re.compile(r"[=<>∈≤≥]|\\(?:in|le|ge|leq|geq|lt|gt|sim|to)(?![A-
 _ABOVE = re.compile(r"\s*(?:>|≥|\\(?:gt|ge|geq)(?![A-Za-z]))\s*0\s*(?:\$|\\\))\Z")  # `\epsilon > 0`
 
 
-def numeric(document: Document, parse: Parse) -> Iterator[tuple[Formula, s.Statement]]:
+def numeric(document: Document, parse: Parse) -> Iterator[Told]:
     """The shape line of each name that the words beside it say to be of a number."""
     text = document.source.text
     for found in (x for pattern in (_BEFORE, _BEHIND, _ARE) for x in pattern.finditer(text) if not doubted(text, x)):
@@ -41,7 +41,7 @@ def numeric(document: Document, parse: Parse) -> Iterator[tuple[Formula, s.State
         # `X \\in \\mathbb{R}^{n}` says another thing
         said = [n for n, x in enumerate(names) if _RELATED.search(_ABOVE.sub("", x[0]))]
         for name in names[said[-1] + 1 if said else 0 :]:
-            formula = next((x for x in document.formulas if x.span.start <= name.end() - 1 <= x.span.end + 1), None)
+            formula = document.formula_at(name.end() - 1)
             span = inside(document, *name.span())
             above = _ABOVE.search(name[0])
             end = span.end if above is None else name.start() + above.start()
@@ -51,10 +51,10 @@ def numeric(document: Document, parse: Parse) -> Iterator[tuple[Formula, s.State
                 continue
             line = shapes.line(read[0], s.Number("1", read[0].span), read[0].span)
             if line is not None:
-                yield formula, line
+                yield Told(formula, line, (Span(document.source, *found.span()),))
 
 
-def valued(found: Iterable[Said], known: Container[str]) -> Iterator[tuple[Formula, s.Statement]]:
+def valued(found: Iterable[Said], known: Container[str]) -> Iterator[Told]:
     """The shape line of each name of which a line of text says a value, `\\gamma = 0.5`: a small letter that a display
     reads, which nothing `known` is, which stands in no script, is bound by nothing, and has nothing below it anywhere.
     """
@@ -79,7 +79,7 @@ def valued(found: Iterable[Said], known: Container[str]) -> Iterator[tuple[Formu
             continue
         line = shapes.line(left, s.Number("1", left.span), left.span)
         if line is not None:
-            yield said.formula, line
+            yield Told(said.formula, line)
 
 
 def _letters(node: s.Expression) -> str:

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from einc.checking.declarations.names import head
 from einc.checking.matrices.pieces import PART
-from einc.documents.document import Document, Formula
-from einc.documents.named import NAME, NAMES, Parse, each
+from einc.documents.document import Document
+from einc.documents.named import NAME, NAMES, Parse, Told, each
 from einc.documents.worded import doubted
 from einc.errors.report import Span
 from einc.syntax import tree as s
@@ -26,18 +26,18 @@ _SPLIT = re.compile(rf"\b(?:splits?|divides?|partitions?|splitting|chunks)\s+(?P
 _WORDS = frozenset({"split", "chunk"})
 
 
-def in_words(document: Document, parse: Parse) -> Iterator[tuple[Formula, s.Statement]]:
+def in_words(document: Document, parse: Parse) -> Iterator[Told]:
     """The equations of the pieces that a sentence names, with the formula in which the first of them stands."""
     text = document.source.text
     for found in (x for x in _SPLIT.finditer(text) if not doubted(text, x)):
         named = "" if found["whole"] is not None else "2"
         whole, parts = ([y for x in each(document, *found.span(group + named)) for y in parse(x)]
                         for group in ("whole", "parts"))
-        formula = next((x for x in document.formulas if x.span.start >= found.start("parts" + named)), None)
+        formula = document.formula_behind(found.start("parts" + named))
         if len(whole) != 1 or len(parts) < 2 or formula is None or any(head(x) is None for x in (*whole, *parts)):
             continue
         for line in _equations(tuple(parts), whole[0]):
-            yield formula, line
+            yield Told(formula, line, (Span(document.source, *found.span()),))
 
 
 def parted(left: s.Expression, right: s.Expression) -> tuple[s.Statement, ...]:

@@ -109,6 +109,8 @@ def _doubts(account: Account, entry: Entry, told: set[Span]) -> Iterator[str]:
         if some:
             lines = [*dict.fromkeys(_where(x).removeprefix("line ") for x in some)]
             more = f" and {len(lines) - _SHOWN} others, which `--format json` has" if len(lines) > _SHOWN else ""
+            if found.more and some is found.elsewhere:
+                more = " and others, the first of which `--format json` has"
             yield from textwrap.wrap(f"sentences {said}: lines {', '.join(lines[:_SHOWN])}{more}", COLUMNS,
                                      initial_indent=pad, subsequent_indent=f"{pad}  ", break_on_hyphens=False)
 

@@ -15,7 +15,7 @@ from einc.documents.clauses import FORMULA, MARK, Prose, Sentence
 from einc.documents.denoted import mentions
 from einc.documents.document import Document
 from einc.documents.facts import sizes
-from einc.documents.heard import keys_of, letters, lexicon
+from einc.documents.lexicon import keys_of, letters, lexicon
 from einc.documents.said import Said
 from einc.documents.signs import ALTERING, SIGNS
 from einc.documents.stops import limited

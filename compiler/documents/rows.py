@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 
 from einc.checking.declarations.names import head, index_name
-from einc.documents.document import Document, Formula
-from einc.documents.named import INNER, NAME, NAMES, Parse, each
+from einc.documents.document import Document
+from einc.documents.named import INNER, NAME, NAMES, Parse, Told, each
 from einc.documents.worded import doubted
+from einc.errors.report import Span
 from einc.syntax import tree as s
 from einc.syntax.slices import WHOLE
 
@@ -44,7 +45,7 @@ def spoken(document: Document) -> frozenset[str]:
     return frozenset("".join(x[1].split()).replace("{", "").replace("}", "") for x in found if x) - {""}
 
 
-def rows(document: Document, parse: Parse) -> Iterator[tuple[Formula, s.Statement]]:
+def rows(document: Document, parse: Parse) -> Iterator[Told]:
     """The equation of each row that a sentence names, with the formula in which its name stands; none where a row has
     the name of its matrix, for `X_t` is a row of `X` already.
     """
@@ -55,13 +56,13 @@ def rows(document: Document, parse: Parse) -> Iterator[tuple[Formula, s.Statemen
              for x in parse(place)]
             for group in ("parts", "wholes", "letter"))
         place = found.start("parts")
-        formula = next((x for x in document.formulas if x.span.start >= place), None)
+        formula = document.formula_behind(place)
         wholes = wholes[: len(parts)] if re.match(r",\s+and\b", _between(text, found, len(parts))) else wholes
         if len(parts) != len(wholes) or len(letters) != 1 or formula is None or index_name(letters[0]) is None:
             continue
         for part, whole in zip(parts, wholes, strict=True):
             if (line := _line(part, whole, letters[0])) is not None:
-                yield formula, line
+                yield Told(formula, line, (Span(document.source, *found.span()),))
 
 
 def _between(text: str, found: re.Match[str], at: int) -> str:
@@ -70,13 +71,13 @@ def _between(text: str, found: re.Match[str], at: int) -> str:
     return found["wholes"][places[at - 1].end() : places[at].start()] if 0 < at < len(places) else ""
 
 
-def whole_rows(document: Document, parse: Parse) -> Iterator[tuple[Formula, s.Statement]]:
+def whole_rows(document: Document, parse: Parse) -> Iterator[Told]:
     """The equation of each matrix whose rows a sentence names, `X_{i,:} = x_i` of "$X$ has the rows $x_i$"."""
     text = document.source.text
     for found in _HAS.finditer(text):
         parts, wholes = ([x for place in each(document, *found.span(group)) for x in parse(place)]
                          for group in ("parts", "wholes"))
-        formula = next((x for x in document.formulas if x.span.start >= found.start("wholes")), None)
+        formula = document.formula_behind(found.start("wholes"))
         apart = re.match(r",\s+and\b", _between(text, found, len(wholes) - len(parts)))
         wholes = wholes[-len(parts) :] if parts and apart else wholes  # those before are of another clause
         if len(parts) != len(wholes) or formula is None or doubted(text, found):
@@ -95,7 +96,8 @@ def whole_rows(document: Document, parse: Parse) -> Iterator[tuple[Formula, s.St
             base, accents = (whole.base, whole.accents) if isinstance(whole, s.Scripted) else (whole, ())
             left = s.Scripted(base, accents, hung, whole.span)
             clause = s.Clause(s.Relation((left, part), ("=",), whole.span), None, whole.span)
-            yield formula, s.Statement("", False, (clause,), (), whole.span)
+            line = s.Statement("", False, (clause,), (), whole.span)
+            yield Told(formula, line, (Span(document.source, *found.span()),))
 
 
 def _line(part: s.Expression, whole: s.Expression, letter: s.Expression) -> s.Statement | None:

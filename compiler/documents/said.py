@@ -38,6 +38,14 @@ class Said:
 
 
 @dataclass(frozen=True)
+class Reading:
+    """The equations of a document, and the stretches of its text from which readers of words took what they say."""
+
+    said: tuple[Said, ...]
+    heard: tuple[Span, ...]
+
+
+@dataclass(frozen=True)
 class Known:
     """What the text says before its equations are read: the declared letters, the bare names of sizes, the declared
     tensors, by where a display begins the one from which it goes on, and the heads of names that have a shape.

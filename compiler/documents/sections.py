@@ -44,7 +44,9 @@ _UNSAFE = re.compile(r"[^a-z0-9]+")
 
 @dataclass(frozen=True)
 class Paper:
-    """A document, its equations, the lines and `plan` blocks of its side file and fences, and names of functions."""
+    """A document, its equations, the lines and `plan` blocks of its side file and fences, names of functions, and the
+    stretches of the text that readers of words used.
+    """
 
     document: Document
     said: tuple[Said, ...]
@@ -52,6 +54,7 @@ class Paper:
     lost: frozenset[str] = frozenset()
     plans: tuple[s.Plan, ...] = ()
     functions: frozenset[str] = frozenset()
+    heard: tuple[Span, ...] = ()
 
     @cached_property
     def sections(self) -> tuple[int, ...]:

@@ -60,7 +60,7 @@ def index_lines(document: Document, equations: Iterable[Said]) -> Iterator[tuple
         if said.indices and said.statement is not None:
             names = [n for n in said.indices if index_name(n) is not None]
             body = said.statement.clauses[-1].body
-            over, cls = ranged(body), _class(said, names, temporal)
+            over, (cls, _) = ranged(body), _class(said, names, temporal)
             alone = set().union(*(beside.get((said.formula.section, n.span.text.strip()), set()) for n in names))
             cls = cls or (alone.pop() if len(alone) == 1 else "")
             cls = cls or ("time" if any(index_name(n) in ordered for n in names) else "")
@@ -69,6 +69,13 @@ def index_lines(document: Document, equations: Iterable[Said]) -> Iterator[tuple
             if names and over is not None and (cls or braced or is_extent(over.high)):
                 yield said, _line(names, over, cls or _DEFAULT, said.span)
     yield from _listed(equations)
+
+
+def heard(equations: Iterable[Said]) -> Iterator[Span]:
+    """The words beside ranges that name a class for their letters."""
+    for said in (x for x in equations if x.indices and x.statement is not None):
+        _, words = _class(said, [], set())
+        yield from (words,) if words is not None else ()
 
 
 def counted(equations: Iterable[Said], section: int) -> Iterator[tuple[str, str]]:
@@ -171,18 +178,19 @@ def is_extent(node: s.Expression) -> bool:
         isinstance(x, s.Number) or size_name(x) is not None for x in node.factors)
 
 
-def _class(said: Said, names: list[s.Expression], temporal: set[str]) -> str:
-    """The class that the text names beside a range, "" where it names none."""
+def _class(said: Said, names: list[s.Expression], temporal: set[str]) -> tuple[str, Span | None]:
+    """The class that the text names beside a range, "" where it names none, and the words that name it."""
     if any(n.span.text.strip() in temporal for n in names):
-        return "time"
+        return "time", None
     text, start, end = said.span.source.text, said.formula.span.start, said.formula.span.end
     aside, nouns = _ASIDE.match(text, end), (_AFTER.match(text, end), _BEFORE.search(text, max(start - 40, 0), start))
     words = _PHRASE.match(aside[1].lower()) if aside else None
-    inner = words[0].split() if words is not None else []
-    beside = [found[1].lower() for found in nouns if found if found[1].lower() not in ("time", "times")]
+    inner = [(x, aside) for x in (words[0].split() if words is not None else [])]
+    beside = [(found[1].lower(), found) for found in nouns if found if found[1].lower() not in ("time", "times")]
     runs = _RUNS.search(text, max(start - 40, 0), start)
-    beside += [runs[1].lower()] if runs is not None else []
-    return next((cls for word in (*inner[-1:], *inner, *beside) if (cls := _spoken(word))), "")
+    beside += [(runs[1].lower(), runs)] if runs is not None else []
+    return next(((cls, Span(said.span.source, *found.span())) for word, found in (*inner[-1:], *inner, *beside)
+                 if found is not None and (cls := _spoken(word))), ("", None))
 
 
 def _alone(document: Document) -> dict[tuple[int, str], set[str]]:

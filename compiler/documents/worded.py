@@ -9,7 +9,7 @@ from typing import Literal
 from einc.checking.declarations.names import head, size_name
 from einc.documents import shapes
 from einc.documents.document import Document, Formula
-from einc.documents.named import INNER, NAME, Parse, each
+from einc.documents.named import INNER, NAME, Parse, Told, each
 from einc.documents.stops import around, limited
 from einc.errors.report import Span
 from einc.syntax import tree as s
@@ -52,20 +52,22 @@ def signs(text: str) -> frozenset[str]:
     return frozenset(x["sign"] for x in _SIGN.finditer(text) if not doubted(text, x))
 
 
-def worded(document: Document, parse: Parse) -> Iterator[tuple[Formula, s.Statement]]:
+def worded(document: Document, parse: Parse) -> Iterator[Told]:
     """The shape line of each symbol of which the sentences of a section say how many rows and columns it has, with the
     formula in which it is named first; none where they say two things of one side.
     """
     found: dict[tuple[int, str], dict[Side, list[s.Expression]]] = {}
     first: dict[tuple[int, str], tuple[Formula, s.Expression]] = {}
-    for side, name, size in _said(document):
-        formula = next((x for x in document.formulas if x.span.start <= name.start < x.span.end + 2), None)
+    words: dict[tuple[int, str], dict[Span, None]] = {}
+    for side, name, size, said in _said(document):
+        formula = document.formula_at(name.start)
         names, sizes = list(parse(name)), list(parse(size))
         if formula is None or len(names) != 1 or len(sizes) != 1 or head(names[0]) is None:
             continue
         key = formula.section, shapes.named(names[0].span.text)
         first.setdefault(key, (formula, names[0]))
         found.setdefault(key, {}).setdefault(side, []).append(sizes[0])
+        words.setdefault(key, {})[said] = None
     for key, sides in found.items():
         rows, columns = ({size_name(x): x for x in sides.get(side, ())} for side in ("rows", "columns"))
         if len(rows) == len(columns) == 1 and None not in (*rows, *columns):
@@ -73,10 +75,10 @@ def worded(document: Document, parse: Parse) -> Iterator[tuple[Formula, s.Statem
             sizes_of = (*rows.values(), *columns.values())
             line = shapes.line(symbol, s.Product(sizes_of, ("", "*"), symbol.span), symbol.span)
             if line is not None:
-                yield formula, line
+                yield Told(formula, line, tuple(words[key]))
 
 
-def sized(document: Document, parse: Parse) -> Iterator[tuple[Formula, s.Statement]]:
+def sized(document: Document, parse: Parse) -> Iterator[Told]:
     """The shape line of each name of which a sentence says the size as a whole, "$Q$ of size $n \\times d$"."""
     text = document.source.text
     for found in (x for pattern in (*_MATRICES, _VECTORS) for x in pattern.finditer(text) if not doubted(text, x)):
@@ -84,12 +86,12 @@ def sized(document: Document, parse: Parse) -> Iterator[tuple[Formula, s.Stateme
         named = list(_spans(document, found, "names"))
         said = [n for n, x in enumerate(named) if _BARE.search(x.text)]  # `X \\in \\mathbb{R}^n` says its own shape
         for name in named[said[-1] + 1 if said else 0 :]:
-            formula = next((x for x in document.formulas if x.span.start <= name.start < x.span.end + 2), None)
+            formula = document.formula_at(name.start)
             names = list(parse(name))
             if formula is not None and len(names) == len(size) == 1:
                 line = shapes.line(names[0], size[0], names[0].span)
                 if line is not None and line.keyword == ("vector" if found.re is _VECTORS else "matrix"):
-                    yield formula, line
+                    yield Told(formula, line, (Span(document.source, *found.span()),))
 
 
 def _spans(document: Document, found: re.Match[str], group: str) -> Iterator[Span]:
@@ -97,9 +99,9 @@ def _spans(document: Document, found: re.Match[str], group: str) -> Iterator[Spa
     yield from each(document, *found.span(group))
 
 
-def _said(document: Document) -> Iterator[tuple[Side, Span, Span]]:
-    """What each sentence says of a side of a symbol: the side, the symbol and the size. The length of rows is that of
-    the side of the columns.
+def _said(document: Document) -> Iterator[tuple[Side, Span, Span, Span]]:
+    """What each sentence says of a side of a symbol: the side, the symbol, the size and the words. The length of rows
+    is that of the side of the columns.
     """
     text = document.source.text
 
@@ -107,19 +109,21 @@ def _said(document: Document) -> Iterator[tuple[Side, Span, Span]]:
         return _spans(document, found, group)
 
     for found in (x for pattern in (_LONG, _HAVE) for x in pattern.finditer(text) if not doubted(text, x)):
+        said = Span(document.source, *found.span())
         for name in names(found, "names"):
             if found.re is _LONG:
                 size, = names(found, "size")
-                yield ("columns" if found["side"] == "rows" else "rows"), name, size
+                yield ("columns" if found["side"] == "rows" else "rows"), name, size, said
             else:
                 (one,), (other,) = names(found, "one"), names(found, "other")
-                yield "rows", name, one
-                yield "columns", name, other
+                yield "rows", name, one, said
+                yield "columns", name, other, said
     for found in (x for x in _THERE.finditer(text) if not doubted(text, x)):
         for part in _MANY.finditer(text, *found.span("all")):
             size, = names(part, "size")
             for name in names(part, "names"):
-                yield ("rows" if part["side"] == "rows" else "columns"), name, size
+                said = Span(document.source, *found.span())
+                yield ("rows" if part["side"] == "rows" else "columns"), name, size, said
 
 
 def doubted(text: str, found: re.Match[str]) -> bool:

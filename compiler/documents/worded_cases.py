@@ -38,13 +38,14 @@ _OPEN = re.compile(r"\s*(?:\$|\\\()\s*\Z")
 
 @dataclass(frozen=True)
 class Choice:
-    """What a name is in two cases: the formulas that say it, and where the last of them stands in the document."""
+    """What a name is in two cases: the formulas that say it, and where the words end that say it."""
 
     left: s.Expression
     condition: s.Expression
     then: s.Expression
     otherwise: s.Expression
     formulas: tuple[Formula, ...]
+    end: int
 
     def line(self) -> s.Statement:
         """The equation: a sum of both values, each where it is meant."""
@@ -80,6 +81,11 @@ def chosen(found: Iterable[Said], told: Mapping[Span, Choice | None]) -> Iterato
             yield x
 
 
+def heard(told: Mapping[Span, Choice | None]) -> Iterator[Span]:
+    """The words that say the cases."""
+    yield from (Span(x.left.span.source, x.formulas[0].span.start, x.end) for x in told.values() if x is not None)
+
+
 def _choice(document: Document, n: int, read: Read) -> Choice | None:
     """The two cases that begin with a formula of a document, None where none do."""
     first, *rest = document.formulas[n : n + 4]
@@ -96,7 +102,8 @@ def _choice(document: Document, n: int, read: Read) -> Choice | None:
     number = _NUMBER.match(text, rest[0].span.end)
     if number is not None:
         value = s.Number("1" if number["value"].lower() in ("one", "1") else "0", left.span)
-        return Choice(left, condition, then, value, (first, rest[0])) if _ENDS.match(text, number.end()) else None
+        return Choice(left, condition, then, value, (first, rest[0]), number.end()) if _ENDS.match(
+            text, number.end()) else None
     other = _other(left, read(rest[1])) if len(rest) > 1 and not rest[1].display else None
     if other is None:
         return None
@@ -109,7 +116,7 @@ def _choice(document: Document, n: int, read: Read) -> Choice | None:
         end, many = (last.end(), 3) if last is not None else (rest[2].span.end, 4)
     elif not _ELSE_IS.fullmatch(gaps[1].text):
         return None
-    return Choice(left, condition, then, other, (first, *rest)[:many]) if _ENDS.match(text, end) else None
+    return Choice(left, condition, then, other, (first, *rest)[:many], end) if _ENDS.match(text, end) else None
 
 
 def _other(left: s.Expression, node: s.Expression | None) -> s.Expression | None:

@@ -38,7 +38,7 @@ def check_section(source: Source, report: Report, *, strict: bool = False, prove
     if report.errors:
         return None
     whole = paper(source, report, side, sources)
-    whole = replace(whole, said=refused(whole.document, whole.said)) if strict else whole
+    whole = refused(whole) if strict else whole
     found = _meant(whole, section, equation, report)
     if found is None:
         return None
@@ -79,15 +79,15 @@ def paper(source: Source, report: Report, side: Source | None = None, sources: S
     declared = {index_name(c.body) for line in walk_lines(lines) if line.keyword == "index" for c in line.clauses}
     known = functions() | {n for line in lines if line.keyword == "def" for n in [defined(line)] if n}
     # What the text itself declares is known before a comma is read as an equation or as a condition.
-    first = said(document, known, ())
+    first = said(document, known, ()).said
     stated = dict(_lows(lines))
     declared |= {index_name(x) for found in first for x in found.indices}
     shown = {named(c.span.text) for line in walk_lines(lines) if line.keyword in SHAPED for c in line.clauses}
     tensors = {name[0].base for line in walk_lines(lines) if line.keyword in ("input", "weight", *SHAPED)
                for c in line.clauses if (name := head(c.body)) is not None}
-    equations = with_questions(said(document, known, {n for n in declared if n is not None}, tensors, stated, shown))
-    return Paper(document, equations, lines, frozenset().union(*(tree.lost for tree in trees)),
-                 tuple(plan for tree in trees for plan in tree.plans), known)
+    reading = said(document, known, {n for n in declared if n is not None}, tensors, stated, shown)
+    return Paper(document, with_questions(reading.said), lines, frozenset().union(*(tree.lost for tree in trees)),
+                 tuple(plan for tree in trees for plan in tree.plans), known, reading.heard)
 
 
 def _lows(lines: tuple[s.Statement, ...]) -> Iterator[tuple[str, int]]:

@@ -13,6 +13,7 @@ from einc.checking.declarations.sets import undeclared
 from einc.checking.declarations.signatures import bare_label, reads_as_indices
 from einc.checking.declarations.slots import fits
 from einc.checking.expressions.values import Context
+from einc.checking.matrices.shapes import parts
 from einc.errors.problems import (
     NeedsArguments,
     NoSuchLabel,
@@ -26,6 +27,8 @@ from einc.errors.report import Help, Label, Problem, Silent, Span, listed
 from einc.syntax import tree as s
 from einc.syntax.spelling import nearest
 
+# Letters that look like the sign of a big operator.
+_SIGNS = {"Π": "∏"}
 _KNOWN = {"pi": "3.141592653589793", "e": "2.718281828459045"}  # letters that a paper may mean a number by
 _NUMBERED = re.compile(r"([A-Za-z]+)([0-9]+)")
 _SHOWN = 3  # declarations of one name that a message points at
@@ -153,7 +156,10 @@ def _undeclared(context: Context, stem: Name, scripts: tuple[s.Script, ...], nod
     if (run := _NUMBERED.fullmatch(stem.base)) is not None:
         helps += (Help(f"one name may have digits; write `{run[1]}_{run[2]}` for a label, or `{run[2]} {run[1]}` for a "
                        f"product"),)
-    if context.inside.letters is None:
+    helps = (*_operator(stem, node), *helps)
+    if any(isinstance(x, s.Relation | s.Range) for k in scripts if k.content is not None for x in parts(k.content)):
+        helps = helps or (Help("a condition stands below a big operator, such as `Σ` or `max`, and below no name"),)
+    elif context.inside.letters is None:
         if _powered(scripts) and isinstance(node, s.Scripted):
             power = f"({text[: scripts[-1].span.start - node.span.start]}){scripts[-1].span.text}"
             helps += (Help(f"for a power write `{power}`", node.span, power, False),)
@@ -168,3 +174,13 @@ def _undeclared(context: Context, stem: Name, scripts: tuple[s.Script, ...], nod
     notes = () if helps else ("a definition sees its parameters and other definitions, nothing else",)
     return Undeclared(f"nothing declares or defines `{text}`", node.span, notes=notes, helps=helps,
                       once=(stem, "tensor") if scripts else stem.base)
+
+
+def _operator(stem: Name, node: s.Expression) -> tuple[Help, ...]:
+    """The help that writes a letter that looks like the sign of a big operator, and has something below it, as that."""
+    sign = _SIGNS.get(stem.base)
+    if sign is None or not isinstance(node, s.Scripted):
+        return ()
+    letter, below = node.base.span, node.span.text[node.base.span.end - node.span.start :]
+    return (Help(f"`{letter.text}` is a letter; for a product over what stands below it write `{sign}{below}`", letter,
+                 sign, False),)

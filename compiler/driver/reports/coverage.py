@@ -61,13 +61,13 @@ def account(paper: Paper, *, backend: str = "torch", kernels: bool = True, stric
     """Every equation of a document and the programs of its sections. `step` is called with the title of each section.
     Without `kernels` no kernel is written and no recurrence derived; `strict` leaves doubtful equations out.
     """
-    paper = replace(paper, said=refused(paper.document, paper.said)) if strict else paper
+    paper = refused(paper) if strict else paper
     found: dict[int, Section] = {}
     for number in paper.sections:
         step(paper.document.title(number))
         found[number] = section_of(paper, number)
     work = _Account(paper, found, {x: n for n, x in enumerate(paper.said, 1)})
-    told = {work.numbers[x]: sentences for x, sentences in unheard_of(paper.document, paper.said).items()}
+    told = {work.numbers[x]: sentences for x, sentences in unheard_of(paper).items()}
     doubtful = {n for n, sentences in told.items() if sentences.beside}
     entries = tuple(replace(x, sure="doubtful") if x.number in doubtful and x.status != "skipped" else x
                     for x in map(work.entry, paper.said))
