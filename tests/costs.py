@@ -4,9 +4,9 @@
 runs without `--whole` where its name's hash, as a share of the largest, is below SECONDS by that cost: so each test
 costs SECONDS on average, and a lower number leaves tests out and draws no others. Of a function whose tests take less
 than KEPT each, one runs at least. What caught a bug of `bench/mutants.toml` when `python -m bench mutants` ran last
-(`catchers`) always runs. So a cheap test always runs, a dear one rarely, and which do changes with their
-names and these two tables alone. `pytest --update-costs` writes the functions that it ran into the table; what the
-table does not name runs.
+(`catchers`) always runs. So a cheap test always runs, a dear one rarely, and which do changes with their names and
+these two tables alone. `pytest --update-costs` writes the functions that it ran into the table; what the table does not
+name runs. What several tests share is paid for by the first of them that runs, so each of them has it in its row.
 """
 
 from __future__ import annotations
