@@ -118,14 +118,14 @@ def left_out(items: Sequence[pytest.Item], named: Sequence[str] = ()) -> set[pyt
     return late | {item for item in items if item.nodeid in dear and costs.function(item.name) not in asked}
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out what does not run. The tests of one program stand side by side, so that
-    one worker compiles it, once."""
+    """Leaves out what does not run, before other plugins look at every test. The tests of one program stand side by
+    side, so that one worker compiles it, once."""
     asked, late = config.getoption("--whole"), left_out(items, config.args)
     runs = {item: chosen(item.nodeid, item in late, asked) for item in items}
     config.hook.pytest_deselected(items=[item for item in items if not runs[item]])
-    places = {item: (_program(item), n) for n, item in enumerate(items)}
-    items[:] = sorted((item for item in items if runs[item]), key=places.__getitem__)
+    items[:] = sorted((item for item in items if runs[item]), key=_program)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
