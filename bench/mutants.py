@@ -24,6 +24,7 @@ from bench.failing import failing
 TABLE = Path(__file__).with_suffix(".toml")
 ROOT = Path(__file__).parent.parent
 _PARTS = ("compiler", "backends", "grammar", "specs", "tests", "bench")
+RECORD = Path("bench/results/mutants.jsonl")  # what it says of which test caught a bug decides which tests run
 _LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc", "results", ".*", "*.egg-info")
 
 
@@ -137,6 +138,8 @@ def copied(room: Path, count: int) -> list[Path]:
     checkout.mkdir()
     for part in _PARTS:
         shutil.copytree(ROOT / part, checkout / part, ignore=_LEFT_OUT)
+    (checkout / RECORD.parent).mkdir()
+    shutil.copy(ROOT / RECORD, checkout / RECORD)
     for file in ROOT.iterdir():
         if file.is_file() and file.name != ".git":
             shutil.copy(file, checkout / file.name)

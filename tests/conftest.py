@@ -5,8 +5,8 @@ one share of what is left out. Four things leave a test out, and each keeps some
 `costs.py`, for every test that is dear; `@pytest.mark.whole`; `@pytest.mark.drawn(every, first=0)`, for a function
 with many parameters; and in tests over all programs the arguments `few` and `every` of `helpers.each`, where
 `programs.DRAWN` are the programs that all of these share, so that each is compiled once. The first and the third leave
-out nothing that has the mark `always`, as `helpers.kept` gives it to single parameters. `--cpu` prints where the time
-goes. A function that the command line names runs whatever it costs.
+out nothing that caught a bug when `python -m bench mutants` ran last, and nothing that has the mark `always`. `--cpu`
+prints where the time goes. A function that the command line names runs whatever it costs.
 
 Without `--whole` kernels of C++ are compiled without optimisation: they mean the same, and an eighth of the time is
 needed for each. The shares of the slow tests compile as users do.
@@ -104,28 +104,28 @@ def left_out(items: Sequence[pytest.Item], named: Sequence[str] = ()) -> set[pyt
     """The tests that the marks `whole` and `drawn`, and what they cost, leave to `--whole`; no cost does where the
     command line has NAMED the function."""
     late = {item for item in items if item.get_closest_marker("whole")}
+    always = costs.catchers() | {item.nodeid for item in items if item.get_closest_marker("always")}
     functions = defaultdict[str, list[pytest.Item]](list)
     for item in items:
         if item not in late and item.get_closest_marker("drawn"):
             functions[item.nodeid.partition("[")[0]].append(item)
     for some in functions.values():
         for n, item in enumerate(some):
-            mark, always = map(item.get_closest_marker, ("drawn", "always"))
-            late |= {item} if mark and not always and not drawn(n, len(some), *mark.args) else set()
+            mark = item.get_closest_marker("drawn")
+            late |= {item} if mark and item.nodeid not in always and not drawn(n, len(some), *mark.args) else set()
     asked = {costs.function(name).rpartition("::")[2] for name in named if "::" in name}
-    dear = costs.left_out((item.nodeid for item in items if item not in late), costs.read())
-    return late | {item for item in items if item.nodeid in dear and not item.get_closest_marker("always")
-                   and costs.function(item.name) not in asked}
+    dear = costs.left_out((item.nodeid for item in items if item not in late), costs.read(), always)
+    return late | {item for item in items if item.nodeid in dear and costs.function(item.name) not in asked}
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out what does not run. The tests of one program stand side by side, so that
-    one worker compiles it, once."""
+    """Leaves out what does not run, before other plugins look at every test. The tests of one program stand side by
+    side, so that one worker compiles it, once."""
     asked, late = config.getoption("--whole"), left_out(items, config.args)
     runs = {item: chosen(item.nodeid, item in late, asked) for item in items}
     config.hook.pytest_deselected(items=[item for item in items if not runs[item]])
-    places = {item: (_program(item), n) for n, item in enumerate(items)}
-    items[:] = sorted((item for item in items if runs[item]), key=places.__getitem__)
+    items[:] = sorted((item for item in items if runs[item]), key=_program)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -74,12 +74,6 @@ def each_in_turn(cases: Sequence[Case], name: str, ways: Mapping[str, Any], alwa
         for c in cases for way, value in ways.items()])
 
 
-def kept(values: Iterable[Any], *always: Any) -> list[Any]:
-    """The values as parameters of a test, which always runs for those of `always`: nothing else that runs by default
-    sees some deliberate bug of `bench/mutants.toml`."""
-    return [pytest.param(value, marks=pytest.mark.always) if value in always else value for value in values]
-
-
 def pairs_in_turn(names: str, *lists: Iterable[Any], every: int) -> pytest.MarkDecorator:
     """A test for each choice of a value of each list, the arguments `names`. Without `--whole` the places of its values
     add up to a multiple of `every`: of two lists each value is in one of so many pairs, and of three lists of `every`

@@ -58,8 +58,7 @@ def test_what_is_found_of_a_value_is_kept_where_it_is_defined() -> None:
 
 
 @pytest.mark.parametrize(("kind", "sizes"), [
-    *((kind, (5, 15) if kind == "softmax" else (15, 45)) for kind in LINES if kind != NOUGHT),
-    pytest.param(NOUGHT, (15, 45), marks=pytest.mark.always),
+    *((kind, (5, 15) if kind == "softmax" else (15, 45)) for kind in LINES),
     *(pytest.param(kind, (50, 100, 200, 400), marks=[pytest.mark.whole, *(
         pytest.mark.xfail(strict=True, reason=GROWS) for _ in range(kind == "softmax"))]) for kind in LINES)])
 def test_the_work_of_chained_definitions_grows_with_their_number(kind: str, sizes: tuple[int, ...]) -> None:

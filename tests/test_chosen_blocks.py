@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 import torch
-from helpers import arrays, assert_close, called, distance, kept, meaning, tensors, typed, typed_of
+from helpers import arrays, assert_close, called, distance, meaning, tensors, typed, typed_of
 from programs import FILES
 from test_recurrent import slopes
 
@@ -80,7 +80,7 @@ def dense(program: NormalProgram) -> bool:
                and any(i.name == "t" for i in e.indices) for e in program.equations)
 
 
-@pytest.mark.parametrize("name", kept(DOMAINS, "later ones"))
+@pytest.mark.parametrize("name", DOMAINS)
 def test_chosen_blocks_alone_are_computed(name: str) -> None:
     program = typed(text(name))
     normal = pipeline.normal(program)

@@ -278,7 +278,6 @@ def test_run_fails_beyond_the_bound(room: Path, monkeypatch: pytest.MonkeyPatch)
     einc_("run", "linear.ein")
 
 
-@pytest.mark.always
 def test_run_asks_no_more_than_rounding_leaves(room: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Gates near 1 / 0 make this recurrence lose four digits in eager torch, too; a wrong number is told as before."""
     said = einc_("run", "recurrent/longhorn", "--verify", "--repeat", "1").stdout

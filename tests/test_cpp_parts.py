@@ -43,7 +43,6 @@ def test_parts_are_joined(name: str, numbers: tuple[int, ...], dtype: torch.dtyp
     assert any(ran.values())
 
 
-@pytest.mark.always
 def test_the_parts_of_one_body_are_joined() -> None:
     test_parts_are_joined("softmax", SIZES[0], torch.float32)
 

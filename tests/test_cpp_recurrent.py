@@ -174,8 +174,7 @@ SIZES = [(37, 2, 3, 5, 7), (1, 1, 1, 1, 1), (65, 1, 2, 19, 33), (32, 3, 1, 16, 6
 @pytest.mark.drawn(10)
 # The first has more than one chunk, which a gradient goes back through.
 @pytest.mark.parametrize(("sizes", "processor"), [
-    pytest.param(sizes, one, id=f"{sizes}-{one}", marks=[pytest.mark.always] * (sizes == SIZES[0] and one == "native"))
-    for sizes in SIZES for one in PROCESSORS])
+    pytest.param(sizes, one, id=f"{sizes}-{one}") for sizes in SIZES for one in PROCESSORS])
 def test_any_size_on_any_processor(sizes: tuple[int, ...], processor: str) -> None:
     """Writes of all three kinds, reads before and after, a gate for each row, axes that operands lack; with gradients.
     Columns that fill no vector, units that fill no thread, no positions, no units."""

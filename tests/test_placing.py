@@ -9,7 +9,7 @@ from itertools import permutations
 from random import Random
 
 import pytest
-from helpers import Arrays, distance, kept, meaning, typed, typed_of
+from helpers import Arrays, distance, meaning, typed, typed_of
 from placing_cases import BY_NAME, CUT, EXACT, REFUSED, Half, axes, cases, half, programs, refusal, sized, tried
 from programs import FILES, Case
 
@@ -286,7 +286,7 @@ def whole(program: Program, found: Half) -> Arrays:
 
 
 @pytest.mark.drawn(2)
-@pytest.mark.parametrize("name", kept(MESHES, "rows without a point"))
+@pytest.mark.parametrize("name", MESHES)
 @pytest.mark.parametrize("grad", [False, pytest.param(True, marks=pytest.mark.whole)], ids=["forward", "gradient"])
 def test_all_ranks_are_one_spec(name: str, grad: bool) -> None:
     """The text that is printed of them reads back, and makes what is made on one device."""

@@ -335,7 +335,7 @@ def train(team: Team, cut: Cut, optimizer: str, steps: int, shared: bool = False
 
 
 @pytest.mark.parametrize("name", [pytest.param(
-    name, marks=pytest.mark.always if name == "a composite" else pytest.mark.whole) for name in MODULES])
+    name, marks=[pytest.mark.whole] * (name != "a composite")) for name in MODULES])
 def test_a_class_of_weights_is_trained_and_saved(two: Team, name: str) -> None:
     """Its parameters are DTensors: they take whole weights, torch's optimizer trains them, and a checkpoint of torch,
     which holds tensors alone, gives them back.
@@ -368,7 +368,6 @@ def refused(team: Team, cut: Cut, differs: list[Arrays], grad: bool = False) -> 
     return str(failed.value)
 
 
-@pytest.mark.always
 def test_what_differs_between_ranks_is_told_on_each(two: Team) -> None:
     """With what both have, before anything is sent that does not fit."""
     x = np.zeros((8, 8))

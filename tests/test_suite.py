@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -36,13 +37,15 @@ def test_a_draw_has_one_of_so_many_and_always_one() -> None:
     assert all(runs(count, every, first) for count in range(1, 9) for every in range(1, 9) for first in range(9))
 
 
-def test_what_always_runs_is_left_out_by_no_draw() -> None:
+def test_what_always_runs_is_left_out_by_no_draw(monkeypatch: pytest.MonkeyPatch) -> None:
     def item(n: int) -> Any:
         marks = {"drawn": pytest.mark.drawn(4).mark} | ({"always": pytest.mark.always.mark} if n in (1, 4) else {})
         return Mock(nodeid=NAMES[n], get_closest_marker=marks.get)
 
     items = [item(n) for n in range(9)]
     assert [n for n, one in enumerate(items) if one not in left_out(items)] == [0, 1, 4, 8]
+    monkeypatch.setattr(costs, "catchers", lambda: frozenset({NAMES[2]}))
+    assert [n for n, one in enumerate(items) if one not in left_out(items)] == [0, 1, 2, 4, 8]
 
 
 def test_tests_cost_the_same_on_average_whatever_one_takes() -> None:
@@ -57,9 +60,23 @@ def test_tests_cost_the_same_on_average_whatever_one_takes() -> None:
 def test_a_function_that_is_not_too_dear_keeps_one_test() -> None:
     for name in NAMES:
         few = {name, name.replace("test_y", "test_z")}
-        assert not costs.left_out(few, {costs.function(one): 0.9 for one in few})
-    assert len(costs.left_out(NAMES[:3], {costs.function(NAMES[0]): 0.99})) == 2
+        assert not costs.left_out(few, {costs.function(one): 0.9 * costs.KEPT for one in few})
+    assert len(costs.left_out(NAMES[:3], {costs.function(NAMES[0]): 0.99 * costs.KEPT})) == 2
     assert len([name for name in NAMES if costs.left_out([name], {costs.function(name): 5.0})]) > 250
+
+
+def test_what_is_dearer_leaves_tests_out_and_draws_no_others() -> None:
+    key = costs.function(NAMES[0])
+    found = [costs.left_out(NAMES, {key: seconds}) for seconds in (0.1, 0.2, 0.4, 3.0)]
+    assert all(less < more for less, more in pairwise(found))
+
+
+def test_what_caught_a_bug_always_runs(tmp_path: Path) -> None:
+    (record := tmp_path / "mutants.jsonl").write_text(f'{{"caught_by": "{NAMES[7]}"}}\n{{"caught_by": ""}}\n')
+    key, caught = costs.function(NAMES[0]), costs.catchers(record)
+    assert costs.left_out(NAMES[:9], {key: 99.0}, caught) == set(NAMES[:9]) - {NAMES[7]}
+    assert not costs.catchers(tmp_path / "none")
+    assert len(costs.catchers()) > 400  # the record is where the draw looks for it
 
 
 def test_the_table_of_costs_has_what_was_measured_last_and_is_there() -> None:

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from einc.errors.report import Source, Span
+from einc.ir.nodes import Node, node
 
 
-@dataclass(frozen=True, slots=True)
-class Number:
+@node
+class Number(Node):
     """A number as it is written."""
 
     text: str
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class Infinity:
+@node
+class Infinity(Node):
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+@node
+class Word(Node):
     """A run of letters, a Greek letter, or a quoted label (`\\text{…}`)."""
 
     text: str
@@ -30,8 +30,8 @@ class Word:
     quoted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
+@node
+class Script(Node):
     """One script of a name: what hangs below or above, a written label (`_hat`), or primes."""
 
     kind: Literal["lower", "upper", "label_lower", "label_upper", "prime"]
@@ -40,8 +40,8 @@ class Script:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class Scripted:
+@node
+class Scripted(Node):
     """A base with accents and scripts, in the order written."""
 
     base: Expression
@@ -50,8 +50,8 @@ class Scripted:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class Product:
+@node
+class Product(Node):
     """Factors side by side; `operators[i]` stands before factor i: "" (juxtaposed), "*" or "/"."""
 
     factors: tuple[Expression, ...]
@@ -59,8 +59,8 @@ class Product:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class Sum:
+@node
+class Sum(Node):
     """Terms with a sign before each: "+" or "-"."""
 
     terms: tuple[Expression, ...]
@@ -68,16 +68,16 @@ class Sum:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class DirectSum:
+@node
+class DirectSum(Node):
     """`a ⊕ b`: what stands side by side along one axis."""
 
     parts: tuple[Expression, ...]
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class Relation:
+@node
+class Relation(Node):
     """A chain `a < b <= c`; operators are canonical: = := <- <= >= < > != in subset."""
 
     operands: tuple[Expression, ...]
@@ -85,8 +85,8 @@ class Relation:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class Logic:
+@node
+class Logic(Node):
     """Conditions joined by a word."""
 
     operator: Literal["and", "or", "not"]
@@ -94,8 +94,8 @@ class Logic:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+@node
+class Group(Node):
     """Something in brackets: `(`…`)`, `[`…`]`, `{`…`}`, or a half-open interval."""
 
     open: str
@@ -104,8 +104,8 @@ class Group:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class Matrix:
+@node
+class Matrix(Node):
     """A matrix that is written out, its cells row by row; None are dots, which stand for what is left out. In `form`
     "list" it is written in a line, `[a; b]`, and in "rows" each row stands between dashes and is a row of its name.
     """
@@ -120,8 +120,8 @@ class Matrix:
         return tuple(x for row in self.cells for x in row if x is not None)
 
 
-@dataclass(frozen=True, slots=True)
-class Fraction:
+@node
+class Fraction(Node):
     """`\\frac{above}{below}`."""
 
     above: Expression
@@ -129,16 +129,16 @@ class Fraction:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class Root:
+@node
+class Root(Node):
     """`√inner`."""
 
     inner: Expression
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+@node
+class Range(Node):
     """`a..b`"""
 
     low: Expression
@@ -152,8 +152,8 @@ Expression = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Clause:
+@node
+class Clause(Node):
     """One piece of a comma list, with the name that `as` gives it."""
 
     body: Expression
@@ -162,8 +162,8 @@ class Clause:
     after: Literal["", ",", "with"] = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PlanWord:
+@node
+class PlanWord(Node):
     """A word of a line of a plan: an identifier, a number, or any other mark."""
 
     kind: Literal["NAME", "DIGITS", "MARK"]
@@ -171,16 +171,16 @@ class PlanWord:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class PlanLine:
+@node
+class PlanLine(Node):
     """A line of a `plan` block. Which kind of line it is, its first word says; `checking.plans` knows the kinds."""
 
     words: tuple[PlanWord, ...]
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+@node
+class Plan(Node):
     """A `plan` block: what a text asks of its file beside the mathematics."""
 
     name: PlanWord
@@ -191,8 +191,8 @@ class Plan:
 LEAST = 0  # the rank of what the words of other sections say
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+@node
+class Statement(Node):
     """One line: a keyword ("" for an equation), its clauses, and what follows a colon.
 
     `broken`: something in it was reported already, so nothing more is said about it. `rank`: of several equations for
@@ -209,8 +209,8 @@ class Statement:
     rank: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SyntaxTree:
+@node
+class SyntaxTree(Node):
     """The statements of a text and its `plan` blocks, which say nothing of its meaning; `lost` are names in lines
     that could not be read, which nothing else is blamed for.
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 
+from einc.ir.nodes import Node, node
 from einc.syntax import tree as s
 from einc.syntax.spelling import GREEK, KEYWORDS
 
@@ -14,8 +15,8 @@ _LATIN = {symbol: name for name, symbol in reversed(GREEK.items()) if not name.s
 ACCENT_LABELS = frozenset({"hat", "tilde", "bar"})
 
 
-@dataclass(frozen=True, slots=True)
-class Name:
+@node
+class Name(Node):
     """`\\widehat K_{Q}`: base K, accent hat, label Q. Labels are part of the name."""
 
     base: str
@@ -85,23 +86,30 @@ def head(node: s.Expression) -> tuple[Name, tuple[s.Script, ...]] | None:
     """The name at the head of a word, with the scripts that are not certainly labels; None for what has no name."""
     match node:
         case s.Word(text):
-            return Name(text), ()
+            return _name(text, (), 0, (), ()), ()
         case s.Scripted(s.Word(text), accents, scripts):
-            name, rest = Name(text, accents), []
+            primes, rest = 0, list[s.Script]()
+            lower = upper = tuple[str, ...]()
             for script in scripts:
                 match script.kind:
                     case "prime":
-                        name = replace(name, primes=name.primes + len(script.text))
-                    case "label_lower" if script.text in ACCENT_LABELS and not name.lower:
-                        name = replace(name, accents=(*name.accents, script.text))
+                        primes += len(script.text)
+                    case "label_lower" if script.text in ACCENT_LABELS and not lower:
+                        accents = (*accents, script.text)
                     case "label_lower":
-                        name = replace(name, lower=(*name.lower, script.text))
+                        lower = (*lower, script.text)
                     case "label_upper":
-                        name = replace(name, upper=(*name.upper, script.text))
+                        upper = (*upper, script.text)
                     case _:
                         rest.append(script)
-            return name, tuple(rest)
+            return _name(text, accents, primes, lower, upper), tuple(rest)
     return None
+
+
+@lru_cache(maxsize=4096)
+def _name(base: str, accents: tuple[str, ...], primes: int, lower: tuple[str, ...], upper: tuple[str, ...]) -> Name:
+    """One object for each name that is read, which is looked up in many tables: its hash is computed once."""
+    return Name(base, accents, primes, lower, upper)
 
 
 def left_of(node: s.Expression) -> s.Expression:

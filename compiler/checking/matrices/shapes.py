@@ -155,8 +155,9 @@ def parts(node: s.Expression) -> Iterator[s.Expression]:
         yield node
         if isinstance(node, _LEAVES):
             continue
-        scripts = node.scripts if isinstance(node, s.Scripted) else ()
-        left += reversed((*within(node), *(k.content for k in scripts if k.content is not None)))
+        if isinstance(node, s.Scripted):
+            left += [k.content for k in reversed(node.scripts) if k.content is not None]
+        left += reversed(within(node))
 
 
 def within(node: s.Expression) -> tuple[s.Expression, ...]:
