@@ -20,7 +20,7 @@ from einc.ir.narrow import NARROW
 from einc.ir.plan import Let, Map, Module, Scalar
 from einc.ir.terms import Term
 
-STORED = {"data": "DATA", "wide": "float", "float64": "double", "int64": "L", "bool": "bool",
+STORED = {"data": "DATA", "wide": "float", "ranged": "RANGED", "float64": "double", "int64": "L", "bool": "bool",
           **{row.storage: row.name for row in NARROW.values() if row.storage}}
 
 

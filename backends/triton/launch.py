@@ -14,6 +14,7 @@ from einc.backends.host.naming import with_names
 from einc.backends.triton.kernel import Written, write_kernel
 from einc.backends.triton.start import Paging, Start, growing, numbered, read, shares, uses
 from einc.backends.writer import Writer, folded, identifier, sized
+from einc.ir.elements import RANGED, REAL
 from einc.ir.folds import FOLDS
 from einc.ir.plan import Kernel, Store, takes
 
@@ -76,8 +77,9 @@ def _merged(kernel: Kernel, made: Written, page: Page) -> None:
     """Writes the results that are folded of the shares of all tiles."""
     for store in kernel.merged:
         joined = _joined(store, shares(made, store), page.helpers)
-        kept = element(page.module.buffers[store.buffer]) != "dtype"
-        page.body(f"{identifier(store.buffer)} = {joined}{'' if kept else '.to(dtype)'}")
+        buffer = page.module.buffers[store.buffer]
+        behind = f".to({element(buffer)})" * (buffer.element in (REAL, RANGED))
+        page.body(f"{identifier(store.buffer)} = {joined}{behind}")
 
 
 def _shared(kernel: Kernel, made: Written, paging: Paging, name: str, asked: str, page: Page) -> list[str]:
@@ -127,8 +129,7 @@ def _memory(store: Store, page: Page, tiles: str = "", start: str = "") -> str:
     """The shape of a result, or of the shares of it that tiles have, and the type of its elements."""
     buffer = page.module.buffers[store.buffer]
     extents = [tiles] * bool(tiles) + [sized(s.extent) for s in buffer.sets]
-    kind = element(buffer)
-    kind = "torch.promote_types(dtype, torch.float32)" if store.merge and kind == "dtype" else kind
+    kind = "wide" if store.merge and buffer.element in (REAL, RANGED) else element(buffer)
     return f"({', '.join(extents)}{',' * (len(extents) == 1)}){start}, dtype={kind}, device=device)"
 
 
