@@ -19,8 +19,8 @@ from einc.ir.narrow import NARROW
 from einc.ir.plan import Dot, Iota, Let, Load, Map, Reduce, Scalar, Select
 from einc.ir.terms import Const
 
-_KINDS: dict[str, Kind] = {"DATA": "real", "RANGED": "real", "float": "real", "double": "exact", "L": "integer",
-                           "bool": "truth", **dict.fromkeys(NARROW, "real")}
+_KINDS: dict[str, Kind] = {**dict.fromkeys(("DATA", "RANGED", "float", *NARROW), "real"),
+                           "double": "exact", "L": "integer", "bool": "truth"}
 
 
 @dataclass
@@ -355,8 +355,7 @@ class Places:
             found = self.addresses.address(let, At(features=((features[0], "0"),)), self.value)
             along, step = self.addresses.stride(let, self.schedule.stream.name), self.addresses.stride(let, features[0])
             self.sources[let.name] = f"({found.pointer})", f"({along})", f"({step})"
-            varies = found.type in ("DATA", "RANGED")
-            if varies:
+            if varies := found.type in ("DATA", "RANGED"):
                 self.body.lines.append("#if HALF")
             if found.type != "float":
                 self.allot(name, f"TILE * {count}")

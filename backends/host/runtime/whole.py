@@ -66,6 +66,5 @@ def _in_range(a: torch.Tensor, b: torch.Tensor, kind: torch.dtype) -> torch.Tens
     if a.dtype == kind:
         return torch.matmul(a, b)
     if a.device.type == "cuda" and b.ndim == 2 and a.ndim > 1 and hasattr(torch.ops.aten.mm, "dtype"):
-        made: torch.Tensor = torch.mm(a.flatten(0, -2), b, out_dtype=kind)
-        return made.unflatten(0, a.shape[:-1])
+        return torch.mm(a.flatten(0, -2), b, out_dtype=kind).reshape(*a.shape[:-1], b.shape[-1])
     return torch.matmul(a.to(kind), b.to(kind))
