@@ -197,3 +197,21 @@ def test_sums_that_rounds_scale(grad: bool) -> None:
     if grad:
         y.backward(torch.ones_like(y))
         assert torch.equal(half["X"].grad, torch.full((3, 96), 3 * 2 * 64 / 2048, dtype=torch.float16))
+
+
+@pytest.mark.usefixtures("kernel_cache")
+@pytest.mark.parametrize("dtype", HALF.values(), ids=HALF)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_sums_that_are_operands_of_scores_before_their_scale(backend: str, dtype: torch.dtype) -> None:
+    """The algebra takes the scales of both operands of a product out of it: it multiplies sums that have none yet."""
+    text = HEAD + "index s : time(T)\ninput X_t^f, W_f^e, r_t, V_t^e\nA_t^e = (Σ_f X_t^f W_f^e) / r_t\n" \
+        "mask L_{t s} : s ≤ t\nL_{t s} = Σ_e A_t^e A_s^e\noutput Y_t^e : all\nY_t^e = Σ_s softmax_s(L_{t s}) V_s^e\n"
+    turn = torch.Generator().manual_seed(1)
+    drawn = {"X": (33, 96), "W": (96, 2), "r": (33,), "V": (33, 2)}
+    large = {"X": 32, "W": 32, "r": 2.0**15, "V": 1}
+    x = {key: ((0.8 + 0.4 * torch.rand(shape, generator=turn)) * large[key]).to(dtype) for key, shape in drawn.items()}
+    with interpreted() if backend == "triton" else nullcontext():
+        got = front.built(typed(text), backend=backend)(**x)
+    exact = {key: one.double() for key, one in x.items()}
+    a = exact["X"] @ exact["W"] / exact["r"][:, None]
+    near(got, torch.softmax((a @ a.T).masked_fill(torch.ones(33, 33).triu(1) > 0, -torch.inf), 1) @ exact["V"], dtype)

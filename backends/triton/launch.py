@@ -12,7 +12,7 @@ from einc.backends.host.folding import step
 from einc.backends.host.loops import Page
 from einc.backends.host.naming import with_names
 from einc.backends.triton.kernel import Written, write_kernel
-from einc.backends.triton.start import Paging, Start, growing, numbered, read, shares, uses
+from einc.backends.triton.start import TYPED, Paging, Start, growing, numbered, read, shares, uses
 from einc.backends.writer import Writer, folded, identifier, sized
 from einc.ir.elements import RANGED, REAL
 from einc.ir.folds import FOLDS
@@ -27,7 +27,7 @@ def launch(kernel: Kernel, page: Page) -> list[str]:
     kernel, paging = _laid(kernel, page)
     made = write_kernel(page.module, kernel, paging.slots)
     page.helpers |= {"_ready"} | made.helpers | (made.joined.helpers if made.joined is not None else set())
-    constants = {"DTYPE": "_tl_type", "WIDE": "_tl_type", "OFFSET": "_offset", "PRECISION": "_precision"}
+    constants = {**dict.fromkeys(TYPED, "_tl_type"), "OFFSET": "_offset", "PRECISION": "_precision"}
     page.helpers |= {helper for constant, helper in constants.items() if uses(made, constant)}
     body, name = page.body, page.names.fresh(f"_{identifier(kernel.name)}_kernel")
     for text in kernel.texts[-1:]:
@@ -155,7 +155,7 @@ def _definition(name: str, texts: tuple[str, ...], made: Written) -> list[str]:
     groups = [[*tensors, *pages, *["states"] * bool(made.states)], list(given.tensors.strides.values()), sizes, numbers]
     constants = [*given.static, *given.blocks.values(), *[given.paging[1]] * len(pages),
                  *["SHARED"] * (made.joined is not None)]
-    constants += [*(c for c in ("DTYPE", "WIDE", "OFFSET", "PRECISION") if uses(made, c)), *["SPLIT"] * made.split]
+    constants += [*(c for c in (*TYPED, "OFFSET", "PRECISION") if uses(made, c)), *["SPLIT"] * made.split]
     groups.append([f"{c}:{_FIXED}tl.constexpr" for c in constants])
     for group in groups:
         if group:
