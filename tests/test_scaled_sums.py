@@ -172,6 +172,16 @@ def test_a_product_that_a_matrix_follows_has_the_type_of_the_data() -> None:
     assert found.count(RANGED) == 1 and REAL in found
 
 
+def test_a_mean_that_is_multiplied_by_a_matrix() -> None:
+    """The algebra divides by the number of positions last; logits, whose scale has no letters either, ask nothing."""
+    text = HEAD + "input X_t^f, W_f^e\noutput Y^e = Σ_f (Σ_t X_t^f / T) W_f^e\n"
+    x, w = torch.full((3000, 4), 32.0).half(), torch.ones(4, 2).half()
+    assert torch.equal(front.built(typed(text), backend="torch")(X=x, W=w), torch.full((2,), 128.0).half())
+    text = HEAD + "input X_t^f, W_f^e, V_f^e, K_t^e\nQ_t^e = Σ_f X_t^f W_f^e\n" \
+        "output Y_t : all\nY_t = Σ_e Q_t^e K_t^e / sqrt(D)\n"
+    assert all(b.element != RANGED for key, b in front.plan(typed(text)).buffers.items() if key == "Q")
+
+
 def test_scales_that_stand_among_the_factors_of_a_chain() -> None:
     """The product of the first two matrices meets the scale, and then the third matrix."""
     x = {"A": torch.full((3, 700), 16.0), "B": torch.full((700, 900), 16.0), "w": torch.full((900,), 2.0**-10),

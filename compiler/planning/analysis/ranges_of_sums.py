@@ -46,11 +46,17 @@ def scaled_sums(program: Program) -> frozenset[str]:
     later = _scales(program)
     found: set[str] = set()
     for equation in program.equations:
-        summed = isinstance(equation.body, Fold) and equation.body.op == "sum"
-        scales = [letters for letters, away in _letters(equation, later[equation.target]) if summed or away > _BEYOND]
+        scales = [letters for letters, away in _letters(equation, later[equation.target])
+                  if away > _BEYOND or _may_have_lost(equation.body, letters)]
         if scales and any(_large(part.term, scales, found) for part in _parts(equation.body, ()) if part.grows):
             found.add(equation.target)
     return frozenset(found)
+
+
+def _may_have_lost(body: Term, scale: frozenset[Index]) -> bool:
+    """Whether a value is a sum as it is, from which the algebra may have taken a scale beyond a product of matrices. A
+    scale without letters belongs to a plain sum, whose mean it makes: logits have one of their own."""
+    return isinstance(body, Fold) and body.op == "sum" and (bool(scale) or not _of_matrices(body))
 
 
 def _large(term: Read | Fold, scales: list[frozenset[Index]], found: set[str]) -> bool:
