@@ -177,8 +177,8 @@ def test_a_mean_that_is_multiplied_by_a_matrix() -> None:
     text = HEAD + "input X_t^f, W_f^e\noutput Y^e = Σ_f (Σ_t X_t^f / T) W_f^e\n"
     x, w = torch.full((3000, 4), 32.0).half(), torch.ones(4, 2).half()
     assert torch.equal(front.built(typed(text), backend="torch")(X=x, W=w), torch.full((2,), 128.0).half())
-    text = HEAD + "input X_t^f, W_f^e, V_f^e, K_t^e\nQ_t^e = Σ_f X_t^f W_f^e\n" \
-        "output Y_t : all\nY_t = Σ_e Q_t^e K_t^e / sqrt(D)\n"
+    text = HEAD + "index s : time(T)\ninput X_t^f, W_f^e, K_s^e\nQ_t^e = Σ_f X_t^f W_f^e\n" \
+        "output Y_{t s} : all\nY_{t s} = Σ_e Q_t^e K_s^e / sqrt(D)\n"
     assert all(b.element != RANGED for key, b in front.plan(typed(text)).buffers.items() if key == "Q")
 
 
