@@ -184,7 +184,6 @@ def test_other_machines_read_the_same(layout: str, word: str, way: str, tmp_path
         checked(tmp_path, run, some, list(WAYS[way]), [EMULATOR] if arm else [])
 
 
-@pytest.mark.xfail(strict=True, reason="a product of matrices of the data is stored in their type before a scale")
 @pytest.mark.parametrize("backend", ["torch", "cpp"])
 def test_sums_of_the_data_are_larger_than_half_types_hold(backend: str) -> None:
     text = HEAD + "w_f^e, ω^e\noutput Y_t^e = ω^e X_t^f w_f^e"

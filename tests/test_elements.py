@@ -8,7 +8,6 @@ import pytest
 import torch
 
 import einc
-from einc.backends.host.contractions import PROMOTED
 from einc.backends.host.contractions import element as spelled
 from einc.checking.declarations import signatures
 from einc.driver import checking, front
@@ -40,7 +39,7 @@ output y_t^d = Σ_s A_{{t s}} v_s^d
 @pytest.mark.parametrize("row", [e for e in ELEMENTS if e.storage], ids=lambda e: e.storage)
 def test_every_storage_has_a_spelling(row: Element) -> None:
     """A type of its own by torch's name, or one that follows the data; and its bytes are those of that type."""
-    text = spelled(Buffer("x", (), (), row, "local"), PROMOTED)
+    text = spelled(Buffer("x", (), (), row, "local"), named=False)
     found = eval(text, {"torch": torch, "dtype": torch.float32})
     assert found.itemsize == row.bytes == row.size(4) and row.size(8) >= row.bytes
     assert OF_KIND[row.kind].kind == row.kind

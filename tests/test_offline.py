@@ -198,7 +198,8 @@ def test_every_kernel_compiles_and_suits_the_device(one: Case) -> None:
 
 
 @pytest.mark.drawn(2)
-@pytest.mark.parametrize("name", ["gqa", "decode"])
+@pytest.mark.parametrize("name", ["gqa", "decode", *(pytest.param(name, marks=pytest.mark.whole)
+                                                     for name in ("sage1", "sage2", "fp8_attention"))])
 def test_wider_heads_suit_the_device(name: str) -> None:
     for launch in started(case(name), 128):
         if multiplies(launch):

@@ -22,7 +22,7 @@ from einc.ir.narrow import NARROW
 from einc.ir.plan import Let, Map, Module, Scalar
 from einc.ir.terms import Term
 
-STORED = {"data": "DATA", "wide": "float", "float64": "double", "int64": "L", "bool": "bool"}
+STORED = {"data": "DATA", "wide": "float", "ranged": "RANGED", "float64": "double", "int64": "L", "bool": "bool"}
 
 
 @cache

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from einc.backends.cpp.schedule import Schedule, folds_pairs, product_at_end
-from einc.ir.elements import REAL
+from einc.ir.elements import RANGED, REAL
 from einc.ir.plan import Dot, Let, Load, Map, Module
 
 
@@ -103,7 +103,7 @@ def _base(let: Let, schedule: Schedule, module: Module) -> tuple[str, tuple[str,
             grown = buffer in {store.buffer for store in schedule.kernel.merged}
             element = module.buffers[buffer].element
             whole = element.narrow is not None and element.narrow.whole
-            return (let.name, ()) if (element == REAL or whole) and not grown else None
+            return (let.name, ()) if (element in (REAL, RANGED) or whole) and not grown else None
         case Map("mul"):
             wide = [a for a in let.args if schedule.features(lets[a])]
             others = tuple(a for a in let.args if a not in wide)

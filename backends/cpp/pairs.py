@@ -64,7 +64,7 @@ def raw_stream(places: Places, let: Let, where: str) -> None:
     kind, numbers = ("DATA", 2) if where == "PAIRS" else ("int8", 4)
     places.allot(name, f"TILE * ({count}) / {numbers} + 1")
     places.body.lines.append(f"#if {where}")
-    lies = found.type in ("DATA", kind)  # else it is given room of its own, but where few rows read it as it lies
+    lies = found.type in ("DATA", "RANGED", kind)  # else it has room of its own, but where few rows read it as it lies
     many = f"QV > 1 || rows > FEW || {step} != 1" if kind == "DATA" else "1"
     places.body(f"const {kind}* {name}_at = {found.pointer if lies else '0'}; L {name}_s = {along};")
     places.body(f"if ({f'{step} != 1' if lies else many}) {{ "

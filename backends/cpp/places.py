@@ -19,8 +19,8 @@ from einc.ir.narrow import NARROW
 from einc.ir.plan import Dot, Iota, Let, Load, Map, Reduce, Scalar, Select
 from einc.ir.terms import Const
 
-_KINDS: dict[str, Kind] = {"DATA": "real", "float": "real", "double": "exact", "L": "integer", "bool": "truth",
-                           **dict.fromkeys(NARROW, "real")}
+_KINDS: dict[str, Kind] = {**dict.fromkeys(("DATA", "RANGED", "float", *NARROW), "real"),
+                           "double": "exact", "L": "integer", "bool": "truth"}
 
 
 @dataclass
@@ -355,18 +355,18 @@ class Places:
             found = self.addresses.address(let, At(features=((features[0], "0"),)), self.value)
             along, step = self.addresses.stride(let, self.schedule.stream.name), self.addresses.stride(let, features[0])
             self.sources[let.name] = f"({found.pointer})", f"({along})", f"({step})"
-            if found.type == "DATA":
+            if varies := found.type in ("DATA", "RANGED"):
                 self.body.lines.append("#if HALF")
             if found.type != "float":
                 self.allot(name, f"TILE * {count}")
                 many = f"if (QV > 1 || rows > FEW || {step} != 1) " if only_multiplied(let, self.schedule) else ""
                 self.body(f"{many}widen({found.pointer}, {along}, {step}, count, {count}, {name});")
                 self.body(f"const float* const {pointer} = {name}; const L {s} = {count}, {f} = 1;")
-            if found.type == "DATA":
+            if varies:
                 self.body.lines.append("#else")
-            if found.type in ("DATA", "float"):
+            if varies or found.type == "float":
                 self.body(f"const float* const {pointer} = {found.pointer}; const L {s} = {along}, {f} = {step};")
-            if found.type == "DATA":
+            if varies:
                 self.body.lines.append("#endif")
             return
         self.allot(name, f"TILE * {count}")

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from einc.backends.cpp.arguments import read_as_they_lie
+from einc.backends.cpp.arguments import read_as_they_lie, stored
 from einc.backends.host.contractions import contract, element, joined, viewed
 from einc.backends.host.loops import Page
 from einc.backends.writer import folded, identifier, lettered, sized
-from einc.ir.elements import REAL, WIDE
+from einc.ir.elements import RANGED, REAL, WIDE
 from einc.ir.plan import AxisRef, Buffer, Contract, Flatten, InSlices, Module, Subscript, axes_of_contraction
 
 Axes = tuple[str, ...]
@@ -92,7 +92,7 @@ def _scaled(first: Contract, then: Contract, data: int, buffers: Mapping[str, Bu
         return None
     names = {sub.axis: mine for sub, mine in zip(then.views[at], first.axes, strict=True) if isinstance(sub, AxisRef)}
     scales, element_ = then.letters[1 - at], buffers[then.reads[1 - at]].element
-    if len(names) < len(first.axes) or {*then.axes, *scales} - names.keys() or element_ not in (REAL, WIDE):
+    if len(names) < len(first.axes) or {*then.axes, *scales} - names.keys() or element_ not in (REAL, WIDE, RANGED):
         return None
     blocks = tuple(axis for axis in first.letters[1 - data] if axis in first.axes
                    and axis not in [names[theirs] for theirs in then.axes])
@@ -109,7 +109,7 @@ def declared(found: Product, name: str, module: Module) -> str:
     few = buffers[first.reads[1 - found.data]].element
     assert few.narrow is not None
     scale = _scale(found)
-    kind = "float" if scale and buffers[scale].element == WIDE else "DATA"
+    kind = stored(buffers[scale].element) if scale else "DATA"
     ranks, last = len(first.letters[1 - found.data]), first.views[1 - found.data][-1]
     ranks -= len(last.parts) - 1 if few.shared and isinstance(last, Flatten) else 0
     strides = 1 + ranks + max(1, len(found.scaled)) + 1

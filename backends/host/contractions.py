@@ -2,24 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from einc.backends.host.pointwise import Axes, aligned, summed, within
 from einc.backends.writer import Names, Writer, lettered, sized
-from einc.ir.elements import WIDE
+from einc.ir.elements import RANGED, WIDE
 from einc.ir.plan import Buffer, Contract, Flatten, InSlices, Module, Move, Repack, SegmentSum, Slice, Subscript, leaves
 from einc.ir.programs import Tensor
 
-PROMOTED = "torch.promote_types(dtype, torch.float32)"  # the wide type, where nothing has it under the name `wide`
+# Types that depend on that of the data: the wide one, and one of no smaller range than float32, which is the data's own
+# but for float16. Where they have names: `wide` and `ranged`.
+PROMOTED = "torch.promote_types(dtype, torch.float32)"
+_FROM_DATA = {"wide": PROMOTED, "ranged": "torch.promote_types(dtype, torch.bfloat16)"}
 
 
-def element(buffer: Buffer | Tensor, wide: str = "wide") -> str:
-    """The element type of a buffer or a tensor, an expression of torch; `wide` is the expression of the wide type."""
-    return {"data": "dtype", "wide": wide}.get(buffer.element.storage, f"torch.{buffer.element.storage}")
+def element(buffer: Buffer | Tensor, named: bool = True) -> str:
+    """The element type of a buffer or a tensor, an expression of torch; types that depend on that of the data by their
+    names, where they are `named`."""
+    storage = buffer.element.storage
+    if storage in _FROM_DATA:
+        return storage if named else _FROM_DATA[storage]
+    return "dtype" if storage == "data" else f"torch.{storage}"
 
 
-def speaks_wide(module: Module) -> bool:
+def named_types(module: Module, wide: bool = False, ranged: bool = False) -> list[str]:
+    """The lines that name the types which depend on that of the data: those that something beside the kernels has, and
+    those that are asked for."""
+    lines = {"wide": "wide = torch.float64 if dtype == torch.float64 else torch.float32",
+             "ranged": f"ranged = {_FROM_DATA['ranged']}  # that of the data; of float16 float32"}
+    said = {"wide": wide or _speaks_wide(module), "ranged": ranged or _speaks_ranged(module)}
+    return [line for name, line in lines.items() if said[name]]
+
+
+def _speaks_ranged(module: Module) -> bool:
+    """Whether something has the type of more range."""
+    if any(b.element == RANGED for b in module.buffers.values()) or any(t.element == RANGED for t in module.inputs):
+        return True
+    steps = list(leaves(module.steps))
+    if any(isinstance(step, InSlices) and step.adds for step in steps):
+        return True
+    contractions = [one for step in steps for one in (step.contractions if isinstance(step, InSlices) else (step,))
+                    if isinstance(one, Contract)]
+    return any(flag for one in contractions for flag in _scaled_next(one))
+
+
+def _speaks_wide(module: Module) -> bool:
     """Whether something beside the kernels has the wide type."""
     steps = list(leaves(module.steps))
     if any(isinstance(step, SegmentSum | InSlices) for step in steps) or any(
@@ -37,9 +65,25 @@ def stored(module: Module, name: str, out: str) -> str:
 
 def _converted(module: Module, name: str, out: str) -> str:
     """What is written behind a buffer to have it in the type of what is made of it; empty where it has that."""
-    mine, made = element(module.buffers[name]), module.buffers[out].element
-    wanted = element(module.buffers[out]) if made == WIDE or made.narrow is not None else "dtype"
+    mine, wanted = element(module.buffers[name]), _base(module.buffers[out])
     return "" if mine in (wanted, "torch.int64") else f".to({wanted})"
+
+
+def _base(buffer: Buffer) -> str:
+    """The type in which a buffer is made of operands that have no more digits or range than it."""
+    made = buffer.element
+    return element(buffer) if made in (WIDE, RANGED) or made.narrow is not None else "dtype"
+
+
+def formed_in(module: Module, operands: Iterable[str], out: str) -> str:
+    """The type in which a product of matrices is formed before it has that of the result."""
+    kinds = (element(module.buffers[name]) for name in operands)
+    return _widest((_base(module.buffers[out]), *(kind for kind in kinds if kind == "wide")))
+
+
+def _widest(kinds: Iterable[str]) -> str:
+    """Of types that depend on that of the data the one with most range and digits, the first of equal ones."""
+    return max(kinds, key=lambda kind: {"ranged": 1, "wide": 2}.get(kind, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +123,7 @@ def _in_slices(module: Module, step: InSlices, body: Writer, names: Names, helpe
         body(f"{step.out}.narrow({at}, {low}, {count}).copy_({made})")
     body.close()
     if step.adds and buffer.element != WIDE:
-        body(f"{step.out} = {step.out}.to(dtype)")
+        body(f"{step.out} = {step.out}.to({element(buffer)})")
 
 
 def _firsts(step: Contract) -> list[str]:
@@ -117,36 +161,72 @@ def _in_bytes(buffer: Buffer, text: str, helpers: set[str]) -> str:
     return f"_in_bytes({text}, {buffer.element.together})"
 
 
+@dataclass(frozen=True, slots=True)
+class _Operand:
+    """An operand as a text of torch with its axes, and the type that it has."""
+
+    text: str
+    axes: Axes
+    kind: str
+
+    def to(self, kind: str) -> tuple[str, Axes]:
+        """Its text in another type, and its axes."""
+        return self.text if self.kind in (kind, "torch.int64") else f"{self.text}.to({kind})", self.axes
+
+
 def _contract(module: Module, step: Contract, made: str, known: Collection[str], cut: _Cut | None, body: Writer,
               names: Names, helpers: set[str]) -> None:
     """Writes a contraction under the name `made`, of slices of its operands where it is `cut`, of which those that are
-    `known` are slices already."""
+    `known` are slices already. What meets a scale later, and what is added up, keeps its range until then."""
     body(f"# {step.text}")
-    letters = lettered(a for _, o in step.operands for a in o)
-    mixed = module.buffers[step.out].element != WIDE
-    scales = mixed and cut is not None and cut.adds and not {*known}.isdisjoint(step.reads)
-    operands = list(_operands(module, step, known, cut, scales, helpers))
+    base = _base(module.buffers[step.out])
+    adds = cut is not None and cut.adds
+    scales = ["wide"] * (adds and not {*known}.isdisjoint(step.reads))  # of slices of what is added up
+    operands, scaled = list(_operands(module, step, known, cut, helpers)), _scaled_next(step)
     for n, (pair, out) in enumerate(_steps(step)):
-        chosen = [operands[p] for p in pair]
-        operands = [o for m, o in enumerate(operands) if m not in pair]
+        chosen, operands = [operands[p] for p in pair], [o for m, o in enumerate(operands) if m not in pair]
         last = n == len(step.path) - 1
         target = made if last else names.fresh(f"{step.out}_{n}")
-        wide = any(w for _, _, w in chosen)
-        if _by_points([axes for _, axes, _ in chosen], out):
-            text, wide = (_points([(text, axes) for text, axes, _ in chosen], out, mixed and not scales), wide
-                          or (mixed and len(chosen) > 1))
-        else:
-            spec = ",".join("".join(letters[a] for a in o)
-                            for _, o, _ in chosen) + "->" + "".join(letters[a] for a in out)
-            given = [(f"{text}.to(wide)" if wide and not w else text, axes) for text, axes, w in chosen]
-            plain = f'torch.einsum("{spec}", {", ".join(text for text, _ in given)})'
-            text = _matrices(given, out, plain) or plain
-            if len(step.path) == 1:
-                text = _of_codes(module, step, out, cut, helpers) or text
-        stays = cut is not None and (cut.adds or not last)  # what is added up stays wide until the end
-        text += ".to(dtype)" if wide and not stays else ""
+        later = adds or scaled[n]
+        points = _by_points([o.axes for o in chosen], out)
+        kept = [o.kind for o in chosen if o.kind == "wide" or (points and o.kind == "ranged")]
+        kind = _widest((base, *kept, *scales, *["ranged"] * later))
+        text, kind = _product(module, step, chosen, out, kind, cut, helpers)
+        if kind != base and not later and (cut is None or last):  # what is added up stays so until the end
+            text, kind = f"{text}.to({base})", base
         body(f"{target} = {text}{joined(step) if last else ''}")
-        operands.append((target, out, wide and stays))
+        operands.append(_Operand(target, out, kind))
+
+
+def _product(module: Module, step: Contract, chosen: list[_Operand], out: Axes, kind: str, cut: _Cut | None,
+             helpers: set[str]) -> tuple[str, str]:
+    """The product of some operands of a step, formed in a type or in a wider one, and in which. Changes `helpers`."""
+    given = [one.to(kind) for one in chosen]
+    if _by_points([one.axes for one in chosen], out):
+        return _points(given, out, kind != "wide"), "wide" if len(chosen) > 1 else kind
+    letters = lettered(a for _, o in step.operands for a in o)
+    spec = ",".join("".join(letters[a] for a in axes) for _, axes in given) + "->" + "".join(letters[a] for a in out)
+    plain = f'torch.einsum("{spec}", {", ".join(text for text, _ in given)})'
+    data = [(one.text, one.axes) for one in chosen if kind == "ranged" and one.kind == "dtype"]
+    if len(data) == len(chosen) and (text := _matrices(data, out, "", "_in_range({}, {}, ranged)")):
+        helpers.add("_in_range")
+        return text, kind
+    text = _matrices(given, out, plain) or plain
+    return (_of_codes(module, step, out, cut, helpers) if len(step.path) == 1 else "") or text, kind
+
+
+def _scaled_next(step: Contract) -> list[bool]:
+    """For each product of the planned order whether the next one multiplies scales to it: numbers that could have been
+    multiplied to an operand, and may bring its sums back into the range of the data."""
+    left: list[tuple[Axes, int | None]] = [(axes, None) for _, axes in step.operands]  # the product that made each
+    found = [False] * len(step.path)
+    for n, (pair, out) in enumerate(_steps(step)):
+        chosen, left = [left[p] for p in pair], [one for m, one in enumerate(left) if m not in pair]
+        for axes, made in chosen:
+            if made is not None:
+                found[made] = len(chosen) > 1 and all({*other} <= {*axes} for other, _ in chosen)
+        left.append((out, n))
+    return found
 
 
 def _sliced(buffer: Buffer, view: tuple[Subscript, ...], axes: Axes, cut: _Cut | None, helpers: set[str]) -> str:
@@ -170,19 +250,16 @@ def _sliced(buffer: Buffer, view: tuple[Subscript, ...], axes: Axes, cut: _Cut |
     return text if cut is None else cut.of(text, axes)
 
 
-def _operands(module: Module, step: Contract, known: Collection[str], cut: _Cut | None, scales: bool,
-              helpers: set[str]) -> Iterator[tuple[str, Axes, bool]]:
-    """Each operand with its axes, and whether it is in the wide type, in which all are that scale slices of what is
-    added up."""
-    mixed = module.buffers[step.out].element != WIDE
+def _operands(module: Module, step: Contract, known: Collection[str], cut: _Cut | None,
+              helpers: set[str]) -> Iterator[_Operand]:
+    """Each operand as it lies."""
     for (name, axes), view in zip(step.operands, step.views, strict=True):
         buffer = module.buffers[name]
-        wide = mixed and (scales or buffer.element == WIDE)
-        behind = (".to(wide)" * (buffer.element != WIDE)) if wide else _converted(module, name, step.out)
         if cut is None and not buffer.element.shared:
-            yield viewed(name + behind, view), axes, wide
+            text = viewed(name, view)
         else:
-            yield _sliced(buffer, view, axes, None if name in known else cut, helpers) + behind, axes, wide
+            text = _sliced(buffer, view, axes, None if name in known else cut, helpers)
+        yield _Operand(text, axes, element(buffer))
 
 
 def joined(step: Contract) -> str:

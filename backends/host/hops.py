@@ -5,7 +5,7 @@ one that merges, which stand after the entry.
 from __future__ import annotations
 
 from einc.backends.host import folding
-from einc.backends.host.contractions import PROMOTED, element
+from einc.backends.host.contractions import element
 from einc.backends.host.loops import Dialect, Page, Steps, function
 from einc.backends.host.scalars import scalar
 from einc.backends.writer import folded, sized
@@ -48,7 +48,7 @@ def hops(step: Hops, page: Page, dialect: Dialect, write: Steps) -> None:
     body(f"    {around.group.ranks}, {around.blocks}, {sized(around.group.place)}, {sized(around.group.told)})")
     for name, one in zip(step.writes, step.made, strict=True):
         after = module.buffers[name]
-        if element(step.body.buffers[one.key], PROMOTED) != element(after, PROMOTED):
+        if element(step.body.buffers[one.key], named=False) != element(after, named=False):
             body(f"{name} = {name}.to({element(after)})")
 
 

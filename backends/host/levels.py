@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
 from einc.backends.host.cache_views import reads
-from einc.backends.host.contractions import PROMOTED, element
+from einc.backends.host.contractions import element
 from einc.backends.host.hops import hops
 from einc.backends.host.loops import Dialect, Page, repeat
 from einc.backends.host.module import step as write_step
@@ -114,7 +114,8 @@ def _nothing(buffer: Buffer) -> str:
     """What stands for a tensor that is not computed: it has the shape, of which levels may read sizes, and no memory.
     """
     shape = ", ".join(sized(s.extent) for s in buffer.sets)
-    return f"torch.empty((), dtype={element(buffer, PROMOTED)}, device=device)" + (f".expand({shape})" if shape else "")
+    kind = element(buffer, named=False)
+    return f"torch.empty((), dtype={kind}, device=device)" + (f".expand({shape})" if shape else "")
 
 
 def _moves(step: Step) -> bool:

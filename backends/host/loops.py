@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Protocol
 
 from einc.backends.host.cache_views import CacheViews, reads
-from einc.backends.host.contractions import PROMOTED, element, stored
+from einc.backends.host.contractions import element, stored
 from einc.backends.host.naming import named
 from einc.backends.host.source import Part
 from einc.backends.writer import Names, Writer, folded, sized
@@ -155,7 +155,7 @@ def stacked(module: Module, buffer: str, parts: str, axis: int, helpers: set[str
     """
     helpers.add("_stacked")
     shape = ", ".join(sized(s.extent) for s in module.buffers[buffer].sets)
-    end = f"{axis}, [{shape}], {element(module.buffers[buffer], PROMOTED)}, device)"
+    end = f"{axis}, [{shape}], {element(module.buffers[buffer], named=False)}, device)"
     if own:
         return f"{buffer} = [_stacked([one[n] for one in {parts}], {end} for n in range(len(requests))]"
     return f"{buffer} = _stacked({parts}, {end}"

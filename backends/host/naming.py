@@ -47,7 +47,7 @@ KERNELS = frozenset({
     "float", "rows", "columns", "warps", "stages", "program", "phase", "first", "last", "part", "parts", "place",
     "states", "DTYPE", "WIDE", "OFFSET", "PRECISION", "SPLIT", "SHARED", "TILES",
 })  # fmt: skip
-OWN = BUILT_IN | IMPORTED | KERNELS | {"device", "dtype", "wide", "narrow"} | frozenset(keyword.kwlist)
+OWN = BUILT_IN | IMPORTED | KERNELS | {"device", "dtype", "wide", "ranged"} | frozenset(keyword.kwlist)
 
 
 def entry_name(name: str) -> str:

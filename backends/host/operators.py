@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from einc.backends.host.contractions import PROMOTED, element
+from einc.backends.host.contractions import element
 from einc.backends.host.inputs import check_shapes, given_sizes, read_values
 from einc.backends.host.loops import Dialect, Page
 from einc.backends.host.module import counts, steps
@@ -92,7 +92,7 @@ class Operator:
             shape = f"({extents.removesuffix(', ') if len(buffer.sets) > 1 else extents.rstrip()})"
             if self.chosen and self.chosen[n] != self.every:
                 shape = f"{shape} if wanted & {self.chosen[n]} else (0,)"
-            made.append(f"{key} = torch.empty({shape}, dtype={element(buffer, PROMOTED)}, device=device)")
+            made.append(f"{key} = torch.empty({shape}, dtype={element(buffer, named=False)}, device=device)")
         counted = Writer()
         for step in module.steps:
             counts(step, counted, set())

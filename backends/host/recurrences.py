@@ -96,7 +96,7 @@ def _tiles(step: Recurrence, module: Module, words: _Words, helpers: set[str], c
     for n, (name, axes) in enumerate(zip(step.writes, step.made, strict=True)):
         groups = value if n < len(step.vectors.after) else state
         words.lines(f'{name} = _apart({results[n]}, {groups}, "{words.word(axes)}", {words.sizes}).to('
-                    f"{element(module.buffers[name], PROMOTED)})")
+                    f"{element(module.buffers[name], named=False)})")
 
 
 def _scan(step: StateScan, module: Module, words: _Words, helpers: set[str], called: str) -> None:
@@ -108,7 +108,7 @@ def _scan(step: StateScan, module: Module, words: _Words, helpers: set[str], cal
     given = [words.given(stem, x, words.groups(*each)) for stem, x in (("gate", gate), ("added", plus))]
     states = words.fresh("states")
     words.lines(f"{states} = {called}{', '.join(given)}, {begin}, {step.largest})")
-    kind = {name: element(module.buffers[name], PROMOTED) for name in step.writes}
+    kind = {name: element(module.buffers[name], named=False) for name in step.writes}
     moved = f".movedim(0, {step.axis})" * (step.axis > 0)
     words.lines(f"{step.out} = {states}{moved}.to({kind[step.out]})")
     around = words.fresh("around")

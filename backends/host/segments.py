@@ -3,7 +3,7 @@ in their order, the same in every run."""
 
 from __future__ import annotations
 
-from einc.backends.host.contractions import element, stored
+from einc.backends.host.contractions import element, formed_in
 from einc.backends.host.topk import at_rows
 from einc.backends.writer import Names, Writer, identifier, lettered, sized
 from einc.ir.indices import Extent, IndexSet, number
@@ -104,6 +104,7 @@ def _products(step: SegmentSum, module: Module, every: str, numbered: str, count
     one = names.fresh(f"{identifier(step.out)}_at")
     shape = ", ".join(sized(x) for x in (count, *(sets[a].extent for a in rest)))
     kind = element(module.buffers[step.out])
+    inside = formed_in(module, [name for name, _ in step.operands], step.out)
     body(f"{every} = torch.zeros(({shape}{',' * (not rest)}), dtype={kind}, device=device)")
     listed = f"{', '.join(rows.values())}{',' * (len(rows) == 1)}"
     body.open(f"for {one}, ({listed}) in _groups({numbered}, {sized(count)}):")
@@ -112,7 +113,8 @@ def _products(step: SegmentSum, module: Module, every: str, numbered: str, count
     for name, axes in step.operands:
         spec, picked = at_rows(axes, rows, letters)
         specs.append(spec)
-        given.append(stored(module, name, step.out) + picked)
+        mine = element(module.buffers[name])
+        given.append(f"{name}{f'.to({inside})' * (mine not in (inside, 'torch.int64'))}{picked}")
     result = "".join(letters[a] for a in rest)
     body(f'{every}[{one}] = torch.einsum("{",".join(specs)}->{result}", {", ".join(given)})')
     body.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from einc.backends.host.contractions import PROMOTED, element, stored
+from einc.backends.host.contractions import element, stored
 from einc.backends.host.naming import Named
 from einc.backends.writer import Names, Writer, folded, sized
 from einc.ir.indices import WIDTH, number, size
@@ -69,7 +69,7 @@ def begin(naming: Named, body: Writer, helpers: set[str]) -> None:
             helpers.add("_left")
             shape = ", ".join(sized(s.set.extent) for s in tensor.slots)
             body(f'{tensor.key} = _left(requests, "{label(naming, tensor.key)}", [{shape}], '
-                 f'{element(module.buffers[tensor.key], PROMOTED)}, device)')
+                 f'{element(module.buffers[tensor.key], named=False)}, device)')
         elif tensor.role == "cache":
             body(f'{tensor.key} = [one["{label(naming, tensor.key)}"] for one, _, _ in requests]')
 

@@ -9,7 +9,7 @@ from itertools import groupby
 from operator import or_
 
 from einc.backends.host.cache_views import reads
-from einc.backends.host.contractions import PROMOTED, element
+from einc.backends.host.contractions import element
 from einc.backends.host.loops import Dialect, Page
 from einc.backends.host.module import counts, step
 from einc.ir.plan import Module, Move, Step, makes
@@ -75,7 +75,7 @@ def steps_for(page: Page, dialect: Dialect, results: Sequence[str], asked: Asked
     body()
     for key, made in zip(results, asked.made(page.module, results), strict=True):
         if made != asked.every:
-            body(f"{key} = torch.empty(0, dtype={element(page.module.buffers[key], PROMOTED)}, device=device)")
+            body(f"{key} = torch.empty(0, dtype={element(page.module.buffers[key], named=False)}, device=device)")
     for some, found in groupby(zip(asked.bits, page.module.steps, strict=True), key=lambda pair: pair[0]):
         steps = [one for _, one in found]
         for one in steps:

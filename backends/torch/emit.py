@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from einc.backends.host import folding
-from einc.backends.host.contractions import from_bytes, speaks_wide
+from einc.backends.host.contractions import from_bytes, named_types
 from einc.backends.host.file import write_file
 from einc.backends.host.legal import legal
 from einc.backends.host.loops import Page
@@ -57,10 +57,7 @@ class Torch:
                    if isinstance(s, Kernel)]
         tiled = [k for k in kernels if k.grid is not None or k.stream is not None]
         may_round = any(isinstance(let.op, Dot) and let.op.may_round for k in tiled for let in k.lets)
-        wide = "wide = torch.float64 if dtype == torch.float64 else torch.float32"
-        narrow = ('narrow = wide if dtype == torch.float16 and device.type == "cpu" else dtype  # of products that are '
-                  'only summed')
-        return [wide] * (bool(kernels) or speaks_wide(module)) + [narrow] * may_round
+        return named_types(module, wide=bool(kernels), ranged=may_round)
 
     def kernel(self, kernel: Kernel, page: Page) -> None:
         """Writes the loops of a kernel, where it stands."""

@@ -10,7 +10,7 @@ from functools import cached_property
 from einc.backends.host.code import ATOM, SUM, Code, letters_of, some
 from einc.backends.torch.ownership import Ownership
 from einc.backends.writer import Names, Writer, identifier, sized
-from einc.ir.elements import REAL
+from einc.ir.elements import RANGED, REAL
 from einc.ir.indices import IndexSet
 from einc.ir.plan import (
     AxisRef,
@@ -129,7 +129,7 @@ class Reader:
         found = self.module.buffers[load.buffer].element
         if found.narrow is not None:
             return Code(f"{code.at(ATOM)}.to({'wide' if self.tile.widened else 'dtype'})", ATOM, True)
-        wide = load.buffer in self.stored.casts or found != REAL
+        wide = load.buffer in self.stored.casts or found not in (REAL, RANGED)
         if not self.tile.widened or wide:
             return code
         return Code(f"{code.at(ATOM)}.to(wide)", raw=code.at(ATOM))

@@ -20,7 +20,7 @@ def near(kernel: Kernel, stream: Axis, body: Writer, reader: Reader) -> None:
 
 
 def allot(kernel: Kernel, grid: Axis, stream: Axis, rows: str, columns: str, body: Writer, reader: Reader) -> None:
-    """Writes memory for the largest products, and for the largest factors of those that are made in the narrow type."""
+    """Writes memory for the largest products, and for the largest factors of those whose factors may be rounded."""
     tile = {grid.name, stream.name}
     lets = {let.name: let for let in kernel.lets}
     for let in kernel.lets:
@@ -29,21 +29,21 @@ def allot(kernel: Kernel, grid: Axis, stream: Axis, rows: str, columns: str, bod
         count = _count(kernel, let, tile, rows, columns)
         if let.carry is None and tile <= set(let.axes):
             reader.again.memory[let.name] = reader.names.fresh(f"{let.name}_memory")
-            kind = "narrow" if let.op.may_round else "wide"
+            kind = "ranged" if let.op.may_round else "wide"
             body(f"{reader.again.memory[let.name]} = torch.empty({count}, dtype={kind}, device=device)")
             if let.op.may_round:
                 _converted(let.name, count, "wide", body, reader)
         for name in let.args if let.op.may_round else ():
             big = tile <= set(lets[name].axes) and lets[name].kind == "real"
             if big and not isinstance(lets[name].op, Load):
-                _converted(name, _count(kernel, lets[name], tile, rows, columns), "narrow", body, reader)
+                _converted(name, _count(kernel, lets[name], tile, rows, columns), "ranged", body, reader)
 
 
 def _converted(name: str, count: str, kind: str, body: Writer, reader: Reader) -> None:
     """Writes memory for a value in another type; none where the two types are one."""
     if (name, kind) not in reader.again.converted:
         reader.again.converted[name, kind] = reader.names.fresh(f"{'x' if name.startswith('_') else name}_{kind}")
-        body(f"{reader.again.converted[name, kind]} = torch.empty({count} if narrow != wide else 0, dtype={kind}, "
+        body(f"{reader.again.converted[name, kind]} = torch.empty({count} if ranged != wide else 0, dtype={kind}, "
              f"device=device)")
 
 

@@ -128,7 +128,7 @@ class Multiplier(Reader):
         else:
             code, axes = self.value(name), let.axes
         if may_round:
-            return replace(self._into(name, code, "narrow"), raw=code.at(ATOM) if isinstance(let.op, Load)
+            return replace(self._into(name, code, "ranged"), raw=code.at(ATOM) if isinstance(let.op, Load)
                            else ""), axes
         if out.kind == "real" and let.kind in ("exact", "integer"):
             code = Code(f"{code.at(ATOM)}.to({self.real})")

@@ -7,7 +7,7 @@ from einc.backends.host.contractions import element
 from einc.backends.host.folding import start, step
 from einc.backends.torch.expressions import Scribe
 from einc.backends.writer import Writer, identifier, sized
-from einc.ir.elements import EXACT
+from einc.ir.elements import EXACT, RANGED, REAL
 from einc.ir.plan import Axis, Kernel, Load, Module, Store
 
 
@@ -19,17 +19,18 @@ def results(module: Module, kernel: Kernel, body: Writer, helpers: set[str]) -> 
         buffer = module.buffers[store.buffer]
         shape = ", ".join(sized(s.extent) for s in buffer.sets)
         shape = f"({shape}{',' * (len(buffer.sets) == 1)})"
-        kind = "wide" if store.merge and element(buffer) == "dtype" else element(buffer)
+        kind = "wide" if store.merge and buffer.element in (REAL, RANGED) else element(buffer)
         made = "torch.zeros" if store.merge == "sum" else "torch.full" if store.merge else "torch.empty"
         first = f", {start(store.merge, helpers)}" if made == "torch.full" else ""
         body(f"{identifier(store.buffer)} = {made}({shape}{first}, dtype={kind}, device=device)")
 
 
 def merged(module: Module, kernel: Kernel, body: Writer) -> None:
-    """Writes, after the last tile, the conversion of results that were summed over tiles to the type of the data."""
+    """Writes, after the last tile, the conversion of results that were summed over tiles to their type."""
     for store in kernel.stores:
-        if store.merge and element(module.buffers[store.buffer]) == "dtype":
-            body(f"{identifier(store.buffer)} = {identifier(store.buffer)}.to(dtype)")
+        buffer = module.buffers[store.buffer]
+        if store.merge and buffer.element in (REAL, RANGED):
+            body(f"{identifier(store.buffer)} = {identifier(store.buffer)}.to({element(buffer)})")
 
 
 def along(kernel: Kernel, store: Store, stream: Axis) -> bool:

@@ -15,7 +15,7 @@ from einc.backends.torch.memory import allot, near
 from einc.backends.torch.resumed import begin, called, go_on, lasting, left_over, resume
 from einc.backends.torch.stores import along, merged, results, write_store
 from einc.backends.writer import Writer, identifier, sized
-from einc.ir.elements import REAL, WIDE
+from einc.ir.elements import RANGED, REAL, WIDE
 from einc.ir.plan import Axis, Dot, Iota, Kernel, Let, Load, Map, Module, PreviousCarry, Scalar, ScatterAdd, Select
 from einc.ir.tiles import COLUMNS, ELEMENTS, FEW_ROWS, PASSED, ROWS, SHORT_ROWS, least_columns, multiplies, row, short
 
@@ -79,7 +79,7 @@ def write_kernel(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -
 def _meets_wide(module: Module, kernel: Kernel) -> bool:
     """Whether a kernel reads or makes what is wide: then it computes in that type."""
     loaded = {let.op.buffer for let in kernel.lets if isinstance(let.op, Load)}
-    return any(module.buffers[name].element == WIDE for name in loaded | {s.buffer for s in kernel.stores})
+    return any(module.buffers[name].element in (WIDE, RANGED) for name in loaded | {s.buffer for s in kernel.stores})
 
 
 def _passed(kernel: Kernel, scribe: Scribe) -> list[str]:
@@ -119,7 +119,7 @@ def _prepare(module: Module, kernel: Kernel, body: Writer, scribe: Scribe) -> No
     loads = [let for let in kernel.lets if isinstance(let.op, Load) and not moving & set(let.axes)]
     loads = [] if kernel.resumed is not None else loads
     loaded = [let.op.buffer for let in loads if isinstance(let.op, Load)]
-    for name in dict.fromkeys(b for b in loaded if module.buffers[b].element == REAL):
+    for name in dict.fromkeys(b for b in loaded if module.buffers[b].element in (REAL, RANGED)):
         scribe.stored.casts[name] = scribe.names.fresh(f"{name}_wide")
         body(f"{scribe.stored.casts[name]} = {identifier(name)}.to(wide)")
     results(module, kernel, body, scribe.helpers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from einc.backends.host import folding
-from einc.backends.host.contractions import contract, speaks_wide
+from einc.backends.host.contractions import contract, named_types
 from einc.backends.host.file import write_file
 from einc.backends.host.legal import legal
 from einc.backends.host.loops import Page
@@ -56,8 +56,7 @@ class _Triton:
         """The element type that the kernels compute in."""
         kernels = any(isinstance(step, Kernel | BroadcastView | Call) or _widening(step, module)
                       for step in leaves(module.steps))
-        wide = "wide = torch.float64 if dtype == torch.float64 else torch.float32"
-        return ["_ready(device, dtype)"] * kernels + [wide] * (kernels or speaks_wide(module))
+        return ["_ready(device, dtype)"] * kernels + named_types(module, wide=kernels)
 
     def kernel(self, kernel: Kernel, page: Page) -> None:
         """Writes a call; the function itself stands after the entry."""

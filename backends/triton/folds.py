@@ -12,7 +12,7 @@ from einc.backends.triton import spelling
 from einc.backends.triton.layout import Dim
 from einc.backends.triton.loads import Shape
 from einc.backends.triton.tile import TYPES, Scribe
-from einc.ir.elements import REAL, Element
+from einc.ir.elements import RANGED, REAL, Element
 from einc.ir.folds import FOLDS
 from einc.ir.plan import AxisRef, Dot, Let, Load, Map, Reduce, Scan, ScatterAdd, Subscript
 
@@ -187,11 +187,13 @@ class Folder(Scribe):
                 operands.append(self._oriented(self.value(name), wanted))
             else:
                 operands.append(self._oriented(self._multiplied(group, neutral, may_round), wanted))
+        if RANGED in kinds:  # of two operands the type with more range is that of both
+            operands = [Code(f"{one.at(ATOM)}.to(RANGED)", ATOM) for one in operands]
         if beside or factors:
             merged = ""
         inner = f"{merged}, " if merged else ""
         text = f"tl.dot({operands[0].text}, {operands[1].text}, {inner}input_precision=PRECISION, out_dtype=WIDE)"
-        if len(kinds) == 1 and kinds != {REAL}:
+        if len(kinds) == 1 and not kinds <= {REAL, RANGED}:
             self.helpers.add("_few_bits")
             before = f"{merged} + " if merged else ""
             text = f"{before}_few_bits({operands[0].raw}, {operands[1].raw}, DTYPE, PRECISION, WIDE)"
@@ -273,8 +275,8 @@ class Folder(Scribe):
     def stored(self, name: str) -> str | None:
         """The load that an operand is, up to numbers that can scale the result as well."""
         let = self.lets[name]
-        if isinstance(let.op, Load) and ((element := self.module.buffers[let.op.buffer].element) == REAL
-                                         or element.narrow is not None):
+        if isinstance(let.op, Load) and ((element := self.module.buffers[let.op.buffer].element)
+                                         in (REAL, RANGED) or element.narrow is not None):
             return name
         if isinstance(let.op, Map) and let.op.op == "mul" and name not in self.variables:
             loads = [a for a in let.args if not self.arguments.is_number(a)]

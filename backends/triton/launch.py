@@ -12,8 +12,9 @@ from einc.backends.host.folding import step
 from einc.backends.host.loops import Page
 from einc.backends.host.naming import with_names
 from einc.backends.triton.kernel import Written, write_kernel
-from einc.backends.triton.start import Paging, Start, growing, numbered, read, shares, uses
+from einc.backends.triton.start import TYPED, Paging, Start, growing, numbered, read, shares, uses
 from einc.backends.writer import Writer, folded, identifier, sized
+from einc.ir.elements import RANGED, REAL
 from einc.ir.folds import FOLDS
 from einc.ir.plan import Kernel, Store, takes
 
@@ -26,7 +27,7 @@ def launch(kernel: Kernel, page: Page) -> list[str]:
     kernel, paging = _laid(kernel, page)
     made = write_kernel(page.module, kernel, paging.slots)
     page.helpers |= {"_ready"} | made.helpers | (made.joined.helpers if made.joined is not None else set())
-    constants = {"DTYPE": "_tl_type", "WIDE": "_tl_type", "OFFSET": "_offset", "PRECISION": "_precision"}
+    constants = {**dict.fromkeys(TYPED, "_tl_type"), "OFFSET": "_offset", "PRECISION": "_precision"}
     page.helpers |= {helper for constant, helper in constants.items() if uses(made, constant)}
     body, name = page.body, page.names.fresh(f"_{identifier(kernel.name)}_kernel")
     for text in kernel.texts[-1:]:
@@ -76,8 +77,9 @@ def _merged(kernel: Kernel, made: Written, page: Page) -> None:
     """Writes the results that are folded of the shares of all tiles."""
     for store in kernel.merged:
         joined = _joined(store, shares(made, store), page.helpers)
-        kept = element(page.module.buffers[store.buffer]) != "dtype"
-        page.body(f"{identifier(store.buffer)} = {joined}{'' if kept else '.to(dtype)'}")
+        buffer = page.module.buffers[store.buffer]
+        behind = f".to({element(buffer)})" * (buffer.element in (REAL, RANGED))
+        page.body(f"{identifier(store.buffer)} = {joined}{behind}")
 
 
 def _shared(kernel: Kernel, made: Written, paging: Paging, name: str, asked: str, page: Page) -> list[str]:
@@ -127,8 +129,7 @@ def _memory(store: Store, page: Page, tiles: str = "", start: str = "") -> str:
     """The shape of a result, or of the shares of it that tiles have, and the type of its elements."""
     buffer = page.module.buffers[store.buffer]
     extents = [tiles] * bool(tiles) + [sized(s.extent) for s in buffer.sets]
-    kind = element(buffer)
-    kind = "torch.promote_types(dtype, torch.float32)" if store.merge and kind == "dtype" else kind
+    kind = "wide" if store.merge and buffer.element in (REAL, RANGED) else element(buffer)
     return f"({', '.join(extents)}{',' * (len(extents) == 1)}){start}, dtype={kind}, device=device)"
 
 
@@ -154,7 +155,7 @@ def _definition(name: str, texts: tuple[str, ...], made: Written) -> list[str]:
     groups = [[*tensors, *pages, *["states"] * bool(made.states)], list(given.tensors.strides.values()), sizes, numbers]
     constants = [*given.static, *given.blocks.values(), *[given.paging[1]] * len(pages),
                  *["SHARED"] * (made.joined is not None)]
-    constants += [*(c for c in ("DTYPE", "WIDE", "OFFSET", "PRECISION") if uses(made, c)), *["SPLIT"] * made.split]
+    constants += [*(c for c in (*TYPED, "OFFSET", "PRECISION") if uses(made, c)), *["SPLIT"] * made.split]
     groups.append([f"{c}:{_FIXED}tl.constexpr" for c in constants])
     for group in groups:
         if group:

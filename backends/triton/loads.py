@@ -280,7 +280,8 @@ class Reader:
         else:
             pointer = self._pointer(store.buffer, subs, shape)
         code, storage = self.value(store.value), self.module.buffers[store.buffer].element.storage
-        known = {"data": "WIDE" if store.merge else "DTYPE", "wide": "WIDE"}
+        # What has the type of more range is converted to it where it is stored.
+        known = {"data": "WIDE" if store.merge else "DTYPE", "wide": "WIDE", "ranged": "WIDE"}
         kind = known.get(storage, f"tl.{_NAMES.get(storage, storage)}")
         marks = self.marks(self.shape(store.value), shape)
         # A literal becomes a number of 32 bits when it is cast, one of its own type when a tensor is filled with it.

@@ -272,7 +272,8 @@ def kernels(plan: Module, source: str, sizes: Mapping[str, int], dtype: str, tar
     what the entry or the compiler raises."""
     gpu = TARGETS[target]
     real = getattr(torch, dtype)
-    types = {"data": real, "wide": torch.promote_types(real, torch.float32)}
+    types = {"data": real, "wide": torch.promote_types(real, torch.float32),
+             "ranged": torch.promote_types(real, torch.bfloat16)}
     inputs = {
         tensor.key: torch.empty([int(extent.at(sizes)) for extent in tensor.extents], device="meta",
                                 dtype=types.get(storage := plan.buffers[tensor.key].element.storage)

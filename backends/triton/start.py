@@ -22,6 +22,9 @@ _STEP = 64  # of a depth that it does not
 _ORDERED = 64  # columns where tiles go in order: programs are few, and each holds a state
 _KNOWN = frozenset({"float", "int", "min", "max", "abs", "dict", "tuple", "torch", "tl", "math"})  # in every file
 
+# The types that a kernel is compiled for by their names in it, and what the host calls them.
+TYPED = {"DTYPE": "dtype", "WIDE": "wide", "RANGED": "ranged"}
+
 
 @dataclass(frozen=True, slots=True)
 class Paging:
@@ -203,7 +206,7 @@ class Start:
     def _types(self, made: Written, laid: list[tuple[str, str]]) -> list[str]:
         """The types of elements and of offsets, and how products are formed."""
         spans = ", ".join(f"({shape}, {strides})" for shape, strides in laid)
-        typed = {"DTYPE": "_tl_type(dtype)", "WIDE": "_tl_type(wide)", "OFFSET": f"_offset({spans})",
+        typed = {**{name: f"_tl_type({kind})" for name, kind in TYPED.items()}, "OFFSET": f"_offset({spans})",
                  "PRECISION": "precision"}
         mine = {constant: text for constant, text in typed.items() if uses(made, constant)}
         if "PRECISION" in mine:

@@ -21,8 +21,9 @@ class Element:
     """`kind` is the arithmetic of the values; `storage` is the type in memory, by the
     name that torch and Triton have for it.
 
-    Two names of storage stand for no one type: `data` is the type of the data, `wide` the same but no narrower than
-    float32. `bytes` are those of one element, where the data is float32. `word` declares tensors of such elements in
+    Three names of storage stand for no one type: `data` is the type of the data, `wide` the same but no narrower than
+    float32, `ranged` the same but of no smaller range than float32, which is float32 for float16 and no other type.
+    `bytes` are those of one element, where the data is float32. `word` declares tensors of such elements in
     the language; it is empty where no declaration asks for them.
     """
 
@@ -69,7 +70,7 @@ class Element:
         match self.storage:
             case "data":
                 return data
-            case "wide":
+            case "wide" | "ranged":
                 return max(data, self.bytes)
             case _:
                 return self.bytes
@@ -77,12 +78,13 @@ class Element:
 
 REAL = Element("real", "data", 4)
 WIDE = Element("real", "wide", 4)  # one number for each row of the data takes next to no room
+RANGED = Element("real", "ranged", 4)  # a sum that a later factor may bring back into range
 EXACT = Element("exact", "float64", 8)  # made of sizes alone, or a running sum
 INTEGER = Element("integer", "int64", 8, "int")
 TRUTH = Element("truth", "bool", 1)
 SCALAR = Element("scalar", "", 0)  # a number of the host
 _NARROW = tuple(Element("real", row.storage, 1, row.name) for row in NARROW.values() if row.storage)
-ELEMENTS = (REAL, WIDE, EXACT, INTEGER, TRUTH, SCALAR, *_NARROW)
+ELEMENTS = (REAL, WIDE, RANGED, EXACT, INTEGER, TRUTH, SCALAR, *_NARROW)
 
 # The element of values of a kind that a kernel holds, and what a declaration says by its word.
 OF_KIND: Mapping[Kind, Element] = MappingProxyType({element.kind: element for element in reversed(ELEMENTS)})

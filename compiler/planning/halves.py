@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import product
 
 from einc.ir.choices import Choices
-from einc.ir.elements import EXACT, WIDE
+from einc.ir.elements import EXACT, RANGED, WIDE
 from einc.ir.finite import surely_finite
 from einc.ir.plan import Buffer, Call, Gradient, SegmentedModule, leaves
 from einc.ir.programs import Equation, Program, Tensor
@@ -49,7 +49,7 @@ def second(found: Derived, saved: Mapping[str, Buffer | Tensor]) -> Program:
     tensors = dict(found.backward.tensors)
     for made, key in found.saved:
         kept = saved[made].element
-        element = kept if kept in (WIDE, EXACT) else tensors[key].element
+        element = kept if kept in (WIDE, RANGED, EXACT) else tensors[key].element
         infinite = not surely_finite(Read(made, ()), first.by_target)
         tensors[key] = replace(tensors[key], element=element, told=replace(
             told(first, made, infinite), gone=tuple(_gone(made, first.by_target, below))))

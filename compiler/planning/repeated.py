@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import TypeVar
 
-from einc.ir.elements import WIDE
+from einc.ir.elements import RANGED, WIDE
 from einc.ir.finite import surely_finite
 from einc.ir.indices import INDEX_CLASSES, IndexSet
 from einc.ir.plan import (
@@ -34,6 +34,7 @@ from einc.ir.plan import (
 from einc.ir.programs import IndexLoop as Rounds
 from einc.ir.programs import NormalProgram, Program, Tensor, definitions
 from einc.ir.terms import Read
+from einc.planning.analysis.ranges_of_sums import scaled_sums
 from einc.planning.analysis.storage import is_statistic, lengths_of, sets_of, sizes_of
 from einc.planning.recurrences.affine import with_affine
 from einc.planning.recurrences.steps import step_of
@@ -91,8 +92,8 @@ def whole(
 
 def with_wide(program: P) -> P:
     """What is one number for each row says so itself: what a part of the program makes is an output of that part. So do
-    the states of rounds over positions, and what may be no finite number for another reason than a divisor of 0, which
-    another part reads as an input.
+    sums before a scale, the states of rounds over positions, and what may be no finite number for another reason than a
+    divisor of 0, which another part reads as an input.
     """
     known = definitions(program.by_target)
     outputs = {key for _, key in program.outputs}
@@ -101,9 +102,11 @@ def with_wide(program: P) -> P:
     # What many rounds add to would lose what is small beside it.
     long = {key for repeat in program.repeats if INDEX_CLASSES[repeat.index.set.cls].before
             for state in repeat.states for key in state} - {*itertools.chain(*program.kept.values())}
+    wide = {key for key, t in program.tensors.items() if is_statistic(t) or key in long}
+    elements = {**dict.fromkeys(scaled_sums(program), RANGED), **dict.fromkeys(wide, WIDE)}
     tensors = {
-        key: replace(t, element=WIDE) if t.role == "local" and key not in shown and not t.integer
-        and (is_statistic(t) or key in long) else t
+        key: replace(t, element=elements.get(key, t.element))
+        if t.role == "local" and key not in shown and not t.integer else t
         for key, t in program.tensors.items()
     }
     for e in program.equations:

@@ -4,6 +4,7 @@
 // QV  vectors of a tile of rows
 // M   rows of a tile
 // DATA  the type of the tensors: float, bf16 or f16
+// RANGED  the same, but float where that is f16: for sums that a factor may bring back into its range
 #if defined(__AVX512F__)
 #define W 16
 #define LIST(f) f(0), f(1), f(2), f(3), f(4), f(5), f(6), f(7), f(8), f(9), f(10), f(11), f(12), f(13), f(14), f(15)
@@ -43,6 +44,11 @@ struct bf16 { unsigned short bits; };
 #if defined(FLOAT16)
 struct f16 { FLOAT16 value; };
 #endif
+template <class T> struct Ranged { typedef T type; };
+#if defined(FLOAT16)
+template <> struct Ranged<f16> { typedef float type; };
+#endif
+typedef Ranged<DATA>::type RANGED;
 // Numbers of few bits: what is stored so is a number of the type, or none.
 typedef signed char int8;
 struct e4m3 { unsigned char bits; };

@@ -1,4 +1,4 @@
-"""Products of matrices of numbers of 8 bits."""
+"""Products of matrices of numbers of 8 bits, and such whose sums have another type than the matrices."""
 
 from __future__ import annotations
 
@@ -59,3 +59,12 @@ def _has_products_of_codes(a: torch.Tensor, b: torch.Tensor) -> bool:
     torch's own way on a CPU is not as fast as products of float32."""
     return (a.device.type == "cuda" and torch.cuda.get_device_capability(a.device) >= (8, 9)
             and torch.float8_e4m3fn in (a.dtype, b.dtype) and a.shape[-1] % 16 == 0 and b.shape[-1] % 16 == 0)
+
+
+def _in_range(a: torch.Tensor, b: torch.Tensor, kind: torch.dtype) -> torch.Tensor:
+    """a @ b in the type `kind`, which is that of a and b or has more range: a GPU stores its sums in it."""
+    if a.dtype == kind:
+        return torch.matmul(a, b)
+    if a.device.type == "cuda" and b.ndim == 2 and a.ndim > 1 and hasattr(torch.ops.aten.mm, "dtype"):
+        return torch.mm(a.flatten(0, -2), b, out_dtype=kind).reshape(*a.shape[:-1], b.shape[-1])
+    return torch.matmul(a.to(kind), b.to(kind))

@@ -7,13 +7,14 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 
 from einc.ir.draft import unused
-from einc.ir.elements import EXACT, REAL, WIDE
+from einc.ir.elements import EXACT, RANGED, REAL, WIDE, Element
 from einc.ir.indices import Index, IndexSet
 from einc.ir.narrow import NARROW
 from einc.ir.plan import Append, AxisRef, Buffer, Concat, Kernel, Leaf, Lengths, Load
 from einc.ir.programs import Equation, NormalProgram, Program, Slot, Tensor
 from einc.ir.terms import Apply, Fold, Join, Position, Read, Term, reads, transform, walk
 from einc.planning.analysis.prefix import running_sum
+from einc.planning.analysis.ranges_of_sums import scaled_sums
 from einc.syntax.printing.show import equation_text
 
 
@@ -79,12 +80,18 @@ def is_statistic(tensor: Tensor) -> bool:
 
 
 def kept_wide(program: Program, keys: Container[str]) -> Program:
-    """The program with those of its results that have one number for each row kept in more digits than the data, and
-    those that are running sums, of which differences are taken, exact."""
-    sums = {e.target for e in program.equations if running_sum(e)}
-    found = {k: replace(t, element=EXACT if k in sums else WIDE) if k in keys and (k in sums or is_statistic(t)) else t
-             for k, t in program.tensors.items()}
-    return replace(program, tensors=found)
+    """The program with those of its results that have one number for each row kept in more digits than the data, those
+    that are running sums, of which differences are taken, exact, and those that a scale may bring back into the range
+    of the data in a type of more range."""
+    sums, scaled = {e.target for e in program.equations if running_sum(e)}, scaled_sums(program)
+
+    def element(tensor: Tensor) -> Element:
+        if tensor.key not in keys:
+            return tensor.element
+        ranged = tensor.element == REAL and tensor.key in scaled
+        return (EXACT if tensor.key in sums else WIDE if is_statistic(tensor) else RANGED if ranged else tensor.element)
+
+    return replace(program, tensors={k: replace(t, element=element(t)) for k, t in program.tensors.items()})
 
 
 def sums_few_bits(program: Program, equation: Equation) -> bool:
@@ -101,12 +108,13 @@ def sums_few_bits(program: Program, equation: Equation) -> bool:
 
 
 def buffers_of(program: Program) -> dict[str, Buffer]:
-    """A buffer for each tensor; values made of sizes alone are exact, what is one number for each row is wide, and what
-    is read of numbers of few bits, and nothing more, are such numbers.
+    """A buffer for each tensor; values made of sizes alone are exact, what is one number for each row is wide, sums
+    that a scale may bring back into the range of the data have more range, and what is read of numbers of few bits, and
+    nothing more, are such numbers.
     """
     outputs = {key for _, key in program.outputs}
     found = {t.key: t.element for t in program.tensors.values() if t.role != "local"}
-    counted = {t.key for t in program.tensors.values() if t.role in ("place", "derived")}
+    counted, scaled = {t.key for t in program.tensors.values() if t.role in ("place", "derived")}, scaled_sums(program)
     for equation in program.equations:
         inner = {EXACT if r.tensor in counted else found[r.tensor] for r in reads(equation.body)}
         tensor = program.tensors[equation.target]
@@ -117,7 +125,8 @@ def buffers_of(program: Program) -> dict[str, Buffer]:
             copied = source is not None and inner == {REAL}
             wide = tensor.element == WIDE or (is_statistic(tensor) and not copied) or sums_few_bits(program, equation)
             codes = source if source is not None and source.narrow is not None else None
-            found[equation.target] = (EXACT if exact else codes or (WIDE if wide else REAL)).apart
+            real = WIDE if wide else RANGED if tensor.element == RANGED or equation.target in scaled else REAL
+            found[equation.target] = (EXACT if exact else codes or real).apart
     return {
         t.key: Buffer(
             t.key,

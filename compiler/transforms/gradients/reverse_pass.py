@@ -13,6 +13,7 @@ from typing import Literal, assert_never
 
 from einc.ir.domains import empty, proves
 from einc.ir.draft import unused
+from einc.ir.elements import REAL
 from einc.ir.finite import surely_finite
 from einc.ir.folds import FOLDS
 from einc.ir.indices import INDEX_CLASSES, SEQUENCE, Index, IndexSet, number
@@ -117,11 +118,14 @@ class ReversePass:
         return tuple(Index(f"{one.cls}{n}", one) for n, one in enumerate(sets))
 
     def _cotangent(self, key: str, role: str = "local") -> str:
-        """A new tensor for the cotangent of a value: every slot on the other level."""
+        """A new tensor for the cotangent of a value: every slot on the other level. One that is given comes in the type
+        of the value.
+        """
         name = f"d{key.strip('_')}"
         while name in self.tensors:
             name = f"d{name}"
-        self.tensors[name] = Tensor(name, name, self._flipped(key), "input" if role == "input" else "local")
+        element = self.tensors[key].element if role == "input" else REAL
+        self.tensors[name] = Tensor(name, name, self._flipped(key), "input" if role == "input" else "local", element)
         return name
 
     def _flipped(self, key: str) -> tuple[Slot, ...]:
