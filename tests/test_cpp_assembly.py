@@ -21,7 +21,8 @@ PRODUCT, SUMS = {torch.bfloat16: "vdpbf16ps", torch.float32: "vfmadd"}, 16
 def assembly(dtype: torch.dtype, name: str = "mask_causal", vectors: int = 2) -> str:
     """What the compiler writes for the kernels of a case and of its gradient, or why it writes nothing."""
     names = globals_of(derived(NAMES[name], "cpp"))
-    flags = [x for x in names["_native_flags"](dtype, vectors) if x.startswith(("-D", "-std")) or x == "-fno-math-errno"]
+    flags = [x for x in names["_native_flags"](dtype, vectors)
+             if x.startswith(("-D", "-std")) or x == "-fno-math-errno"]
     done = subprocess.run([COMPILER, *flags, "-O3", MACHINE, "-w", "-S", "-x", "c++", "-", "-o", "-"],
                           input=names["_CPP"].encode(), capture_output=True, check=False)
     if done.returncode:
