@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from functools import cache
 from inspect import unwrap
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 import torch
-from cpp_texts import NEEDED
+from cpp_driver import checked, recorded
+from cpp_texts import COMPILER, NEEDED
+from test_cpp_driver import SANITIZERS, by_library, sanitized
 
 import einc
 from einc.backends.cpp.emit import header
@@ -36,7 +39,7 @@ output Y_t^e = Σ_s softmax_s(L_{t s}) v_s^e
 """
 TEXT = "\n".join([header("lanes.h"), header("product.h"), "PRODUCT(k0, DATA, DATA, 6)",  # 6 strides of four tensors
                   'extern "C" L complete() { return 1; }'])
-DTYPES = [torch.bfloat16, *(pytest.param(dtype, marks=pytest.mark.whole) for dtype in (torch.float32, torch.float16))]
+DTYPES = [torch.float32, *(pytest.param(dtype, marks=pytest.mark.whole) for dtype in (torch.bfloat16, torch.float16))]
 
 
 @pytest.fixture
@@ -146,3 +149,23 @@ def test_a_step_is_as_exact_as_with_the_products_of_torch(lies: str, dtype: torc
         assert made.dtype == dtype
         error, other = ((x.double() - want).norm() / want.norm() for x in (made, usual))
         assert error <= 1.5 * other + 1e-7, (rows, error, other)
+
+
+@pytest.mark.whole
+@pytest.mark.skipif(not sanitized(), reason="the C++ compiler has no address and undefined-behaviour sanitizers")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_sanitizers_find_nothing_in_products_with_weights(dtype: torch.dtype, tmp_path: Path,
+                                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    """No read outside of the numbers of a matrix, whose last axis lies side by side or the one before it."""
+    run = einc.compile(SMALL, "cpp", plan="serve")
+    monkeypatch.setitem(unwrap(run.function).__globals__, "_PLAIN_NUMBERS", 0)
+    with recorded(run.function) as calls:
+        for rows, F, E in ((2, 5, 33), (3, 70, 7), (4, 33, 300)):
+            drawn = torch.Generator().manual_seed(E)
+            given = {name: torch.randn(F, E, generator=drawn).to(dtype) for name in "WUV"}
+            given["U"] = given["U"].mT.contiguous().mT
+            run(run.prefill(X=torch.randn(5, F, generator=drawn).to(dtype), **given)[1],
+                X=torch.randn(rows, F, generator=drawn).to(dtype), **given)
+    assert len([call for call in calls if call.kernel in ("k0", "k1", "k2")]) == 9
+    for some in by_library(calls):
+        checked(tmp_path, run.function, some, [COMPILER, *SANITIZERS], bound=1e-4 if dtype == torch.float32 else 2e-2)
