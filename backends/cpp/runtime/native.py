@@ -46,7 +46,7 @@ _RAN: dict[str, bool] = {}  # by the name of a kernel whether its last call ran 
 _NATIVE_PATIENCE = [0.0]  # operations of a thread that calls have to have before kernels are compiled; `auto` sets it
 _NATIVE_DONE = [0.0]  # what they have had
 _NATIVE_LOCKS = {os.getpid(): threading.Lock()}  # one a process: what another one held when it forked is never freed
-_NATIVE_ONE_RUN: list[torch.Tensor | None] = [None]
+_NATIVE_ONE_RUN: list[torch.Tensor] = []  # see `_native_one_run`
 _NATIVE_ROOMS = threading.local()  # the memory of a thread for its calls, one after the other
 _NATIVE_PROCESS = os.getpid()  # the threads of OpenMP do not live on in a child of it
 
@@ -294,11 +294,12 @@ def _native_pieces(*kept: Any) -> list[torch.Tensor]:
 
 def _native_one_run() -> torch.Tensor:
     """The list of runs of what lies in one: it begins at position 0, and lies where the memory begins."""
-    if _get_current_dispatch_mode() is not None:  # what is made now may be no tensor of the CPU
-        return torch.zeros(1, 2, dtype=torch.int64, device="cpu")
-    if _NATIVE_ONE_RUN[0] is None:
-        _NATIVE_ONE_RUN[0] = torch.zeros(1, 2, dtype=torch.int64, device="cpu")
-    return _NATIVE_ONE_RUN[0]
+    if _NATIVE_ONE_RUN and _get_current_dispatch_mode() is None:
+        return _NATIVE_ONE_RUN[0]
+    run = torch.zeros(1, 2, dtype=torch.int64, device="cpu")
+    if _get_current_dispatch_mode() is None:  # else it may be no tensor of the CPU
+        _NATIVE_ONE_RUN.append(run)
+    return run
 
 
 def _native_traced() -> bool:
