@@ -49,7 +49,7 @@ def _native_product(
     of = [n for letter in outer for n in (sizes[letter], each.get(letter, 0), steps.get(letter, 0),
                                           beside.get(letter, 0))]
     made = torch.empty(counts[0], counts[1], counts[4], dtype=torch.float32, device="cpu")
-    tensors = [many.view(-1), matrix[0], scale[0] if scale else made.view(-1), made.view(-1)]
+    tensors = [many.view(-1), matrix[0], scale[0] if scale else many.view(-1), made.view(-1)]
     if not _native(text, name, tensors, [*counts[1:], *strides, int(scale is not None), len(outer), *of], [], work,
                    dtype, _native_vectors(text, dtype)):
         return None
