@@ -18,10 +18,11 @@ MACHINE = "-march=cooperlake"  # with products of pairs of bfloat16
 PRODUCT, SUMS = {torch.bfloat16: "vdpbf16ps", torch.float32: "vfmadd"}, 16
 
 
-def assembly(dtype: torch.dtype, name: str = "mask_causal") -> str:
+def assembly(dtype: torch.dtype, name: str = "mask_causal", vectors: int = 2) -> str:
     """What the compiler writes for the kernels of a case and of its gradient, or why it writes nothing."""
     names = globals_of(derived(NAMES[name], "cpp"))
-    flags = [x for x in names["_native_flags"](dtype, 2) if x.startswith(("-D", "-std")) or x == "-fno-math-errno"]
+    flags = [x for x in names["_native_flags"](dtype, vectors)
+             if x.startswith(("-D", "-std")) or x == "-fno-math-errno"]
     done = subprocess.run([COMPILER, *flags, "-O3", MACHINE, "-w", "-S", "-x", "c++", "-", "-o", "-"],
                           input=names["_CPP"].encode(), capture_output=True, check=False)
     if done.returncode:
@@ -65,3 +66,13 @@ def test_what_divides_a_whole_call_divides_once() -> None:
     text = assembly(torch.bfloat16, "softcap")
     divided, capped = (len(re.findall(rf"\t(?:{names})", text)) for names in ("v?div[ps][sd]|v?ucomi", "vrcp14ps"))
     assert capped > 32 and divided < capped // 2
+
+
+@pytest.mark.whole
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the instructions of x86-64 are looked for")
+@pytest.mark.parametrize("dtype", PRODUCT, ids=str)
+def test_what_few_rows_read_is_asked_for_into_the_second_cache(dtype: torch.dtype) -> None:
+    """The first cache has few places for lines that are on their way, and reading waits for one."""
+    text = assembly(dtype, vectors=1)
+    assert "prefetcht1" in text
+    assert "prefetcht0" not in text

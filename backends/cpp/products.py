@@ -1,6 +1,7 @@
-"""Products of few rows of data with a matrix of few bits, which is read once as it lies: which contractions are such,
-and the call of their compiled kernel. Scales of blocks of what is summed, and the sum over these blocks, are a part of
-it; any letters may be rows, blocks, terms and columns.
+"""Products of few rows of data with a matrix that is read once as it lies: which contractions are such, and the call of
+their compiled kernel. Scales of blocks of what is summed, and the sum over these blocks, are a part of it; any letters
+may be rows, blocks, terms and columns. A matrix has few bits, or new positions of a step over a cache are multiplied
+with it, which are few rows.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from einc.backends.host.contractions import contract, element, joined, viewed
 from einc.backends.host.loops import Page
 from einc.backends.writer import folded, identifier, lettered, sized
 from einc.ir.elements import RANGED, REAL, WIDE
+from einc.ir.indices import DATA
 from einc.ir.plan import AxisRef, Buffer, Contract, Flatten, InSlices, Module, Subscript, axes_of_contraction
 
 Axes = tuple[str, ...]
@@ -41,13 +43,32 @@ class Product:
 def product(step: Contract | InSlices, module: Module) -> Product | None:
     """The product of few rows that a step is, or that its first contraction is; None where it is something else."""
     first, *others = step.contractions if isinstance(step, InSlices) else (step,)
-    few = [module.buffers[name].element.narrow is not None for name in first.reads]
-    if len(few) != 2 or sum(few) != 1 or not _readable(first, few.index(True), module.buffers):
+    matrix = _matrix(first, module)
+    if matrix is None or not _readable(first, matrix, module.buffers):
         return None
-    if len(others) == 1 and (found := _scaled(first, others[0], few.index(False), module.buffers)) is not None:
+    data = 1 - matrix
+    if len(others) == 1 and (found := _scaled(first, others[0], data, module.buffers)) is not None:
         return found
-    groups = _groups(first, few.index(False), ())
-    return None if groups is None else Product(first, None, few.index(False), groups, (), first.axes)
+    groups = _groups(first, data, ())
+    return None if groups is None else Product(first, None, data, groups, (), first.axes)
+
+
+def _matrix(step: Contract, module: Module) -> int | None:
+    """Which operand is the matrix: the one of few bits, or, where new positions of a step over a cache are multiplied,
+    the one that has no axis of data.
+    """
+    if len(step.reads) != 2:
+        return None
+    elements = [module.buffers[name].element for name in step.reads]
+    few = [element.narrow is not None for element in elements]
+    if sum(few) == 1:
+        return few.index(True)
+    known = axes_of_contraction(step, module.buffers)
+    lengths = [[known[axis].extent for axis in letters if axis in known and known[axis].cls in DATA]
+               for letters in step.letters]
+    new = all(module.past not in extent.sizes for extents in lengths for extent in extents)
+    plain = all(element == REAL for element in elements)
+    return lengths.index([]) if module.past and plain and new and lengths.count([]) == 1 else None
 
 
 def _readable(step: Contract, few: int, buffers: Mapping[str, Buffer]) -> bool:
@@ -107,13 +128,12 @@ def declared(found: Product, name: str, module: Module) -> str:
     """The kernel of a product, as a line of C++."""
     buffers, first = module.buffers, found.first
     few = buffers[first.reads[1 - found.data]].element
-    assert few.narrow is not None
     scale = _scale(found)
     kind = stored(buffers[scale].element) if scale else "DATA"
     ranks, last = len(first.letters[1 - found.data]), first.views[1 - found.data][-1]
     ranks -= len(last.parts) - 1 if few.shared and isinstance(last, Flatten) else 0
     strides = 1 + ranks + max(1, len(found.scaled)) + 1
-    return f"PRODUCT({name}, {few.narrow.name}, {kind}, {strides})"
+    return f"PRODUCT({name}, {few.narrow.name if few.narrow else 'DATA'}, {kind}, {strides})"
 
 
 def _scale(found: Product) -> str:

@@ -1015,8 +1015,9 @@ template <class T> constexpr bool PAIRED = false;  // numbers that the processor
 template <> constexpr bool PAIRED<bf16> = true;
 template <> constexpr bool PAIRED<int8> = true;
 #endif
-template <class T> INL void ahead(const T* p) { __builtin_prefetch(p); }
-INL void ahead(const int4* p) { __builtin_prefetch(byte_of(p)); }
+// Into the second cache: the first one has few places for lines that are on their way, and reading waits for them.
+template <class T> INL void ahead(const T* p) { __builtin_prefetch(p, 0, 2); }
+INL void ahead(const int4* p) { __builtin_prefetch(byte_of(p), 0, 2); }
 template <class T> INL V part(const T* p, L n) {  // the first n numbers, 0 behind them
   V y = {};
   for (L i = 0; i < n; i++) y[i] = num(p[i]);

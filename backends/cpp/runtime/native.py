@@ -39,12 +39,15 @@ _NATIVE_FLAGS = (
 _NATIVE_BESIDE: tuple[tuple[str, str, dict[tuple[str, int], tuple[str, str]]], ...] = ()
 _NATIVE_TOLD: set[str] = set()  # what was told already
 _NATIVE_LIMIT = 256 * 2**20  # bytes of libraries that are kept; the oldest go first
+_NATIVE_ROOM = 2**21  # numbers of memory that a thread keeps for its next calls; more is given back
 _LIBRARIES: dict[tuple[str, torch.dtype, int], Any] = {}
 _NATIVE_ENTRIES: dict[tuple[Any, str], tuple[Any, Any]] = {}  # by library and name what is called
 _RAN: dict[str, bool] = {}  # by the name of a kernel whether its last call ran compiled
 _NATIVE_PATIENCE = [0.0]  # operations of a thread that calls have to have before kernels are compiled; `auto` sets it
 _NATIVE_DONE = [0.0]  # what they have had
 _NATIVE_LOCKS = {os.getpid(): threading.Lock()}  # one a process: what another one held when it forked is never freed
+_NATIVE_ONE_RUN: list[torch.Tensor] = []  # see `_native_one_run`
+_NATIVE_ROOMS = threading.local()  # the memory of a thread for its calls, one after the other
 _NATIVE_PROCESS = os.getpid()  # the threads of OpenMP do not live on in a child of it
 
 
@@ -282,11 +285,21 @@ def _native_pieces(*kept: Any) -> list[torch.Tensor]:
     on it lies. Empty where some lies in other runs than the rest.
     """
     if all(x.single for x in kept):
-        return [*(x.whole() for x in kept), torch.zeros(1, 2, dtype=torch.int64, device="cpu")]
+        return [*(x.whole() for x in kept), _native_one_run()]
     table = kept[0].table
     if table is None or any(x.table is not table for x in kept):
         return []
     return [*(x.spread() for x in kept), table.moved()]
+
+
+def _native_one_run() -> torch.Tensor:
+    """The list of runs of what lies in one: it begins at position 0, and lies where the memory begins."""
+    if _NATIVE_ONE_RUN and _get_current_dispatch_mode() is None:
+        return _NATIVE_ONE_RUN[0]
+    run = torch.zeros(1, 2, dtype=torch.int64, device="cpu")
+    if _get_current_dispatch_mode() is None:  # else it may be no tensor of the CPU
+        _NATIVE_ONE_RUN.append(run)
+    return run
 
 
 def _native_traced() -> bool:
@@ -320,10 +333,22 @@ def _native_in_memory(name: str, run: Any, each: int, *given: int) -> bool:
     it by its name.
     """
     threads = torch.get_num_threads() if os.getpid() == _NATIVE_PROCESS else 1
-    room = torch.empty(threads * each + 16, dtype=torch.float32, device="cpu")
+    room = _native_room(threads * each + 16)
     profiled = torch.autograd.profiler._is_profiler_enabled
     with torch.profiler.record_function(f"einc::{name}") if profiled else nullcontext():
         return bool(run(*given, room.data_ptr() + -room.data_ptr() % 64, each, threads) == 0)
+
+
+def _native_room(numbers: int) -> torch.Tensor:
+    """Memory for at least so many numbers. A thread has the same again and again, so that the system need not hand it
+    out page by page at each call.
+    """
+    room: torch.Tensor | None = getattr(_NATIVE_ROOMS, "room", None)
+    if room is None or room.numel() < numbers:
+        room = torch.empty(numbers, dtype=torch.float32, device="cpu")
+        if numbers <= _NATIVE_ROOM:
+            _NATIVE_ROOMS.room = room
+    return room
 
 
 def _native_entry(library: Any, name: str, entry: str, addresses: int) -> tuple[Any, Any]:

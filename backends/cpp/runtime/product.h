@@ -5,7 +5,7 @@
 // T, S   the types in memory of w and of s
 #define TWOS 4      // pairs of vectors of columns of a piece of work whose lanes are columns
 #define COLUMNS 32  // columns of a piece of work whose lanes are terms of a sum
-#define SOON 16    // how many rows of w ahead of their use memory is asked for them
+#define SOON 32     // how many rows of w ahead of their use memory is asked for them
 
 // 2 W numbers that lie side by side, as two vectors. Of numbers that lie two in a byte one vector has the first of each
 // two and the other the second, which is how they come out of their bytes; so does what meets them.
@@ -91,7 +91,7 @@ static void columns_in_lanes(const Factors<T, S>& f, L row, L from, L count, flo
         for (L u = begin; u < end; u++) {
           const T* const p = f.w + b * f.wb + u * f.wu + from;
           const char* const soon = address(p + SOON * f.wu);
-          UNROLL for (int i = 0; i < bytes; i += 64) __builtin_prefetch(soon + i);
+          UNROLL for (int i = 0; i < bytes; i += 64) __builtin_prefetch(soon + i, 0, 2);  // see `ahead`
           UNROLL for (int c = 0; c < C; c++) {
             V low, high;
             pair(p + c * 2 * W, count - c * 2 * W, low, high);

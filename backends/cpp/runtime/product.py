@@ -1,14 +1,16 @@
-"""Products of few rows with a matrix of few bits by compiled kernels; torch computes where these cannot run."""
+"""Products of few rows with a matrix by compiled kernels; torch computes where these cannot run or are not faster."""
 
 from __future__ import annotations
 
 import torch
 
-from einc.backends.cpp.runtime.native import _RAN, _native, _native_plain, _native_traced
+from einc.backends.cpp.runtime.native import _NATIVE_TYPES, _RAN, _native, _native_plain, _native_traced
 from einc.backends.cpp.runtime.recurrent import _native_vectors
 from einc.backends.host.runtime.affine import _apart, _arranged
 
-_FEW_ROWS = 32  # with more, matrices that torch multiplies are the faster way
+_FEW_ROWS = 32  # of a matrix of few bits: with more, matrices that torch multiplies are the faster way
+_ROWS_OF_PLAIN = 4  # of a matrix in the type of the data
+_PLAIN_NUMBERS = 2**17  # of such a matrix: with fewer a call of torch takes less time than this one needs to begin
 
 
 def _native_product(
@@ -23,16 +25,23 @@ def _native_product(
     None where the kernel has not run.
     """
     given = [x[0], matrix[0], *([scale[0]] if scale else [])]
-    if torch.compiler.is_compiling() or _native_traced() or not all(map(_native_plain, given)):
+    if (torch.compiler.is_compiling() or dtype not in _NATIVE_TYPES or _native_traced()
+            or not all(map(_native_plain, given))):
         return None
-    _RAN[name] = False
+    few = matrix[0].element_size() == 1
+    _RAN.pop(name, None)
     outer, rows, blocks, terms, columns = groups
     counts = [_native_count(letters, sizes) for letters in groups]
+    inside = _native_rows(matrix[0], counts[1], counts[0])
+    if few or inside:  # a matrix in the type of the data is as well torch's, and no loss is told
+        _RAN[name] = False
+    if not inside:
+        return None
     steps = _native_strides(*matrix, sizes)
     beside = _native_strides(*scale, sizes) if scale else {}
     strides = [*(_native_stride(letters, steps, sizes) for letters in (blocks, terms, columns)),
                *(_native_stride(letters, beside, sizes) for letters in (blocks, columns))]
-    if not 0 < counts[1] <= _FEW_ROWS or min(counts) == 0 or min(strides) < 0:
+    if min(counts) == 0 or min(strides) < 0:
         return None
     own = "".join(letter for letter in outer if letter in x[1])
     many = _arranged(*x, (*own, rows, blocks + terms), sizes).contiguous()
@@ -40,11 +49,21 @@ def _native_product(
     of = [n for letter in outer for n in (sizes[letter], each.get(letter, 0), steps.get(letter, 0),
                                           beside.get(letter, 0))]
     made = torch.empty(counts[0], counts[1], counts[4], dtype=torch.float32, device="cpu")
-    tensors = [many.view(-1), matrix[0], scale[0] if scale else made.view(-1), made.view(-1)]
+    tensors = [many.view(-1), matrix[0], scale[0] if scale else many.view(-1), made.view(-1)]
     if not _native(text, name, tensors, [*counts[1:], *strides, int(scale is not None), len(outer), *of], [], work,
                    dtype, _native_vectors(text, dtype)):
         return None
     return _apart(made, (outer, rows, columns), axes, sizes)
+
+
+def _native_rows(matrix: torch.Tensor, rows: int, places: int) -> bool:
+    """Whether so many rows, with a matrix at each of so many places, are better multiplied here than by torch, whose
+    product of one row with one matrix of float32 reads as fast as memory gives.
+    """
+    if matrix.element_size() == 1:
+        return 0 < rows <= _FEW_ROWS
+    least = 1 if places > 1 or matrix.dtype != torch.float32 else 2
+    return least <= rows <= _ROWS_OF_PLAIN and matrix.numel() >= _PLAIN_NUMBERS
 
 
 def _native_count(letters: str, sizes: dict[str, int]) -> int:

@@ -46,6 +46,8 @@ def _native_together(bodies: list[Generator[tuple[Any, ...], Any, Any]]) -> list
     """What functions return that run side by side: each waits where it asks for a compiled kernel, by the arguments of
     `_native`, until all others wait or are done; the calls of one kernel then run as one.
     """
+    if len(bodies) == 1:
+        return [_native_alone(bodies[0])]
     made, answers = [None] * len(bodies), dict[int, Any].fromkeys(range(len(bodies)))
     while answers:
         asked = dict[tuple[Any, ...], list[int]]()
@@ -63,3 +65,13 @@ def _native_together(bodies: list[Generator[tuple[Any, ...], Any, Any]]) -> list
             else:
                 answers |= dict.fromkeys(some, _native_queue([calls[at] for at in some]))
     return made
+
+
+def _native_alone(body: Generator[tuple[Any, ...], Any, Any]) -> Any:
+    """What a function returns that has no others beside it: each of its calls runs when it is asked for."""
+    answer = None
+    try:
+        while True:
+            answer = _native(*body.send(answer))
+    except StopIteration as ended:
+        return ended.value

@@ -87,7 +87,11 @@ class _Turned:
 
     def __init__(self, laid: _CacheView, order: tuple[int, ...]) -> None:
         self.laid, self.order, self.single, self.upto, self.tiles = laid, order, laid.single, laid.upto, laid.tiles
-        self.rows, self.table = laid.rows.permute(order), laid.table
+        self.table = laid.table
+
+    @property
+    def rows(self) -> torch.Tensor:
+        return self.laid.rows.permute(self.order)
 
     def tile(self, first: int, last: int) -> torch.Tensor:
         return self.laid.tile(first, last).permute(self.order)
