@@ -77,7 +77,7 @@ def _readable(step: Contract, few: int, buffers: Mapping[str, Buffer]) -> bool:
     named = all(axis in known for letters in step.letters for axis in letters)
     plain = isinstance(step.views[few][-1], AxisRef) if step.views[few] else False
     lying = buffers[step.reads[few]].element
-    if lying.word not in read_as_they_lie():
+    if lying.narrow is not None and lying.word not in read_as_they_lie():
         return False
     return named and bool(step.views[few]) and (plain or not lying.shared or _pair(step.views[few][-1]))
 
