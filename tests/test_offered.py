@@ -140,6 +140,13 @@ def test_an_interval_stays_one(within: str, edits: list[str]) -> None:
     assert problem.code == "E0501" and [x[3] for x in offers(problem)] == edits
 
 
+def test_an_index_of_another_extent_is_offered_that_of_the_slot() -> None:
+    text = 'use "rope_half"\nindex c, k : feature(D)  # one head\ninput x_t^c\noutput y_t^k = x_t^c R_{t c}^k\n'
+    (problem,) = told(Source("a.ein", text)).errors
+    assert problem.code == "E0401" and [x[3] for x in offers(problem)] == ["feature(d_k)"]
+    assert not problem.helps[0].certain
+
+
 @pytest.mark.parametrize("other", ["", "index u : time(T)\n"])
 def test_a_position_without_its_request_is_offered_one_and_no_other_position(other: str) -> None:
     """A position of a text without requests would be another thing, though the equation would be sound with it."""
