@@ -45,6 +45,7 @@ class Text:
     known: frozenset[str]  # words of the language that are names: functions and classes
 
     def at(self, span: Span) -> tuple[Word, ...]:
+        """The words of the line that a place stands in; none where it is in no line."""
         return next((x.words for x in self.lines if x.words[0].start <= span.start and span.end <= x.words[-1].end), ())
 
     @property
@@ -64,6 +65,7 @@ class Text:
 
     @property
     def words(self) -> list[Word]:
+        """Every word of the text."""
         return [w for line in self.lines for w in line.words]
 
 
