@@ -43,6 +43,8 @@ TEXTS = (
     "input z_{r p}\noutput y_{r p} = Σ_{q ≤ p} softmax_{q ≤ p}(z_{r q}) (1[q + W ≤ T_r] z_{r, q + W}) : all",
     "input w_t : int\ninput H_t^f\nweight O_{j f}^v\n"
     "output y = Σ_{t, j, t + j ≤ T} tanh(Σ_f H_t^f O_{j f}^{w_{t + j}}) : all",
+    "input w_t, q_{t f}, x_t\nP_{s t} = ∏_{u ∈ (s, t]} w_u, s ≤ t\ny_{t f} = Σ_{s ≤ t} P_{s t} q_{s f}\n"
+    "output z_t = Σ_f tanh(x_t 1[t > 1] y_{t - 1, f}) : all",
     "input g_t, x_s\noutput y_t = Σ_{s ∈ (t - W, t]} (∏_{u ∈ (s, t]} g_u) x_s",
 )
 

@@ -32,6 +32,7 @@ from einc.ir.terms import (
     conjuncts,
     const,
     free_indices,
+    reads,
     substitute,
 )
 
@@ -59,6 +60,7 @@ class _Sum:
     inside: tuple[Term, ...]
     given: tuple[Term, ...]
     own: tuple[Index, ...]
+    around: tuple[Term, ...]  # what holds of the letters that stay: elsewhere nothing reads the sum
 
 
 @dataclass
@@ -104,7 +106,7 @@ class _Work:
                                       for stem, whole in (("x", True), ("A_before", False), ("A_start", False),
                                                           ("A", True)))
         inside = product(found.inside)
-        given = both(*found.given)
+        given = both(*found.given, *found.around)
         body = Fold("sum", found.own, given, inside) if found.own else inside if given == TRUE else Where(given, inside)
         gate = substitute(found.gate, {found.between: Position(here)})
         before: Term = Read(state, axes)
@@ -140,7 +142,9 @@ def _found(part: Term, fold: Fold, equation: Equation) -> _Sum | None:
     others += [c for c in conjuncts(fold.domain) if c not in (*given, order, *met)]
     elsewhere = {i for t in (*others, part.body) for i in free_indices(t)}
     own = tuple(b for b in fold.bound if b != index and b not in elsewhere)
-    return _Sum(index, end, part.bound[0], part.body, inside, given, own)
+    letters = frozenset[Index]().union(*map(free_indices, inside)) - {index, *own}
+    around = tuple(c for c in conjuncts(fold.domain) if free_indices(c) <= letters and not reads(c))
+    return _Sum(index, end, part.bound[0], part.body, inside, given, own, around)
 
 
 def _ends(part: Term, fold: Fold, free: tuple[Index, ...]) -> tuple[Index, Index] | None:
