@@ -16,7 +16,7 @@ from einc.ir.existence import existence
 from einc.ir.programs import NormalProgram
 from einc.ir.terms import TRUE, Fold
 from einc.ir.verify import existing
-from einc.planning import halves
+from einc.planning import halves, planner
 from einc.transforms.gradients import running_products
 from einc.transforms.normal.normalise import normalise
 
@@ -47,6 +47,16 @@ TEXTS = (
     "output z_t = Σ_f tanh(x_t 1[t > 1] y_{t - 1, f}) : all",
     "input g_t, x_s\noutput y_t = Σ_{s ∈ (t - W, t]} (∏_{u ∈ (s, t]} g_u) x_s",
 )
+
+
+@pytest.fixture(autouse=True)
+def held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every program that is planned, and what is left of it before its kernels are made, is held against its domains.
+    Plans are not refused for it elsewhere: of drawn gradients some still read what nothing counts on.
+    """
+    module, nested = planner._module, planner.nested
+    monkeypatch.setattr(planner, "_module", lambda program, *rest: module(existing(program), *rest))
+    monkeypatch.setattr(planner, "nested", lambda *given: existing(nested(*given)))
 
 
 def without_domains_of_folds(program: NormalProgram) -> NormalProgram:

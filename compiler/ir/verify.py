@@ -1,7 +1,7 @@
 """What has to hold of every plan, whatever it computes: a plan that breaks one of these rules is a fault of planning.
 
 A back end may rely on all of them. `verify` raises an `EincError` that names the step and the rule,
-under `python -O` too; it changes nothing. So does `existing`, of programs that are planned.
+under `python -O` too; it changes nothing. So does `existing`, of programs: the tests ask it.
 """
 
 from __future__ import annotations

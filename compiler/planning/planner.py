@@ -28,7 +28,7 @@ from einc.ir.plan import (
 )
 from einc.ir.programs import Definitions, Equation, NormalProgram, Tensor, slot_of
 from einc.ir.terms import Fold, Join, Position, Read, Term, walk
-from einc.ir.verify import existing, verify
+from einc.ir.verify import verify
 from einc.planning.analysis import storage
 from einc.planning.analysis.cost import lets_cost, nominal, points, size_of
 from einc.planning.analysis.ends import Tile
@@ -72,7 +72,7 @@ def plan(program: NormalProgram, inputs: tuple[Tensor, ...] | None = None, choic
     `inputs` are those that a caller gives, by default those that are still read. EincError where the plan breaks a rule
     of `ir.verify`, which is a fault of planning.
     """
-    made = _module(existing(program), inputs, choices, associate)
+    made = _module(program, inputs, choices, associate)
     verify(made)
     return made
 
@@ -145,7 +145,7 @@ def _cuts(candidate: Candidate, choices: Choices, taken: dict[str, Tensor]) -> l
 
 def _cut_up(candidate: Candidate, choices: Choices, taken: dict[str, Tensor]) -> Cut:
     """The steps of one program. `taken`, what other candidates call their tensors, grows by those of this one."""
-    program = existing(nested(with_matrices(with_rows(candidate.program)), choices.ordered))
+    program = nested(with_matrices(with_rows(candidate.program)), choices.ordered)
     # The steps of all candidates stand in one module, in which a name means one tensor.
     clashes = [key for key, tensor in program.tensors.items() if taken.get(key, tensor).slots != tensor.slots]
     program = with_other_names(program, {key: unused(f"{key}_prime", {**taken, **program.tensors}) for key in clashes})
