@@ -147,3 +147,19 @@ def test_a_scalar_is_a_number_of_the_text_alone() -> None:
     plain = typed('use "rope"\ninput w, x_t^d\noutput y_t^k = w R_{t d}^k x_t^d')
     other = {"w" if k == "i" else k: v for k, v in given.items()}
     assert np.allclose(meaning(program, given, SIZES)["y"], meaning(plain, other, SIZES)["y"])
+
+
+@pytest.mark.parametrize(("lines", "inputs"), [
+    ("input θ, x_t^d\noutput y_t^k = θ x_t^d R_{t d}^k", {"theta", "x"}),
+    ("index i : expert(E)\ninput x_t^d, g_{t i}\noutput y_{t i}^k = g_{t i} x_t^d R_{t d}^k", {"x", "g"}),
+    ("index b : batch(B)\ninput x_{b t}^d\noutput y_{b t}^k = x_{b t}^d R_{t d}^k", {"x"}),
+    ("weight b^d\ninput x_t^d\noutput y_t^k = (x_t^d + b^d) R_{t d}^k", {"x", "b"}),
+    ("index x, y : feature(d_k)\ninput u_t^x\noutput z_t^y = u_t^x R_{t x}^y", {"u"}),
+    ("input x_t^d, a_t\noutput y_t^k = a_t x_t^d R_{t d}^k\noutput f_i = θ_i", {"x", "a"}),
+    ("index s : time(T)\ninput R_s\noutput y_t = Σ_{s ≤ t} R_s", {"R"}),
+])
+def test_names_of_real_texts_with_rotations(lines: str, inputs: set[str]) -> None:
+    """A scale θ, experts i, batches b, a bias b, a gate a: of the rotations the text sees R, its size and what it asks
+    for."""
+    program = typed(f'use "rope_half"\n{lines}')
+    assert {t.key for t in program.inputs()} == inputs

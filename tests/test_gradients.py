@@ -107,3 +107,15 @@ def test_equal_extremes_share_what_torch_shares_among_them(fold: str, there: Cal
     there(given, -1).backward(torch.tensor(change))
     assert given.grad is not None
     np.testing.assert_allclose(found["x"], given.grad.numpy(), rtol=1e-12)
+
+
+def test_the_largest_of_a_direct_sum_sends_its_slope_to_the_part_that_has_it() -> None:
+    program = typed("index t : time(T)\nindex d : feature(D)\nindex p : feature(P)\nindex y : feature = d ⊕ p\n"
+                    "input k_t^d, r_t^p\nv_t^y = k_t^d ⊕ r_t^p\noutput z_t = max_y v_t^y")
+    given = {"k": np.array([[1.0, 4], [2, 0]]), "r": np.array([[3.0], [5]])}
+    found = gradients(derive(program), given, {"z": np.array([0.5, -2])}, {"T": 2, "D": 2, "P": 1})
+    leaves = {key: torch.tensor(x, requires_grad=True) for key, x in given.items()}
+    torch.cat([leaves["k"], leaves["r"]], 1).amax(1).backward(torch.tensor([0.5, -2], dtype=torch.float64))
+    for key, leaf in leaves.items():
+        assert leaf.grad is not None
+        np.testing.assert_array_equal(found[key], leaf.grad.numpy())

@@ -25,6 +25,25 @@ PARTS, STEP = 40, 7
 TEXTS = [Source(f"{case.name}.ein", case.text) for case in CASES if len(case.text) < 700 and "use " not in case.text]
 
 
+INTERVALS = Source("intervals.ein", """
+index t, s, u : time(T)
+dim W
+input g_t, x_t
+y_t = Σ_{s ≤ t} x_s Σ_{u ∈ (min(s, t), max(s, t)]} g_u
+z_t = Σ_{s < t} x_s Σ_{u, s < u ≤ t or u ≤ min(s, W)} g_u
+output w_t = max_{u, max(t - W, 0) < u ≤ t} (y_u + z_u)
+""")
+REQUESTS = Source("requests.ein", """
+index r : request(R)
+index t, s, u : time(T_r)
+index d : feature(D)
+input Q_{r t}^d, K_{r t}^d, g_{r t}
+mask L_{r t s} : s ≤ t
+L_{r t s} = Q_{r t}^d K_{r s d} + Σ_{u ∈ (s, t]} g_{r u}
+output y_{r t}^d = Σ_s softmax_s(L_{r t s}) K_{r s}^d
+""")
+
+
 @cache
 def drawn(part: int) -> tuple[Mutant, ...]:
     """Faulty texts, drawn from the mutants of one part of the small programs: the same ones in every run."""
@@ -97,6 +116,43 @@ def test_an_edit_of_a_drawn_text_mends_it(part: int) -> None:
         before = None if in_declaration else pipeline.check(mutant.original, Report())
         found += assert_sound(mutant.source, before, lines(places))
     assert found >= len(faulty) // 6
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.whole) for n in range(2, PARTS))])
+@pytest.mark.parametrize("of", [INTERVALS, REQUESTS], ids=["intervals", "requests"])
+def test_an_edit_of_intervals_and_requests_mends_them(of: Source, seed: int) -> None:
+    faulty = [m for m in mutants(of, seed) if pipeline.check(m.source, Report()) is None]
+    assert faulty
+    for mutant in faulty[:: 6 if seed == 1 else 1]:
+        assert_sound(mutant.source)
+
+
+@pytest.mark.parametrize(("within", "edits"), [
+    ("u ∈ (min(s, t), max(s, t) + 1]", [", u ≤ t"]),
+    ("min(s, t) < u ≤ max(s, t) + W", [", u ≤ t"]),
+    ("u, s < u ≤ t or t < u ≤ s + 1", [", u ≤ t"]),
+    ("u, u ≥ t", ["≤", ", u ≤ t", ", u ≤ s"]),
+])
+def test_an_interval_stays_one(within: str, edits: list[str]) -> None:
+    """A sign of a chain of comparisons is not turned: what it says then is no interval."""
+    text = f"index t, s, u : time(T)\ndim W\ninput g_t, x_t\noutput y_t = Σ_{{s ≤ t}} x_s Σ_{{{within}}} g_u\n"
+    (problem,) = told(Source("a.ein", text)).errors
+    assert problem.code == "E0501" and [x[3] for x in offers(problem)] == edits
+
+
+def test_an_index_of_another_extent_is_offered_that_of_the_slot() -> None:
+    text = 'use "rope_half"\nindex c, k : feature(D)  # one head\ninput x_t^c\noutput y_t^k = x_t^c R_{t c}^k\n'
+    (problem,) = told(Source("a.ein", text)).errors
+    assert problem.code == "E0401" and [x[3] for x in offers(problem)] == ["feature(d_k)"]
+    assert not problem.helps[0].certain
+
+
+@pytest.mark.parametrize("other", ["", "index u : time(T)\n"])
+def test_a_position_without_its_request_is_offered_one_and_no_other_position(other: str) -> None:
+    """A position of a text without requests would be another thing, though the equation would be sound with it."""
+    text = f"index r : request(R)\nindex t : time(T_r)\n{other}input x_{{r t}}\noutput y_t = 2 x_{{r t}}\n"
+    (problem,) = told(Source("a.ein", text)).errors
+    assert problem.code == "E0408" and [x[3] for x in offers(problem)] == ["{r t}"]
 
 
 @pytest.mark.parametrize("part", [0, *(pytest.param(n, marks=pytest.mark.whole) for n in range(1, 32))])

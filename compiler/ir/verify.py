@@ -1,7 +1,7 @@
 """What has to hold of every plan, whatever it computes: a plan that breaks one of these rules is a fault of planning.
 
 A back end may rely on all of them. `verify` raises an `EincError` that names the step and the rule,
-under `python -O` too; it changes nothing.
+under `python -O` too; it changes nothing. So does `existing`, of programs: the tests ask it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from operator import mul
 
 from einc.errors.report import EincError, Help, Problem, listed
 from einc.ir.elements import WIDE
+from einc.ir.existence import existence
 from einc.ir.indices import number
 from einc.ir.plan import (
     Append,
@@ -51,6 +52,7 @@ from einc.ir.plan import (
     makes,
     takes,
 )
+from einc.ir.programs import NormalProgram
 
 # What sums or folds: what it makes keeps all bits of the data.
 _SUMS = (Contract, InSlices, GroupedMatmul, SegmentSum, Recurrence, StateScan)
@@ -62,6 +64,15 @@ def _require(holds: bool, rule: str) -> None:
     if not holds:
         helps = (Help("this is a fault of einc, not of the text: please report it with the text"),)
         raise EincError([Problem(f"the plan breaks a rule that back ends rely on: {rule}", helps=helps)])
+
+
+def existing(program: NormalProgram) -> NormalProgram:
+    """The program. EincError where one of its equations surely reads a value outside of the domain of its equation; of
+    a read that nothing decides, nothing is said.
+    """
+    outside = existence(program).outside
+    _require(not outside, str(outside[0]) if outside else "")
+    return program
 
 
 def verify(plan: Module | Gradient | SegmentedModule | PerRank) -> None:

@@ -24,6 +24,7 @@ from einc.errors.problems import (
     WrongSet,
 )
 from einc.errors.report import Help, Label, Problem, Silent, Span, listed
+from einc.ir.indices import Index, IndexSet
 from einc.syntax import tree as s
 from einc.syntax.spelling import nearest
 
@@ -101,9 +102,26 @@ def _wrong_set(context: Context, signature: Signature, stem: Name, found: list[R
                     return WrongSet(f"index `{item.text}` runs over {item.index.set}, but the slot is {slot.set}",
                                     item.span, "",
                                     Label(signature.span, "declared here"), notes=notes, against=(signature.span,),
-                                    once=(name, slot, item.index.set))
+                                    once=(name, slot, item.index.set),
+                                    helps=_as_the_slot(context, item.index, slot.set))
     return WrongSet(f"`{node.span.text}` has an index in a slot of another set", node.span, "",
                     Label(signature.span, "declared here"), notes=notes, against=(signature.span,))
+
+
+def _as_the_slot(context: Context, index: Index, wanted: IndexSet) -> tuple[Help, ...]:
+    """That the declaration of an index says the set of a slot, where it says another extent of the same class and is of
+    sets without parts; nothing for any other index.
+    """
+    place = context.scope.alphabet.spans.get(index.name)
+    if place is None or index.set.cls != wanted.cls:
+        return ()
+    line = place.source.text[place.end :].partition("\n")[0].partition("#")[0]
+    said = line.partition(":")[2].strip()
+    if not said.startswith(f"{wanted.cls}(") or "=" in said or "," in said:
+        return ()
+    start = place.end + line.index(said, line.index(":"))
+    return (Help(f"let `{index.name}` run over the set of the slot, `{wanted}`",
+                 Span(place.source, start, start + len(said)), str(wanted), certain=False),)
 
 
 def _unreadable(context: Context, stem: Name, scripts: tuple[s.Script, ...], node: s.Expression, known: frozenset[str],

@@ -12,7 +12,6 @@ from typing import Protocol
 from einc.checking.declarations.ragged import Ragged
 from einc.checking.programs.causality import Owed, Told, owed
 from einc.checking.programs.emptiness import emptiness
-from einc.checking.programs.reading import Seen, everything
 from einc.checking.programs.starts import is_last
 from einc.errors.problems import (
     CrossesRequests,
@@ -29,6 +28,7 @@ from einc.ir.domains import proves
 from einc.ir.extents import told
 from einc.ir.indices import Index, IndexSet, number
 from einc.ir.programs import Equation, Program, TypedProgram
+from einc.ir.reading import Seen, everything
 from einc.ir.terms import (
     TRUE,
     Apply,

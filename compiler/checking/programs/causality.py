@@ -22,11 +22,11 @@ from functools import cached_property
 from itertools import count
 
 from einc.checking.declarations.slots import standing
-from einc.checking.programs.reading import Seen, everything
 from einc.errors.report import Span
 from einc.ir.domains import proves, roundings
 from einc.ir.indices import INDEX_CLASSES, Index, IndexSet
 from einc.ir.programs import Equation, IndexLoop, Program, Slot
+from einc.ir.reading import Seen, everything
 from einc.ir.terms import TRUE, Apply, Pack, Position, Read, Term, both, conjuncts, free_indices, reads, substitute
 
 _MOST = 12  # obligations of one tensor in one set; with more, none of them is followed further

@@ -13,13 +13,13 @@ from itertools import islice, product
 
 from einc.checking.declarations.scope import Signature
 from einc.checking.programs.elaborate import Work
-from einc.checking.programs.reading import everything
 from einc.errors.problems import Circular
 from einc.errors.report import Help, Label, Span
 from einc.ir.dependence import components
 from einc.ir.domains import proves
 from einc.ir.indices import INDEX_CLASSES, Index, distinct
 from einc.ir.programs import BlockLoop, Equation, IndexLoop
+from einc.ir.reading import everything
 from einc.ir.terms import (
     Apply,
     Position,

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 from einc.checking.programs.elaborate import Work
 from einc.checking.programs.mirrored import mirrored
-from einc.checking.programs.reading import everything
 from einc.errors.problems import RoundValue
 from einc.errors.report import Help
 from einc.ir.dependence import behind
@@ -19,6 +18,7 @@ from einc.ir.domains import negation, proves
 from einc.ir.draft import renamed
 from einc.ir.indices import Index
 from einc.ir.programs import BlockLoop, Equation, IndexLoop, Tensor
+from einc.ir.reading import everything
 from einc.ir.rounds import place_of
 from einc.ir.terms import (
     TRUE,

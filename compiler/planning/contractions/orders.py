@@ -7,14 +7,15 @@ before it or after it. The order within a plain contraction is not decided here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
+from einc.ir.domains import proves
 from einc.ir.finite import surely_finite
 from einc.ir.indices import DATA, Index
 from einc.ir.letters import TIMES
 from einc.ir.programs import Equation
-from einc.ir.terms import TRUE, Apply, Fold, Position, Read, Term, conjuncts, free_indices
+from einc.ir.terms import TRUE, Apply, Fold, Position, Read, Term, both, conjuncts, free_indices, reads, substitute
 from einc.ir.witnesses import witnessed
 from einc.planning.contractions.networks import Network, Scale, indices_of
 from einc.transforms.normal.delta_elimination import axis_order
@@ -26,13 +27,39 @@ def orders(net: Network, virtual: frozenset[str], known: Mapping[str, Equation])
     """Every order of the network; the last equation of each defines its root. No order where it cannot be run at all.
     `known` says what the factors are made of.
     """
-    found = tuple(order for order in _found(net, virtual, known) if all(map(_scaled_in_time, order)))
+    every = (_narrowed(order, net.root.domain) for order in _found(net, virtual, known))
+    found = tuple(order for order in every if all(_scaled_in_time(e) and _exists(e, known) for e in order))
     return found or (((net.root,),) if net.written else ())
 
 
 def _scaled_in_time(equation: Equation) -> bool:
     """Whether nothing scales a value by what moves along an index that is summed before."""
     return free_indices(equation.body) <= set(equation.indices)
+
+
+def _narrowed(order: Order, domain: Term) -> Order:
+    """The order of which each equation has of the root's domain what its letters say without data: elsewhere nothing
+    reads it, and what it reads may have no value.
+    """
+    *before, root = order
+    atoms = [c for c in conjuncts(domain) if c != TRUE and not reads(c)]
+    return *(replace(e, domain=both(e.domain, *(c for c in atoms if free_indices(c) <= {*e.indices}))) if atoms else e
+             for e in before), root
+
+
+def _exists(equation: Equation, known: Mapping[str, Equation]) -> bool:
+    """Whether everything that an equation reads surely has a value there, but for what data decide: a factor that is
+    taken out of a sum meets rows in which the sum has no point.
+    """
+    for read in reads(equation.body):
+        of = known.get(read.tensor)
+        if of is not None and of.domain != TRUE and of.has_letters:
+            by = dict(zip(of.indices, read.subs, strict=True))
+            asked = (substitute(c, by) for c in conjuncts(of.domain) if not reads(c))
+            given = both(equation.domain, equation.body.domain if isinstance(equation.body, Fold) else TRUE)
+            if not proves(given, both(*asked)):
+                return False
+    return True
 
 
 def _found(net: Network, virtual: frozenset[str], known: Mapping[str, Equation]) -> Iterator[Order]:

@@ -203,7 +203,7 @@ class _Sums:
         if not free_indices(outer) <= rows:
             return None
         parts = tuple(substitute(f, within) for f in factors(fold.body))
-        operands = self._operands(equation, parts, rows, others, inner)
+        operands = self._operands(equation, parts, rows, others, inner, outer)
         if operands is None:
             return None
         read, rest = operands
@@ -224,17 +224,18 @@ class _Sums:
         return self._value(f"{equation.target}_at", letters, body, INTEGER)
 
     def _operands(
-        self, equation: Equation, parts: tuple[Term, ...], rows: set[Index], others: tuple[Index, ...], inner: Term
+        self, equation: Equation, parts: tuple[Term, ...], rows: set[Index], others: tuple[Index, ...], inner: Term,
+        kept: Term
     ) -> tuple[tuple[Read, ...], tuple[Index, ...]] | None:
         """What is summed: nothing but ones, one value for each row, or two of which each has indices that the other
-        lacks; and what these two are summed over beside the rows."""
+        lacks; and what these two are summed over beside the rows. Rows are `kept` where this holds."""
         sides = [frozenset(free_indices(p) - rows - {*others}) for p in parts]
         widest = max(sides, key=len)
         few = not any(r.set.cls in DATA for r in rows)  # rows that are the model's own: a value for each is not large
         if few or all(s <= widest for s in sides):
             if product(parts) == ONE and not others:
                 return (), ()
-            return (self._one(equation, parts, others, inner),), ()
+            return (self._one(equation, parts, others, inner, kept),), ()
         first, *more = _maximal(sides)
         if len(more) != 1:
             return None
@@ -249,26 +250,32 @@ class _Sums:
         shared = tuple(i for i in others if i not in own[0] and i not in own[1])
         if inner != TRUE and (shared or (own[0] and own[1])):
             return None
-        made = [self._one(equation, tuple(group), mine, inner if mine else TRUE)
+        made = [self._one(equation, tuple(group), mine, inner if mine else TRUE, kept)
                 for group, mine in zip(pair, own, strict=True)]
         return tuple(made), shared
 
-    def _one(self, equation: Equation, parts: tuple[Term, ...], others: tuple[Index, ...], inner: Term) -> Read:
-        """The product as one value, summed over what is no row."""
+    def _one(self, equation: Equation, parts: tuple[Term, ...], others: tuple[Index, ...], inner: Term,
+             kept: Term) -> Read:
+        """The product as one value, summed over what is no row; it exists where rows are kept, but for what data say.
+        """
         body = product(parts)
         if not others and isinstance(body, Read) and _plain(body.subs):
             return body
         letters = [i for i in _order(equation) if i in (free_indices(body) | free_indices(inner)) - {*others}]
-        return self._value(f"{equation.target}_of", letters, Fold("sum", others, inner, body) if others else body)
+        return self._value(f"{equation.target}_of", letters, Fold("sum", others, inner, body) if others else body,
+                           domain=both(*(c for c in conjuncts(kept) if free_indices(c) <= {*letters} and not reads(c))))
 
-    def _value(self, stem: str, letters: list[Index], body: Term, element: Element = REAL) -> Read:
-        known = next((e for e in (*self.made, *self.known) if e.body == body and e.indices == tuple(letters)), None)
+    def _value(self, stem: str, letters: list[Index], body: Term, element: Element = REAL,
+               domain: Term = TRUE) -> Read:
+        """A read of the value with this body, which is made unless it is there."""
+        known = next((e for e in (*self.made, *self.known)
+                      if (e.body, e.domain, e.indices) == (body, domain, tuple(letters))), None)
         axes = tuple(map(Position, letters))
         if known is not None:
             return Read(known.target, axes)
         key = unused(stem, self.tensors)
         self.tensors[key] = local(key, letters, element)
-        self.made.append(Equation(key, axes, TRUE, body))
+        self.made.append(Equation(key, axes, domain, body))
         return Read(key, axes)
 
 

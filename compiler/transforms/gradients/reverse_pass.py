@@ -264,9 +264,10 @@ class ReversePass:
             here = Part(Position(own), own.set, before, index.set)
             change = Read(self.of[equation.target], tuple(here if a == Position(index) else a for a in equation.axes))
             letters = tuple(own if i == index else i for i in equation.indices)
+            there = substitute(equation.domain, {index: here})
             for slope in slopes(body, change, self._moving.__contains__, flat=self._flat):
-                yield slope.read.tensor, Share(slope.read.subs, slope.term, both(equation.domain, slope.condition),
-                                               letters, self._asked[equation.target].seldom)
+                yield slope.read.tensor, Share(slope.read.subs, slope.term, both(there, slope.condition), letters,
+                                               self._asked[equation.target].seldom)
             before = before + own.set.extent
 
     def _flat(self, op: str, args: tuple[Term, ...]) -> bool:

@@ -8,7 +8,7 @@ domains than between the two positions; values that no gradient needs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -32,6 +32,7 @@ from einc.ir.terms import (
     conjuncts,
     const,
     free_indices,
+    reads,
     substitute,
 )
 
@@ -40,7 +41,7 @@ P = TypeVar("P", bound=Program)
 
 def with_recurrences(program: P) -> P:
     """The program with such sums as values of loops over positions."""
-    work = _Work(dict(program.tensors))
+    work = _Work(dict(program.tensors), program.by_target)
     equations = [made for e in program.equations for made in work.opened(e)]
     return program if not work.loops else program.but(equations=equations, tensors=work.tensors,
                                                       loops=(*program.loops, *work.loops))
@@ -59,6 +60,7 @@ class _Sum:
     inside: tuple[Term, ...]
     given: tuple[Term, ...]
     own: tuple[Index, ...]
+    around: tuple[Term, ...]  # what holds of the letters that stay: elsewhere nothing reads the sum
 
 
 @dataclass
@@ -66,6 +68,7 @@ class _Work:
     """The equations that have been made so far; the methods add to `tensors` and `loops`."""
 
     tensors: dict[str, Tensor]
+    known: Mapping[str, Equation]
     loops: list[IndexLoop] = field(default_factory=list)
 
     def opened(self, equation: Equation) -> Iterable[Equation]:
@@ -104,9 +107,9 @@ class _Work:
                                       for stem, whole in (("x", True), ("A_before", False), ("A_start", False),
                                                           ("A", True)))
         inside = product(found.inside)
-        given = both(*found.given)
+        given = both(*found.given, *found.around)
         body = Fold("sum", found.own, given, inside) if found.own else inside if given == TRUE else Where(given, inside)
-        gate = substitute(found.gate, {found.between: Position(here)})
+        gate = self._existing(substitute(found.gate, {found.between: Position(here)}))
         before: Term = Read(state, axes)
         kept = before if here.set.packed is None else Where(_later(here), before)
         following = Apply("add", (Apply("mul", (gate, kept)), Read(added, (*axes, Position(here)))))
@@ -117,6 +120,16 @@ class _Work:
         self.loops.append(IndexLoop(here, ((state, start, every),), (every,)))
         before = Read(every, (*axes, Apply("sub", (Position(found.end), ONE))))
         return made, Where(_later(found.end), before)
+
+    def _existing(self, gate: Term) -> Term:
+        """A gate where what it reads has a value, and 0 elsewhere, where no interval that is read has it."""
+        asked = list[Term]()
+        for read in reads(gate):
+            of = self.known.get(read.tensor)
+            if of is not None and of.has_letters:
+                by = dict(zip(of.indices, read.subs, strict=True))
+                asked += [c for c in conjuncts(substitute(of.domain, by)) if not reads(c)]
+        return gate if both(*asked) == TRUE else Where(both(*asked), gate)
 
     def _tensor(self, stem: str, indices: tuple[Index, ...]) -> str:
         name = unused(stem, self.tensors)
@@ -140,7 +153,9 @@ def _found(part: Term, fold: Fold, equation: Equation) -> _Sum | None:
     others += [c for c in conjuncts(fold.domain) if c not in (*given, order, *met)]
     elsewhere = {i for t in (*others, part.body) for i in free_indices(t)}
     own = tuple(b for b in fold.bound if b != index and b not in elsewhere)
-    return _Sum(index, end, part.bound[0], part.body, inside, given, own)
+    letters = frozenset[Index]().union(*map(free_indices, inside)) - {index, *own}
+    around = tuple(c for c in conjuncts(fold.domain) if free_indices(c) <= letters and not reads(c))
+    return _Sum(index, end, part.bound[0], part.body, inside, given, own, around)
 
 
 def _ends(part: Term, fold: Fold, free: tuple[Index, ...]) -> tuple[Index, Index] | None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from einc.checking.programs.reading import Seen, seen
 from einc.ir.domains import Linear, facts, linear
 from einc.ir.indices import Extent, IndexSet, number, size
 from einc.ir.programs import Equation
+from einc.ir.reading import Seen, seen
 from einc.ir.terms import Position, Term
 from einc.transforms.serving.step import Step
 
