@@ -211,7 +211,7 @@ DATA: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 
 
 @pytest.mark.drawn(4)
-@pytest.mark.parametrize(("above", "below"), itertools.permutations(DATA, 2))
+@pytest.mark.parametrize(("above", "below"), list(itertools.permutations(DATA, 2)))
 def test_quotients_of_data_that_are_0(above: str, below: str) -> None:
     """Weights of any sign that are given, all 0 in a row, as those of padding are: it adds nothing to a gradient."""
     x, z = torch.randn(2, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(len(above + below)))

@@ -24,6 +24,7 @@ from einc.backends.host.segments import segment
 from einc.backends.host.source import Import, Library, Source
 from einc.backends.host.topk import grouped, pick
 from einc.backends.writer import Names, Writer, folded, sized
+from einc.ir.elements import RANGED
 from einc.ir.plan import (
     Append,
     BroadcastView,
@@ -367,6 +368,8 @@ def _call(step: Call, page: Page, ahead: str) -> None:
         for buffer, order in zip(step.writes, step.results, strict=True):
             if (turned := _turned(f"{buffer}{back}", order)) != buffer:
                 body(f"{buffer} = {turned}")
+    for name in (x for x in step.writes if page.module.buffers[x].element == RANGED):
+        body(f"{name} = {name}.to(ranged)")
     for place, scale in step.scales:
         factor = scalar(scale)
         page.helpers |= factor.calls

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import permutations
 
 from einc.ir.choices import Choices, LibraryKernel
+from einc.ir.elements import RANGED, REAL
 from einc.ir.indices import Extent, Index
 from einc.ir.plan import Buffer, Call, Contract, Kernel, Leaf, LibraryCall, makes, summed, takes
 from einc.ir.primitives import unsaid
@@ -311,7 +312,8 @@ def _call(found: LibraryKernel, names: _Names, kernel: Kernel, theirs: Mapping[s
     results: list[tuple[str, tuple[int, ...]]] = []
     for key in found.results:
         buffer, places, more = names.results[key]
-        if {*more} != {*batch} or buffers[buffer].element != found.elements[key]:
+        kept = buffers[buffer].element
+        if {*more} != {*batch} or (REAL if kept == RANGED else kept) != found.elements[key]:
             return None
         indices = theirs[buffer].indices
         there = [*batch, *(indices[n] for n in places)]

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Protocol
 
 from einc.ir.draft import unused
-from einc.ir.elements import REAL, WIDE
+from einc.ir.elements import RANGED, REAL, WIDE
 from einc.ir.indices import Extent, Index, IndexSet, number
 from einc.ir.programs import Equation, NormalProgram, Tensor
 from einc.ir.sums import added
@@ -123,7 +123,7 @@ class Local:
             name = key if own else unused(f"{key}_{'share' if shared else 'moved'}",
                                           {*self.of.program.tensors, *self.tensors, *self.taken})
             self.names[key, states] = name
-            element = WIDE if tensor.element == REAL and self.wide(key, states) else tensor.element
+            element = WIDE if tensor.element in (REAL, RANGED) and self.wide(key, states) else tensor.element
             self.tensors[name] = replace(tensor, key=name, text=tensor.text if own else name, element=element,
                                          slots=cut_slots(tensor.slots, states, self.of.mesh),
                                          role=tensor.role if own else "local")

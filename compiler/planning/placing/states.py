@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal, assert_never
 
-from einc.ir.elements import REAL, WIDE, Element
+from einc.ir.elements import RANGED, REAL, WIDE, Element
 from einc.ir.indices import Extent, IndexSet, number, size
 from einc.ir.plan.gradients import place_of
 from einc.ir.programs import Slot
@@ -281,7 +281,7 @@ class Move:
     def adds(self) -> bool:
         """Whether it adds or multiplies numbers that would be rounded to the type of the data once for each rank."""
         folded = isinstance(self.before, Share) and not self.apart and self.before.fold in ("sum", "prod")
-        return folded and self.element == REAL
+        return folded and self.element in (REAL, RANGED)
 
     @property
     def wire(self) -> Extent:
