@@ -5,8 +5,8 @@ range where Σ_f (x_t^f / r_t) w_f^e is. The algebra takes such factors out of s
 program, and no text may become infinite by that. A factor of this kind is a *scale*: it could stand at one operand of
 the sum, so it has no letters but some of those that one operand has. Letters of two operands are a gate or a rotation,
 which no operand could take. Additions, maxima, further factors and sums between a sum and its scale change nothing of
-this. Another product of matrices does, whose operands have the type of the data as all that machines multiply, unless
-the scale stands beside that product and an operand is a sum as it is: then it may be the algebra that put it there.
+this. Another sum of products does, whose operands have the type of the data as all that machines multiply, unless
+the scale stands beside that sum and an operand is a sum as it is: then it may be the algebra that put it there.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from einc.ir.programs import Equation, Program
 from einc.ir.sums import factors
 from einc.ir.terms import Apply, Const, Fold, Join, Read, Term, Where, children, free_indices
 
-# How far a scale is away: beside a value, behind additions and the like, or behind a product of matrices.
+# How far a scale is away: beside a value, behind additions and the like, or behind a sum of products.
 _BESIDE, _BEHIND, _BEYOND = 2, 1, 0
 _Scale = tuple[frozenset[Index], int]  # the letters of a scale, and how far away it is
 _Slots = tuple[frozenset[int], int]  # the numbers of the slots of a tensor along which it differs instead
@@ -54,7 +54,7 @@ def scaled_sums(program: Program) -> frozenset[str]:
 
 
 def _may_have_lost(body: Term, scale: frozenset[Index]) -> bool:
-    """Whether a value is a sum as it is, from which the algebra may have taken a scale beyond a product of matrices. A
+    """Whether a value is a sum as it is, from which the algebra may have taken a scale beyond a sum of products. A
     scale without letters belongs to a plain sum, whose mean it makes: logits have one of their own."""
     return isinstance(body, Fold) and body.op == "sum" and (bool(scale) or not _of_matrices(body))
 
@@ -102,7 +102,7 @@ def _parts(term: Term, above: tuple[_Scale, ...], grows: bool = True) -> Iterato
         case Fold(op):
             if op == "sum":
                 yield _Part(term, above, grows)
-            if op == "sum" and _of_matrices(term):
+            if op == "sum" and _of_products(term):
                 yield from _parts(term.body, tuple((x, _BEYOND) for x, away in above if away == _BESIDE), False)
             else:
                 passes = op in _PASSING
@@ -122,6 +122,11 @@ def _parts(term: Term, above: tuple[_Scale, ...], grows: bool = True) -> Iterato
 def _behind(scales: tuple[_Scale, ...]) -> tuple[_Scale, ...]:
     """The scales as they are beyond an addition or the like."""
     return tuple((letters, _BEHIND) for letters, away in scales if away > _BEYOND)
+
+
+def _of_products(fold: Fold) -> bool:
+    """Whether a sum is over products of which two factors have an index that is summed."""
+    return sum(not free_indices(side).isdisjoint(fold.bound) for side in factors(fold.body)) > 1
 
 
 def _of_matrices(fold: Fold) -> bool:

@@ -53,7 +53,7 @@ def _exists(equation: Equation, known: Mapping[str, Equation]) -> bool:
     """
     for read in reads(equation.body):
         of = known.get(read.tensor)
-        if of is not None and of.domain != TRUE and of.has_letters:
+        if of is not None and of.domain != TRUE and of.has_letters and len(of.axes) == len(read.subs):
             by = dict(zip(of.indices, read.subs, strict=True))
             asked = (substitute(c, by) for c in conjuncts(of.domain) if not reads(c))
             given = both(equation.domain, equation.body.domain if isinstance(equation.body, Fold) else TRUE)
