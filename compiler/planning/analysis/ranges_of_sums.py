@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from einc.ir.indices import Index
 from einc.ir.programs import Equation, Program
-from einc.ir.sums import factors
+from einc.ir.sums import factors, fraction
 from einc.ir.terms import Apply, Const, Fold, Join, Read, Term, Where, children, free_indices
 
 # How far a scale is away: beside a value, behind additions and the like, or behind a sum of products.
@@ -103,7 +103,8 @@ def _parts(term: Term, above: tuple[_Scale, ...], grows: bool = True) -> Iterato
             if op == "sum":
                 yield _Part(term, above, grows)
             if op == "sum" and _of_products(term):
-                yield from _parts(term.body, tuple((x, _BEYOND) for x, away in above if away == _BESIDE), False)
+                for part in _parts(term.body, tuple(one for one in above if one[1] == _BESIDE), False):
+                    yield replace(part, scales=tuple(_before(part.scales, frozenset(term.bound))))
             else:
                 passes = op in _PASSING
                 yield from _parts(term.body, _behind(above) if passes else (), grows and passes)
@@ -119,6 +120,17 @@ def _parts(term: Term, above: tuple[_Scale, ...], grows: bool = True) -> Iterato
                 yield from _parts(kid, _behind(above) if passes else (), grows and passes)
 
 
+def _before(scales: Iterable[_Scale], bound: frozenset[Index]) -> Iterator[_Scale]:
+    """The scales as they are for an operand of a sum of products: those that lack what is summed stand behind it, be
+    they written there or not.
+    """
+    for letters, away in scales:
+        if away == _BESIDE and not letters & bound:
+            yield letters, _BEYOND
+        elif letters & bound:
+            yield letters, away
+
+
 def _behind(scales: tuple[_Scale, ...]) -> tuple[_Scale, ...]:
     """The scales as they are beyond an addition or the like."""
     return tuple((letters, _BEHIND) for letters, away in scales if away > _BEYOND)
@@ -126,12 +138,12 @@ def _behind(scales: tuple[_Scale, ...]) -> tuple[_Scale, ...]:
 
 def _of_products(fold: Fold) -> bool:
     """Whether a sum is over products of which two factors have an index that is summed."""
-    return sum(not free_indices(side).isdisjoint(fold.bound) for side in factors(fold.body)) > 1
+    return sum(not free_indices(side).isdisjoint(fold.bound) for side in fraction(fold.body)[0]) > 1
 
 
 def _of_matrices(fold: Fold) -> bool:
     """Whether a sum is over products of which each of two factors has an index that the other lacks."""
-    sides = [free_indices(side) for side in factors(fold.body)]
+    sides = [free_indices(side) for side in fraction(fold.body)[0]]
     return any(a - b and b - a for a, b in combinations(sides, 2))
 
 
