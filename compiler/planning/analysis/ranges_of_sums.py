@@ -103,8 +103,8 @@ def _parts(term: Term, above: tuple[_Scale, ...], grows: bool = True) -> Iterato
             if op == "sum":
                 yield _Part(term, above, grows)
             if op == "sum" and _of_products(term):
-                for part in _parts(term.body, tuple(one for one in above if one[1] == _BESIDE), False):
-                    yield replace(part, scales=tuple(_before(part.scales, frozenset(term.bound))))
+                for one in _parts(term.body, tuple(x for x in above if x[1] == _BESIDE), False):
+                    yield replace(one, scales=tuple(_before(one.scales, frozenset(term.bound))))
             else:
                 passes = op in _PASSING
                 yield from _parts(term.body, _behind(above) if passes else (), grows and passes)
