@@ -15,6 +15,7 @@ from fractions import Fraction
 from einc.ir.domains import negation, proves
 from einc.ir.draft import unused
 from einc.ir.finite import surely_above
+from einc.ir.indices import Index
 from einc.ir.primitives import NONNEGATIVE
 from einc.ir.programs import Equation, Tensor, local
 from einc.ir.sums import addends, factors, fraction, reached, signed
@@ -206,14 +207,17 @@ class ScaledValues:
         return self.above(Apply("max", tuple(p for _, p, _ in self._parts(term, given))))
 
     def _relative(self, term: Term, power: Term, given: Term) -> Term:
-        """The sum of positive values divided by e^power."""
-        return total([(sign, *self._asked(v, p, given), minus(p, power)) for sign, p, v in self._parts(term, given)])
+        """The sum of positive values divided by e^power: a part of which the weight is 0 is 0, be it infinite then."""
+        return total([(sign, *self._asked(v, p, given, free_indices(p) | free_indices(power)), minus(p, power))
+                      for sign, p, v in self._parts(term, given)])
 
-    def _asked(self, weight: Term, power: Term, given: Term) -> tuple[Term, Term]:
-        """Where a weight of e^power is not 0, as far as that is not known, and the weight. What is asked has an
-        equation of its own, which exists elsewhere too, where it is a sum, and where a slope is taken of it."""
+    def _asked(self, weight: Term, power: Term, given: Term,
+               letters: frozenset[Index] | None = None) -> tuple[Term, Term]:
+        """Where a weight of e^power, or one with `letters`, is not 0, as far as that is not known, and the weight. What
+        is asked has an equation of its own, which exists elsewhere too, where it is a sum, and where a slope is taken
+        of it."""
         conditions, by = list[Term](), dict[Term, Term]()
-        for condition in asked(weight, power, self.whole, self.known, given):
+        for condition in asked(weight, power, self.whole, self.known, given, letters or free_indices(power)):
             part = condition.args[0] if isinstance(condition, Apply) and condition.op == "ne" else TRUE
             if not isinstance(part, Read | Truth) and (self.named or any(isinstance(x, Fold) for x in walk(part))):
                 by[part] = self._apart(part, given, "weight")

@@ -10,10 +10,11 @@ largest of all its points: it is 0 where all that is left is 10^38 times smaller
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from fractions import Fraction
 from itertools import combinations
 
+from einc.ir.indices import Index
 from einc.ir.primitives import POSITIVE
 from einc.ir.signs import sign
 from einc.ir.sums import fraction
@@ -22,11 +23,11 @@ from einc.transforms.normal.reach import Reaches
 
 
 def asked(weight: Term, power: Term, whole: Mapping[Term, tuple[Term, ...]], known: Reaches,
-          given: Term) -> Iterator[Term]:
+          given: Term, letters: Set[Index]) -> Iterator[Term]:
     """The conditions under which the weight of e^power is not 0, without those that surely hold where the power is
     above −∞: that of a gate, which the power has, and that of a sum that is `whole`, relative to the largest of what it
-    sums, but for what is asked of that. Digits that cancel in a sum are as they are written. A weight with a letter
-    that the power has not is not asked: the largest would be of more points than there are exponents.
+    sums, but for what is asked of that. Digits that cancel in a sum are as they are written. A weight with other
+    letters than these is not asked: the largest would be of more points than there are exponents.
     """
     for factor in fraction(weight)[0]:
         if factor in whole:
@@ -35,14 +36,14 @@ def asked(weight: Term, power: Term, whole: Mapping[Term, tuple[Term, ...]], kno
         match factor:
             case Where(condition, then):
                 yield from (condition,) if power == ZERO else ()
-                yield from asked(then, power, whole, known, both(given, condition))
+                yield from asked(then, power, whole, known, both(given, condition), letters)
             case Apply("sqrt", (inner,)):
-                yield from asked(inner, power, whole, known, given)
+                yield from asked(inner, power, whole, known, given, letters)
             case Apply("pow", (inner, Const(Fraction() as times))) if times > 0:
-                yield from asked(inner, power, whole, known, given)
+                yield from asked(inner, power, whole, known, given, letters)
             case Const(value) if value != 0:
                 pass
-            case _ if (free_indices(factor) <= free_indices(power) and known.sign(factor) != POSITIVE
+            case _ if (free_indices(factor) <= letters and known.sign(factor) != POSITIVE
                        and sign(factor, known.equations, given) != POSITIVE):
                 yield Apply("ne", (factor, ZERO))
 
