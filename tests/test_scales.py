@@ -247,3 +247,11 @@ def test_exponentials_less_one_keep_their_digits_however_they_are_written(formul
     x = np.array([-1e-9, -0.001, -3.0, -60.0])
     found = einc.compile(f"index t : time(T)\ninput x_t\noutput y_t = {formula}", own=True)(x=torch.tensor(x).float())
     np.testing.assert_allclose(found.numpy(), KIN[formula](x.astype(np.float32).astype(float)), rtol=1e-6)
+
+
+def test_a_weight_of_0_has_no_part_beside_a_divided_exponential() -> None:
+    """w exp(-x), where exp(-x) is infinite and w is 0, of data and behind a gate."""
+    x, w = torch.tensor([-138.0, -138.0, 3.0]), torch.tensor([0.0, 2.0, 0.0])
+    for weight in ("w_t^2", "1[t ≠ 1] w_t^2"):
+        found = einc.compile(f"index t : time(T)\ninput x_t, w_t\noutput y_t = exp(x_t) / (exp(x_t) + {weight})")(x, w)
+        torch.testing.assert_close(found, torch.tensor([1.0, 0.0, 1.0]))
