@@ -109,7 +109,7 @@ def test_all_ranks_with_two_blocks_are_one_spec(grad: bool) -> None:
 
 
 UNREAD = pytest.mark.xfail(strict=True, reason="the printed text is not read: a label beside a computed place has two "
-                                               "readings, and a place in one of two blocks is not proved to be in range")
+                                               "readings, and a place in one of two blocks is not proved in range")
 
 
 @pytest.mark.whole
