@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from einc.ir.choices import PLAIN, Choices
 from einc.ir.draft import unused, with_other_names
-from einc.ir.elements import WIDE
+from einc.ir.elements import RANGED, WIDE
 from einc.ir.indices import DATA, OUTER, SEQUENCE, Index, IndexSet, number
 from einc.ir.letters import with_letters
 from einc.ir.plan import (
@@ -274,8 +274,8 @@ def _kernel(whole: _Whole, group: FusedGroup, kept: frozenset[str], found: Strea
               if cut and i not in (grid, *whole_axes)}
     axes = _axes(work, order, passed, grid, {i.name: chunks.bound(i) for i in folded} if chunks else bounds)
     work.stores = [replace(s, merge=_merged(group, s, grid)) for s in work.stores if s.buffer in kept]
-    wide = {k for k, b in buffers.items() if b.element == WIDE}
-    lets = mark_roundable(live(work.lets, work.stores), work.stores, wide, whole.choices.narrow)
+    wide, ranged = ({k for k, b in buffers.items() if b.element == kind} for kind in (WIDE, RANGED))
+    lets = mark_roundable(live(work.lets, work.stores), work.stores, wide, ranged, whole.choices.narrow)
     visited = {(i.name, grid.name): points(agreed(group.equations, i, grid), i, grid) for i in folded
                if grid is not None and i != grid}
     visited = chunks.visited() if chunks else visited

@@ -13,10 +13,10 @@ from einc.ir.plan import Dot, Let, Load, Map, Scalar, ScatterAdd, Select, Store
 from einc.ir.terms import ZERO
 
 
-def mark_roundable(lets: tuple[Let, ...], stores: Iterable[Store], wide: Container[str],
+def mark_roundable(lets: tuple[Let, ...], stores: Iterable[Store], wide: Container[str], ranged: Container[str],
                    every: bool = False) -> tuple[Let, ...]:
     """The lets with such contractions marked, or with every one. What `wide` buffers
-    hold, or are to hold, is not rounded."""
+    hold, or are to hold, is not rounded, nor what `ranged` ones hold, which may be beyond the range."""
     by = {let.name: let for let in lets}
     kept = {s.value for s in stores if s.buffer not in wide}
     whole = {s.value for s in stores if s.buffer in wide}
@@ -31,7 +31,7 @@ def mark_roundable(lets: tuple[Let, ...], stores: Iterable[Store], wide: Contain
                                 for x in readers[let.name])
         linear[let.name] &= (bool(readers[let.name]) or let.name in kept) and let.name not in whole
     pairs = {let.name for let in lets if isinstance(let.op, Dot) and len(let.args) == 2
-             and any(isinstance(op := by[a].op, Load) and op.buffer in wide for a in let.args)}
+             and any(isinstance(op := by[a].op, Load) and (op.buffer in wide or op.buffer in ranged) for a in let.args)}
     return tuple(_marked(let, by) if every or (linear[let.name] and let.name not in pairs) else let for let in lets)
 
 

@@ -14,6 +14,8 @@ from einc.ir.programs import IndexLoop, NormalProgram, Program, Tensor
 from einc.ir.verify import verify
 from einc.planning.placing.chains import Chain, Link, apart, linked
 from einc.planning.placing.modules import axes_of, buffer_of, cuts_of, derived, groups_of, in_bytes, module_of
+from einc.planning.placing.refusals import Refused
+from einc.planning.placing.routes import sizes_told
 from einc.planning.placing.states import Axis, States
 from einc.planning.planner import plan
 from einc.planning.repeated import clamped, derived_loop, joined, loop
@@ -82,6 +84,12 @@ def per_rank_rounds_gradient(program: Program, mesh: tuple[Axis, ...], sizes: Ma
     halves = [half for one in pieces if isinstance(one, Gradient | GradientLoop)
               for half in (_gradient(one).forward, _gradient(one).backward)]
     whole = _whole(chain, links, asked, buffers, halves)
+    told = frozenset[str]().union(*(sizes_told(half) for link in links for half in (link.forward, link.backward)
+                                    if half is not None))
+    if told & whole.sizes:
+        raise Refused("rounds", f"a round of `{program.name}` sends rows to what they chose, and its gradient reads "
+                      "what was made of them: rows of one round that another half reads are not written yet",
+                      "say `by gather`, or leave out the gradient")
     return _per_rank(SegmentedModule(whole, tuple(pieces)), chain, links)
 
 
