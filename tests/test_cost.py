@@ -185,7 +185,7 @@ def _case(name: str) -> Case:
 
 
 @each(FILES, {"deepseek_sparse fp8_block fp8_lm": "a layer of 25 steps and more",
-              "stick_breaking": "with numbers, the rows of a block are still a name"}, few=DRAWN)
+              "stick_breaking indexer": "with numbers, the rows of a block are still a name"}, few=DRAWN)
 def test_a_plan_fits_a_screen(case: Case) -> None:
     """With formulas and with numbers; with numbers no formula is left."""
     module = plan_of(case)
