@@ -481,3 +481,12 @@ def test_rows_that_a_gradient_of_rounds_reads_are_refused(tmp_path: Path) -> Non
     with pytest.raises(EincError, match="rows of one round"):
         front.compile(text, "torch", plan="it", grad=True)
     compile(front.compile(text.replace("by rows", "by gather"), "torch", plan="it", grad=True).source, "a", "exec")
+
+
+def test_rows_whose_number_is_asked_for_are_refused_in_words() -> None:
+    text = ("index t : time(T)\nindex f : feature(D)\nindex x, r : expert(E), expert(R)\ninput H_t^f\n"
+            "input C_{t r} : int\nweight A_{x f}\noutput U_{t r} = H_t^f A_{C_{t r} f}\n"
+            "plan it:\n    mesh p = 2\n    shard t, else x over p, pass x by once\n")
+    with pytest.raises(EincError, match="rows that are sent"):
+        front.compile(text, "torch", plan="it")
+    assert front.compile(text.replace("by once", "by rows"), "torch", plan="it").source

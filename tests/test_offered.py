@@ -347,3 +347,11 @@ def test_a_bound_is_offered_among_positions_of_one_set(extent: str, offered: int
     said = CliRunner().invoke(main, ["check", str(file)])
     assert said.exit_code == 1 and "E0503" in said.output
     assert said.output.count("write `{s ≤ t}` for `s`") == offered and "≤ d" not in said.output
+
+
+@pytest.mark.parametrize(("value", "there"), [("x_{t-1}", True), ("2 x_t x_{t-1}", True), ("x_{t-1} / 3", True),
+                                                ("1 / x_{t-1}", False), ("exp(x_{t-1})", False)])
+def test_an_indicator_is_offered_where_its_addend_is_0_then(value: str, there: bool) -> None:
+    """What is outside is 0: not so below a stroke, nor under a function."""
+    report = told(Source("a.ein", f"index t : time(T)\ninput x_t\noutput y_t = {value}\n"))
+    assert any("1[1 ≤ t - 1] " in (edit.new or "") for _, edit in offered(report)) == there

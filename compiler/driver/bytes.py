@@ -18,8 +18,9 @@ def in_bytes(numbers: Any, word: str = "int4") -> Any:
     torch, row = framework(), _row(word)
     _demand(isinstance(numbers, torch.Tensor) and numbers.dtype not in (torch.bool, torch.uint64)
             and not numbers.is_complex(), "a tensor of whole numbers is put in bytes")
+    _demand(numbers.layout == torch.strided and not numbers.is_meta, "numbers in bytes are those of a dense tensor")
     plain = numbers.detach().cpu()
-    plain = plain if plain.is_floating_point() else plain.long()
+    plain = plain.double() if plain.is_floating_point() else plain.long()
     if plain.ndim == 0 or bool(((plain < row.low) | (plain > row.high) | (plain != plain.round())).any()):
         raise EincError([Problem(f"{row.together} numbers lie in a byte where an axis has whole numbers from {row.low} "
                                  f"to {row.high} alone", helps=(
@@ -33,6 +34,7 @@ def from_bytes(data: Any, count: int, word: str = "int4") -> Any:
     """
     torch, row = framework(), _row(word)
     _demand(isinstance(data, torch.Tensor) and data.dtype == torch.uint8, "numbers lie in bytes of the type `uint8`")
+    _demand(isinstance(count, int), f"{count!r} is no number of numbers")
     if data.ndim == 0 or not 0 <= count <= row.together * data.shape[-1]:
         raise EincError([Problem(f"{count} numbers do not lie in bytes of the shape {tuple(data.shape)}", helps=(
             Help(f"{row.together} lie in each byte of the last axis: give as many as were put there"),))])

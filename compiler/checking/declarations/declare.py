@@ -78,7 +78,7 @@ def defined_in(statement: s.Statement) -> Iterator[str]:
 # index sets
 
 
-def _ways_to_declare(statement: s.Statement, at: int, name: str | None) -> tuple[Help, ...]:
+def _ways_to_declare(scope: Scope, statement: s.Statement, at: int, name: str | None) -> tuple[Help, ...]:
     """How to declare what is no name for an index: a primed one is declared by the letter that it has its set from."""
     here = statement.clauses[at].span
     if name is None:
@@ -86,7 +86,8 @@ def _ways_to_declare(statement: s.Statement, at: int, name: str | None) -> tuple
     letter = name.rstrip("'")
     said = f"a primed index needs no declaration: it runs over the set of `{letter}`"
     if not any(index_name(c.body) == letter for c in statement.clauses):
-        return (Help(f"{said}, so declare that", here, letter),)
+        known = letter in scope.text(statement.span).indices
+        return (Help(f"{said}, so leave it out") if known else Help(f"{said}, so declare that", here, letter),)
     ends = (statement.clauses[at - 1].span.end, here.end) if at else (here.start, statement.clauses[1].span.start)
     return (Help(f"{said}, so leave it out", Span(here.source, *ends), ""),)
 
@@ -106,7 +107,7 @@ def _index(scope: Scope, statement: s.Statement, at: int) -> list[Structure]:
                              helps=(Help("give one set for all of them, or one for each"),))
     if name is None or name.endswith("'"):
         raise BadDeclaration(f"`{clause.span.text}` is no name for an index", clause.span,
-                             helps=_ways_to_declare(statement, at, name))
+                             helps=_ways_to_declare(scope, statement, at, name))
     free_name(scope, name, clause.span)
     text = scope.text(statement.span)
     body = kinds[at if len(kinds) > 1 else 0].body

@@ -33,12 +33,14 @@ from einc.ir.terms import (
     TRUE,
     Apply,
     Const,
+    Fold,
     Pack,
     Part,
     Position,
     Read,
     Size,
     Term,
+    Where,
     canonical,
     const,
     free_indices,
@@ -130,23 +132,38 @@ def ranges(program: TypedProgram, text: Text, report: Report) -> None:
                     what = f"place {sub.value} of `{span.text}`" if isinstance(sub, Const) and span is not None else (
                         f"the index expression in slot `{slot.name}`")
                     edits = tuple(_started(program, equation, at.read, n, span)) or tuple(
-                        _inside(program, at, span, own is None))
+                        _inside(program, equation, at, span, own is None))
                     report.add(OutOfRange(f"{what} may {bad}", span, once=(span, bad),
                                           helps=_SIZED if fixed else (*edits, *_LIMITED)))
                     break
 
 
-def _inside(program: TypedProgram, at: Seen, span: Span | None, whole: bool) -> Iterator[Help]:
+def _inside(program: TypedProgram, equation: Equation, at: Seen, span: Span | None, whole: bool) -> Iterator[Help]:
     """The read times the indicator of all that has to hold for its subscripts to be in range, in words alone where the
-    range is not the `whole` set, or parts of a composite are read.
+    range is not the `whole` set, parts of a composite are read, or a value of 0 would not make its addend 0.
     """
-    if span is None or not whole or any(isinstance(sub, Pack | Part) for sub in at.read.subs):
+    parts = any(isinstance(sub, Pack | Part) for sub in at.read.subs)
+    if span is None or not whole or parts or not _in_addend(equation.body, at.read):
         yield _MULTIPLIED
         return
     ends = [end for slot, sub in zip(program.tensors[at.read.tensor].slots, at.read.subs, strict=True)
             for end in _ends(sub, slot.set) if not proves(at.given, end, program.sizes)]
     said = f"1[{' and '.join(term_text(program, end) for end in ends)}]"
     yield Help(f"multiply by `{said}`: what is outside is 0", span, f"({said} {span.text})", certain=False)
+
+
+def _in_addend(term: Term, read: Read) -> bool:
+    """Whether a read is a factor of an addend wherever it stands in a term, so that its addend is 0 where it is."""
+    match term:
+        case Read():
+            return True
+        case Apply("add" | "sub" | "neg" | "mul", parts):
+            return all(_in_addend(part, read) for part in parts)
+        case Apply("div", (above, below)):
+            return _in_addend(above, read) and read not in reads(below)
+        case Where(_, then) | Fold("sum", _, _, then):
+            return _in_addend(then, read)
+    return read not in reads(term)
 
 
 def _ends(sub: Term, into: IndexSet) -> tuple[Term, Term]:

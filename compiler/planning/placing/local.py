@@ -40,6 +40,7 @@ from einc.planning.analysis.cost import volume
 from einc.planning.placing.cuts import Cut, Letter
 from einc.planning.placing.levels import Placed
 from einc.planning.placing.linear import once
+from einc.planning.placing.refusals import Refused
 from einc.planning.placing.states import WHOLE, Axis, Owned, Part, Rows, Share, States, cut_slots, rows_of
 
 
@@ -265,7 +266,9 @@ class Rewriting:
         if index not in self.mine:
             return here
         axis, letter = self.mine[index]
-        assert not letter.row, index.name
+        if letter.row:
+            raise Refused("meeting", f"{index} runs over rows that are sent, and something asks for its number there",
+                          "say `by rows`, which sends a row for each choice")
         if letter.blocks > 1 and axis.blocks(letter.base) > 1:
             return self.ranks.in_blocks(axis, index, self.letter(index))
         if letter.component < 0:
