@@ -467,20 +467,17 @@ def test_what_is_said_to_read_later_positions_is_not_asked_whether_it_does(monke
     assert typed("index t, s : time(T)\ninput x_s\noutput y_t = Σ_s x_t x_s : all\n").outputs
 
 
-def test_rows_that_a_gradient_of_rounds_reads_are_refused(tmp_path: Path) -> None:
-    """A size that only the data says has no name that a file could ask for."""
-    file = tmp_path / "a.ein"
-    file.write_text(
-        "index t : time(T)\nindex f : feature(D)\nindex e : feature(F)\nindex x : expert(E)\ndim k\ninput X_t^f\n"
-        "H_t^f = X_t^f\nfor ℓ in 1..N:\n    weight W_f^x, A_{x f}^e, B_{x e}^f\n    G_t^x = H_t^f W_f^x\n"
-        "    set C_t = topk_x(G_t^x, k)\n    U_{t x}^e = H_t^f A_{x f}^e\n    Y_{t (x)}^f = U_{t x}^e B_{x e}^f\n"
-        "    H_t^f ← H_t^f + Σ_{x ∈ C_t} Y_{t (x)}^f\noutput O_t^f = H_t^f\n"
-        "plan it:\n    mesh p = 2\n    shard t, else x over p, pass x by rows\n", encoding="utf-8")
-    text = file.read_text(encoding="utf-8")
-    compile(front.compile(text, "torch", plan="it").source, "a", "exec")
-    with pytest.raises(EincError, match="rows of one round"):
-        front.compile(text, "torch", plan="it", grad=True)
-    compile(front.compile(text.replace("by rows", "by gather"), "torch", plan="it", grad=True).source, "a", "exec")
+def test_nobody_is_asked_how_many_rows_a_round_has() -> None:
+    """That only the data says it: the file counts them, and its gradient has them of what was saved."""
+    text = ("index t : time(T)\nindex f : feature(D)\nindex e : feature(F)\nindex x : expert(E)\ndim k\ninput X_t^f\n"
+            "H_t^f = X_t^f\nfor ℓ in 1..N:\n    weight W_f^x, A_{x f}^e, B_{x e}^f\n    G_t^x = H_t^f W_f^x\n"
+            "    set C_t = topk_x(G_t^x, k)\n    U_{t x}^e = H_t^f A_{x f}^e\n    Y_{t (x)}^f = U_{t x}^e B_{x e}^f\n"
+            "    H_t^f ← H_t^f + Σ_{x ∈ C_t} Y_{t (x)}^f\noutput O_t^f = H_t^f\n"
+            "plan it:\n    mesh p = 2\n    shard t, else x over p, pass x by rows\n")
+    for grad in (False, True):
+        source = front.compile(text, "torch", plan="it", grad=grad).source
+        compile(source, "a", "exec")
+        assert "A: torch.Tensor, B: torch.Tensor, *, k: int," in source and "_to_rows" in source
 
 
 def test_rows_whose_number_is_asked_for_are_refused_in_words() -> None:
