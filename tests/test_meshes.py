@@ -478,12 +478,3 @@ def test_nobody_is_asked_how_many_rows_a_round_has() -> None:
         source = front.compile(text, "torch", plan="it", grad=grad).source
         compile(source, "a", "exec")
         assert "A: torch.Tensor, B: torch.Tensor, *, k: int," in source and "_to_rows" in source
-
-
-def test_rows_whose_number_is_asked_for_are_refused_in_words() -> None:
-    text = ("index t : time(T)\nindex f : feature(D)\nindex x, r : expert(E), expert(R)\ninput H_t^f\n"
-            "input C_{t r} : int\nweight A_{x f}\noutput U_{t r} = H_t^f A_{C_{t r} f}\n"
-            "plan it:\n    mesh p = 2\n    shard t, else x over p, pass x by once\n")
-    with pytest.raises(EincError, match="rows that are sent"):
-        front.compile(text, "torch", plan="it")
-    assert front.compile(text.replace("by once", "by rows"), "torch", plan="it").source

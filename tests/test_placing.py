@@ -267,6 +267,32 @@ def test_what_is_made_of_rows(asks: str, grad: bool, way: str, cut: str) -> None
     assert half(case, case.sizes, grad).error(mesh) < EXACT
 
 
+PICKED = """index n : batch(B)
+index t : time(T)
+index x : expert(E)
+index r : CLASS(R)
+index f, g : feature(D), feature(G)
+input H_{n t}^f, w_{n t r}
+input C_{n t r} : int
+weight A_{x f}^g
+Z_{n t r}^g = sin(H_{n t}^f A_{C_{n t r} f}^g)
+"""
+
+
+@pytest.mark.parametrize("cls", ["expert", "feature", "head"])
+@pytest.mark.parametrize("asks", ["output Y_{n t r}^g = 2 Z_{n t r}^g", "output y_{n t}^g = Σ_r w_{n t r} Z_{n t r}^g"])
+def test_a_row_that_is_sent_once_has_all_of_its_choices(cls: str, asks: str) -> None:
+    """Whatever the class of the letter that tells them apart, where whole numbers that are given choose, too."""
+    sizes = {"B": 2, "T": 4, "E": 4, "R": 3, "D": 3, "G": 5}
+    case = Case(f"picked {cls} {asks}", PICKED.replace("CLASS", cls) + asks, sizes, {"C": ("1", "E")})
+    mesh = axes(typed(case.text), {"p": 2}, {"p": "tx"}, {"p": ("x", "once", "")})
+    for grad in (False, True):
+        found = half(case, sizes, grad)
+        assert found.error(mesh) < EXACT
+        sent = {move.rows.packed for _, move in found.on(mesh).moves if move.rows is not None}
+        assert sent == {(1, 0)}  # of a text and a position
+
+
 def read_back(program: NormalProgram) -> TypedProgram:
     """The program of the text that is printed of another."""
     return typed(show(program), "ranks.ein")

@@ -48,7 +48,9 @@ def owned(equation: Equation, program: NormalProgram, state: Callable[[str], Sta
         if not all(x in equation.axes for x in places):
             return None
         where = tuple(equation.axes.index(x) for x in places)
-        return made(Owned(first.chosen, where, first.base, rows and lying(rows, letters, equation.axes)))
+        some = rows is not None and len(rows.packed) < len(places)  # a row has choices that are not the rank's, too
+        return made(Owned(first.chosen, where, first.base, rows and lying(rows, letters, equation.axes)),
+                    more={first.chosen: rows.of_chosen} if rows is not None and some else None)
     if not isinstance(body, Fold) or body.op != "sum":
         return None
     chosen = Read(first.chosen, places)
