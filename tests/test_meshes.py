@@ -206,7 +206,7 @@ LINES = [
     ("shard t over tp, pass s by swap t", "`t` is of a set that is cut over `tp`"),
     ("shard t over tp, pass s by swap k", "no letter of feature"),
     ("shard t over tp, pass t by ring, pass s by ring", "both go round"),
-    ("shard t over tp, pass t by rows", "nothing that has t is read at an element that data chooses"),
+    ("shard t over tp, pass t by rows", "nothing that `tp` cuts by t is read at an element that data chooses"),
 ]
 
 
@@ -478,3 +478,58 @@ def test_nobody_is_asked_how_many_rows_a_round_has() -> None:
         source = front.compile(text, "torch", plan="it", grad=grad).source
         compile(source, "a", "exec")
         assert "A: torch.Tensor, B: torch.Tensor, *, k: int," in source and "_to_rows" in source
+
+
+CHOSEN = ("index t : time(T)\nindex n, a : batch(P), batch(Q)\nindex m : batch(Q P) = (a n)\n"
+          "index f, g : feature(D), feature(G)\nindex x, r : expert(E), feature(R)\ndim k\n")
+PLAIN_ROWS = ("input H_t^f\ninput C_{t r} : int\nweight A_{x f}^g\n"
+              "output U_t^g = Σ_r sin(H_t^f A_{C_{t r} f}^g)\n")
+PAIRS = ("input H_m^f\ninput C_{m r} : int\nweight A_{x f}^g\nD_{n a r} = C_{(a n) r}\n"
+         "output U_{(a n)}^g = Σ_r sin(H_{(a n)}^f A_{D_{n a r} f}^g)\n")
+BOTH, TEXTS = "shard t, else x over p, pass x by rows", "shard n, else x over p, pass x by rows"
+# A text and its lines for which no rows are sent, why, and the text and the lines that a way out gives.
+NO_ROWS = {
+    "nothing is chosen": (("input H_t^f\nweight A_{x f}^g\noutput U_t^g = Σ_x sin(H_t^f A_{x f}^g)\n", BOTH),
+                          "nothing that `p` cuts by x is read at an element that data chooses",
+                          ("", "shard t, else x over p")),
+    "a letter before": (("input H_t^f\ninput C_{t r} : int\nweight A_{x t f}^g\n"
+                         "output U_t^g = Σ_r sin(H_t^f A_{C_{t r} t f}^g)\n", BOTH),
+                        "nothing that `p` cuts by x is read at an element", ("", "shard t, else x over p")),
+    "not cut": ((PLAIN_ROWS, "shard x over p, pass x by rows"), "`p` cuts no letter of what chooses x before x itself",
+                ("", BOTH)),
+    "on another axis": ((PLAIN_ROWS, "shard t over q\n    shard x over p, pass x by once"),
+                        "`q` cuts what chooses x, and `p` cuts x", ("", "shard t, else x over q, pass x by once")),
+    "a computed place": ((PLAIN_ROWS.replace("{C_{t r} f}", "{min(C_{t r} + 1, E) f}"), BOTH), "is made of `C`",
+                         (PLAIN_ROWS.replace("{C_{t r} f}", "{D_{t r} f}").replace(
+                             "output", "D_{t r} = min(C_{t r} + 1, E)\noutput"), BOTH)),
+    "a pair": ((PAIRS.replace("D_{n a r} = C_{(a n) r}\n", "").replace("D_{n a r}", "C_{(a n) r}"),
+                TEXTS), "is made of `C`",
+               (PAIRS, TEXTS)),
+    "inside of a pair": (("input H_m^f\ninput C_{m r} : int\nweight A_{x f}^g\noutput Z_{n a} = Σ_f H_{(a n)}^f\n"
+                          "output U_m^g = Σ_r sin(H_m^f A_{C_{m r} f}^g)\n", TEXTS),
+                         "`p` cuts what chooses x inside of a composite", (PAIRS, TEXTS)),
+    "a letter twice": (("input H_{n t}^f\ninput C_{n t r} : int\nweight A_{x n f}^g\n"
+                        "output U_{n t}^g = Σ_r sin(H_{n t}^f A_{C_{n t r} n f}^g)\n", BOTH),
+                       "`A` has a letter of what chooses x in another slot, too", ("", "shard t, else x over p")),
+    "no round chooses": (("input X_t^f\nH_t^f = X_t^f\nfor ℓ in 1..N:\n    weight A_{x f}\n"
+                          "    H_t^f ← H_t^f + Σ_x sin(H_t^f A_x^f)\noutput O_t^f = H_t^f\n", BOTH),
+                         "nothing that `p` cuts by x is read at an element", ("", "shard t, else x over p")),
+}
+
+
+@pytest.mark.parametrize("name", NO_ROWS)
+def test_why_no_rows_are_sent(name: str) -> None:
+    """The reason is the true one, and the way out makes the text sound, as it is said or with other lines."""
+    (text, lines), said, (other, instead) = NO_ROWS[name]
+
+    def found(text: str, lines: str) -> list[str]:
+        report = Report()
+        axes = ", ".join(f"{axis} = 2" for axis in "qp" if f"over {axis}" in lines)
+        pipeline.check(Source("a.ein", f"{CHOSEN}{text}plan it:\n    mesh {axes}\n    {lines}\n"), report)
+        return [render(problem) for problem in report.problems if problem.code.startswith("E")]
+
+    (told,) = found(text, lines)
+    assert "E0119" in told and said in told
+    if "pass" in instead and not other:
+        assert f"`{instead}`" in told
+    assert found(other or text, instead) == []

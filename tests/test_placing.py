@@ -293,6 +293,16 @@ def test_a_row_that_is_sent_once_has_all_of_its_choices(cls: str, asks: str) -> 
         assert sent == {(1, 0)}  # of a text and a position
 
 
+@pytest.mark.parametrize("grad", [False, True], ids=["forward", "gradient"])
+def test_a_row_may_have_one_choice(grad: bool) -> None:
+    text = PICKED.replace("CLASS", "feature").replace("C_{n t r}", "C_t").replace("Z_{n t r}", "output Z_{n t}")
+    case = Case("one choice", text, {"B": 2, "T": 4, "E": 4, "R": 3, "D": 3, "G": 5}, {"C": ("1", "E")})
+    mesh = axes(typed(text), {"p": 2}, {"p": "tx"}, {"p": ("x", "rows", "")})
+    found = half(case, case.sizes, grad)
+    sent = any(move.rows is not None for _, move in found.on(mesh).moves)
+    assert found.error(mesh) < EXACT and sent != grad  # what was chosen is saved for the gradient
+
+
 def read_back(program: NormalProgram) -> TypedProgram:
     """The program of the text that is printed of another."""
     return typed(show(program), "ranks.ein")
