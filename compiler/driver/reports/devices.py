@@ -114,7 +114,7 @@ def as_text(told: Mapping[str, Any], memory: int | None) -> str:
     for one in told["stages"]:
         lines += wrap(
             f"as {one['stages']} stages for {one['rounds']}, which `shard {one['rounds']} over pp, n in {one['parts']} "
-            f"parts by 1F1B` asks for, n the letter of the batch: a device waits {one['waits']:.0%} of the time", _WIDTH)
+            f"parts by 1F1B` asks for, n the letter of a batch: a device waits {one['waits']:.0%} of the time", _WIDTH)
     lines += ["", "plan best:", *(f"    {line}" for line in told["plans"][0]["plan"]), ""]
     lines += wrap(_NOTE, _WIDTH)
     return "\n".join(lines) + "\n"
