@@ -21,6 +21,7 @@ from einc.driver.cli import main
 from einc.driver.options import Options
 from einc.errors.problems import WrongData
 from einc.errors.report import EincError, Report, Source, render
+from einc.ir.choices import PLAIN
 from einc.ir.requested import Mesh
 from einc.planning.placing.states import WHOLE, Part
 from einc.transforms.gradients.backward import derive
@@ -533,3 +534,31 @@ def test_why_no_rows_are_sent(name: str) -> None:
     if "pass" in instead and not other:
         assert f"`{instead}`" in told
     assert found(other or text, instead) == []
+
+
+STEP = """index t, s : time(T)
+index f : feature(D)
+index x : expert(E)
+dim k
+input X_t^f
+weight W_f^x, A_{x f}
+R_t^f = Σ_{s ≤ t} X_s^f
+G_t^x = R_t^f W_f^x
+set C_t = topk_x(G_t^x, k)
+output O_t = Σ_{x ∈ C_t} G_t^x R_t^f A_{x f}
+plan NAME:
+    mesh p = 2
+    shard s, else x over p, pass x by rows
+"""
+
+
+def test_a_step_over_a_cache_sends_no_rows() -> None:
+    """Whether the block is of what serves or another that is chosen beside it; without the pass both are sound."""
+    said = "every rank has all new positions of a step"
+    with pytest.raises(EincError, match=said):
+        typed(STEP.replace("NAME", "serve"))
+    with pytest.raises(EincError, match=said):
+        placing.served_on_mesh(typed(STEP.replace("NAME", "it")), ("serve", "it"), {}, {}, PLAIN)
+    plain = STEP.replace(", pass x by rows", "")
+    assert placing.served_on_mesh(typed(plain.replace("NAME", "serve")), ("serve",), {}, {}, PLAIN).forward.moves
+    assert placing.served_on_mesh(typed(plain.replace("NAME", "it")), ("serve", "it"), {}, {}, PLAIN).forward.moves

@@ -35,6 +35,11 @@ def _refused(program: TypedProgram, plan: PlanBlock) -> list[PlanLine]:
     cuts, ranks = {cut.axis: (cut, span) for cut, span in plan.cuts()}, plan.asked(Mesh).ranks
     order = dict.fromkeys((*(name for name in ranks if name in cuts), *cuts))
     letters = letters_of(program)
+    if plan.name == "serve":
+        steps = [(*without_rows(one.letter, one.way), span) for cut, span in plan.cuts() for one in cut.passes
+                 if one.way in ROWS]
+        if steps:
+            return [PlanLine(said, span, helps=(Help(way),)) for said, way, span in steps]
     mesh = with_rings(axis_of(cuts[name][0], ranks.get(name) or 2, letters) for name in order
                       if ranks.get(name) != 1 and all(letters[x].cls != LAYER for x in cuts[name][0].letters))
     try:
@@ -46,6 +51,12 @@ def _refused(program: TypedProgram, plan: PlanBlock) -> list[PlanLine]:
             for meeting in axis.meetings if meeting.way in ROWS and not any(
                 rows.base == meeting.by for one in found for cut in one.cuttings[n].cuts.values()
                 if (rows := rows_of(cut.state)) is not None)]
+
+
+def without_rows(letter: str, way: str) -> tuple[str, str]:
+    """What is said, and the way out, where a step over a cache is to send rows."""
+    return (f"every rank has all new positions of a step, so none is sent as a row to what it chose of {letter}",
+            f"leave out `pass {letter} by {way}`")
 
 
 def _without_rows(found: list[Placed], n: int, meeting: Meeting, span: Span) -> PlanLine:
