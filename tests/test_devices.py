@@ -12,12 +12,12 @@ from helpers import typed, typed_of
 from placing_cases import BY_NAME, axes
 from programs import FILES, Case
 
-from einc.driver import placing
+from einc.driver import pipeline, placing
 from einc.driver.cli import main
 from einc.driver.commands.sizes import names
 from einc.driver.placing import pieces, put
 from einc.driver.reports import devices
-from einc.errors.report import EincError
+from einc.errors.report import EincError, Report, Source
 from einc.planning.placing.prices import bubble, priced
 
 SIZES = "T=4096,H=32,d_k=128,d_model=4096"
@@ -137,7 +137,20 @@ def test_a_recurrence_is_counted(spec: str, letter: str, share: int) -> None:
 
 def test_rounds_are_told_as_stages() -> None:
     code, text = cost("llama_lm", "--devices", "2", "--sizes", "B=2,T=8,H=4,G=2,d_k=4,d_model=8,d_ff=8,V=8,N=2")
+    text = " ".join(text.split())
     assert code == 0 and "as 2 stages for ℓ" in text and "a device waits 33%" in text
+    assert "stages" not in cost("llama_lm", "--devices", "2", "--sizes",
+                                "B=2,T=8,H=4,G=2,d_k=4,d_model=8,d_ff=8,V=8,N=3")[1]
+
+
+def test_rows_are_tried_where_data_chooses() -> None:
+    """And the lines that are printed of such a plan are read."""
+    code, text = cost("moe_swiglu", "--devices", "4", "--memory", "2200", "--sizes", "T=16,d_model=8,E=8,n=2,d_ff=8")
+    assert code == 0
+    lines = text[text.index("plan best:"):].split("\n\n")[0].replace("plan best", "plan it")
+    assert "pass x by rows" in lines
+    source = f'use "moe_swiglu"\n{lines}\n'
+    assert pipeline.check(Source("a.ein", source), Report()) is not None
 
 
 @pytest.mark.parametrize(("words", "said", "way"), [

@@ -21,6 +21,7 @@ from einc.driver.cli import main
 from einc.driver.options import Options
 from einc.errors.problems import WrongData
 from einc.errors.report import EincError, Report, Source, render
+from einc.ir.choices import PLAIN
 from einc.ir.requested import Mesh
 from einc.planning.placing.states import WHOLE, Part
 from einc.transforms.gradients.backward import derive
@@ -206,7 +207,7 @@ LINES = [
     ("shard t over tp, pass s by swap t", "`t` is of a set that is cut over `tp`"),
     ("shard t over tp, pass s by swap k", "no letter of feature"),
     ("shard t over tp, pass t by ring, pass s by ring", "both go round"),
-    ("shard t over tp, pass t by rows", "nothing that has t is read at an element that data chooses"),
+    ("shard t over tp, pass t by rows", "nothing that `tp` cuts by t is read at an element that data chooses"),
 ]
 
 
@@ -467,26 +468,97 @@ def test_what_is_said_to_read_later_positions_is_not_asked_whether_it_does(monke
     assert typed("index t, s : time(T)\ninput x_s\noutput y_t = Σ_s x_t x_s : all\n").outputs
 
 
-def test_rows_that_a_gradient_of_rounds_reads_are_refused(tmp_path: Path) -> None:
-    """A size that only the data says has no name that a file could ask for."""
-    file = tmp_path / "a.ein"
-    file.write_text(
-        "index t : time(T)\nindex f : feature(D)\nindex e : feature(F)\nindex x : expert(E)\ndim k\ninput X_t^f\n"
-        "H_t^f = X_t^f\nfor ℓ in 1..N:\n    weight W_f^x, A_{x f}^e, B_{x e}^f\n    G_t^x = H_t^f W_f^x\n"
-        "    set C_t = topk_x(G_t^x, k)\n    U_{t x}^e = H_t^f A_{x f}^e\n    Y_{t (x)}^f = U_{t x}^e B_{x e}^f\n"
-        "    H_t^f ← H_t^f + Σ_{x ∈ C_t} Y_{t (x)}^f\noutput O_t^f = H_t^f\n"
-        "plan it:\n    mesh p = 2\n    shard t, else x over p, pass x by rows\n", encoding="utf-8")
-    text = file.read_text(encoding="utf-8")
-    compile(front.compile(text, "torch", plan="it").source, "a", "exec")
-    with pytest.raises(EincError, match="rows of one round"):
-        front.compile(text, "torch", plan="it", grad=True)
-    compile(front.compile(text.replace("by rows", "by gather"), "torch", plan="it", grad=True).source, "a", "exec")
+def test_nobody_is_asked_how_many_rows_a_round_has() -> None:
+    """That only the data says it: the file counts them, and its gradient has them of what was saved."""
+    text = ("index t : time(T)\nindex f : feature(D)\nindex e : feature(F)\nindex x : expert(E)\ndim k\ninput X_t^f\n"
+            "H_t^f = X_t^f\nfor ℓ in 1..N:\n    weight W_f^x, A_{x f}^e, B_{x e}^f\n    G_t^x = H_t^f W_f^x\n"
+            "    set C_t = topk_x(G_t^x, k)\n    U_{t x}^e = H_t^f A_{x f}^e\n    Y_{t (x)}^f = U_{t x}^e B_{x e}^f\n"
+            "    H_t^f ← H_t^f + Σ_{x ∈ C_t} Y_{t (x)}^f\noutput O_t^f = H_t^f\n"
+            "plan it:\n    mesh p = 2\n    shard t, else x over p, pass x by rows\n")
+    for grad in (False, True):
+        source = front.compile(text, "torch", plan="it", grad=grad).source
+        compile(source, "a", "exec")
+        assert "A: torch.Tensor, B: torch.Tensor, *, k: int," in source and "_to_rows" in source
 
 
-def test_rows_whose_number_is_asked_for_are_refused_in_words() -> None:
-    text = ("index t : time(T)\nindex f : feature(D)\nindex x, r : expert(E), expert(R)\ninput H_t^f\n"
-            "input C_{t r} : int\nweight A_{x f}\noutput U_{t r} = H_t^f A_{C_{t r} f}\n"
-            "plan it:\n    mesh p = 2\n    shard t, else x over p, pass x by once\n")
-    with pytest.raises(EincError, match="rows that are sent"):
-        front.compile(text, "torch", plan="it")
-    assert front.compile(text.replace("by once", "by rows"), "torch", plan="it").source
+CHOSEN = ("index t : time(T)\nindex n, a : batch(P), batch(Q)\nindex m : batch(Q P) = (a n)\n"
+          "index f, g : feature(D), feature(G)\nindex x, r : expert(E), feature(R)\ndim k\n")
+PLAIN_ROWS = ("input H_t^f\ninput C_{t r} : int\nweight A_{x f}^g\n"
+              "output U_t^g = Σ_r sin(H_t^f A_{C_{t r} f}^g)\n")
+PAIRS = ("input H_m^f\ninput C_{m r} : int\nweight A_{x f}^g\nD_{n a r} = C_{(a n) r}\n"
+         "output U_{(a n)}^g = Σ_r sin(H_{(a n)}^f A_{D_{n a r} f}^g)\n")
+BOTH, TEXTS = "shard t, else x over p, pass x by rows", "shard n, else x over p, pass x by rows"
+# A text and its lines for which no rows are sent, why, and the text and the lines that a way out gives.
+NO_ROWS = {
+    "nothing is chosen": (("input H_t^f\nweight A_{x f}^g\noutput U_t^g = Σ_x sin(H_t^f A_{x f}^g)\n", BOTH),
+                          "nothing that `p` cuts by x is read at an element that data chooses",
+                          ("", "shard t, else x over p")),
+    "a letter before": (("input H_t^f\ninput C_{t r} : int\nweight A_{x t f}^g\n"
+                         "output U_t^g = Σ_r sin(H_t^f A_{C_{t r} t f}^g)\n", BOTH),
+                        "nothing that `p` cuts by x is read at an element", ("", "shard t, else x over p")),
+    "not cut": ((PLAIN_ROWS, "shard x over p, pass x by rows"), "`p` cuts no letter of what chooses x before x itself",
+                ("", BOTH)),
+    "on another axis": ((PLAIN_ROWS, "shard t over q\n    shard x over p, pass x by once"),
+                        "`q` cuts what chooses x, and `p` cuts x", ("", "shard t, else x over q, pass x by once")),
+    "a computed place": ((PLAIN_ROWS.replace("{C_{t r} f}", "{min(C_{t r} + 1, E) f}"), BOTH), "is made of `C`",
+                         (PLAIN_ROWS.replace("{C_{t r} f}", "{D_{t r} f}").replace(
+                             "output", "D_{t r} = min(C_{t r} + 1, E)\noutput"), BOTH)),
+    "a pair": ((PAIRS.replace("D_{n a r} = C_{(a n) r}\n", "").replace("D_{n a r}", "C_{(a n) r}"),
+                TEXTS), "is made of `C`",
+               (PAIRS, TEXTS)),
+    "inside of a pair": (("input H_m^f\ninput C_{m r} : int\nweight A_{x f}^g\noutput Z_{n a} = Σ_f H_{(a n)}^f\n"
+                          "output U_m^g = Σ_r sin(H_m^f A_{C_{m r} f}^g)\n", TEXTS),
+                         "`p` cuts what chooses x inside of a composite", (PAIRS, TEXTS)),
+    "a letter twice": (("input H_{n t}^f\ninput C_{n t r} : int\nweight A_{x n f}^g\n"
+                        "output U_{n t}^g = Σ_r sin(H_{n t}^f A_{C_{n t r} n f}^g)\n", BOTH),
+                       "`A` has a letter of what chooses x in another slot, too", ("", "shard t, else x over p")),
+    "no round chooses": (("input X_t^f\nH_t^f = X_t^f\nfor ℓ in 1..N:\n    weight A_{x f}\n"
+                          "    H_t^f ← H_t^f + Σ_x sin(H_t^f A_x^f)\noutput O_t^f = H_t^f\n", BOTH),
+                         "nothing that `p` cuts by x is read at an element", ("", "shard t, else x over p")),
+}
+
+
+@pytest.mark.parametrize("name", NO_ROWS)
+def test_why_no_rows_are_sent(name: str) -> None:
+    """The reason is the true one, and the way out makes the text sound, as it is said or with other lines."""
+    (text, lines), said, (other, instead) = NO_ROWS[name]
+
+    def found(text: str, lines: str) -> list[str]:
+        report = Report()
+        axes = ", ".join(f"{axis} = 2" for axis in "qp" if f"over {axis}" in lines)
+        pipeline.check(Source("a.ein", f"{CHOSEN}{text}plan it:\n    mesh {axes}\n    {lines}\n"), report)
+        return [render(problem) for problem in report.problems if problem.code.startswith("E")]
+
+    (told,) = found(text, lines)
+    assert "E0119" in told and said in told
+    if "pass" in instead and not other:
+        assert f"`{instead}`" in told
+    assert found(other or text, instead) == []
+
+
+STEP = """index t, s : time(T)
+index f : feature(D)
+index x : expert(E)
+dim k
+input X_t^f
+weight W_f^x, A_{x f}
+R_t^f = Σ_{s ≤ t} X_s^f
+G_t^x = R_t^f W_f^x
+set C_t = topk_x(G_t^x, k)
+output O_t = Σ_{x ∈ C_t} G_t^x R_t^f A_{x f}
+plan NAME:
+    mesh p = 2
+    shard s, else x over p, pass x by rows
+"""
+
+
+def test_a_step_over_a_cache_sends_no_rows() -> None:
+    """Whether the block is of what serves or another that is chosen beside it; without the pass both are sound."""
+    said = "every rank has all new positions of a step"
+    with pytest.raises(EincError, match=said):
+        typed(STEP.replace("NAME", "serve"))
+    with pytest.raises(EincError, match=said):
+        placing.served_on_mesh(typed(STEP.replace("NAME", "it")), ("serve", "it"), {}, {}, PLAIN)
+    plain = STEP.replace(", pass x by rows", "")
+    assert placing.served_on_mesh(typed(plain.replace("NAME", "serve")), ("serve",), {}, {}, PLAIN).forward.moves
+    assert placing.served_on_mesh(typed(plain.replace("NAME", "it")), ("serve", "it"), {}, {}, PLAIN).forward.moves

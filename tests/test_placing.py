@@ -8,18 +8,21 @@ from fractions import Fraction
 from itertools import permutations
 from random import Random
 
+import numpy as np
 import pytest
-from helpers import Arrays, distance, meaning, typed, typed_of
+from helpers import Array, Arrays, distance, extent, meaning, typed, typed_of
 from placing_cases import BY_NAME, CUT, EXACT, REFUSED, Half, axes, cases, half, programs, refusal, sized, tried
 from programs import FILES, Case
+from virtual import Ranks
 
 from einc.driver import front, pipeline, placing
 from einc.driver.commands.sizes import asked
 from einc.errors.report import EincError
 from einc.ir.indices import Extent, number, size
-from einc.ir.programs import NormalProgram, Program, TypedProgram
+from einc.ir.programs import NormalProgram, Program, Tensor, TypedProgram
 from einc.planning.placing import Axis, Refused, placed
 from einc.planning.placing.local import Local
+from einc.planning.placing.states import rows_of
 from einc.planning.placing.together import together
 from einc.syntax.printing.show import show
 
@@ -267,6 +270,42 @@ def test_what_is_made_of_rows(asks: str, grad: bool, way: str, cut: str) -> None
     assert half(case, case.sizes, grad).error(mesh) < EXACT
 
 
+PICKED = """index n : batch(B)
+index t : time(T)
+index x : expert(E)
+index r : CLASS(R)
+index f, g : feature(D), feature(G)
+input H_{n t}^f, w_{n t r}
+input C_{n t r} : int
+weight A_{x f}^g
+Z_{n t r}^g = sin(H_{n t}^f A_{C_{n t r} f}^g)
+"""
+
+
+@pytest.mark.parametrize("cls", ["expert", "feature", "head"])
+@pytest.mark.parametrize("asks", ["output Y_{n t r}^g = 2 Z_{n t r}^g", "output y_{n t}^g = Σ_r w_{n t r} Z_{n t r}^g"])
+def test_a_row_that_is_sent_once_has_all_of_its_choices(cls: str, asks: str) -> None:
+    """Whatever the class of the letter that tells them apart, where whole numbers that are given choose, too."""
+    sizes = {"B": 2, "T": 4, "E": 4, "R": 3, "D": 3, "G": 5}
+    case = Case(f"picked {cls} {asks}", PICKED.replace("CLASS", cls) + asks, sizes, {"C": ("1", "E")})
+    mesh = axes(typed(case.text), {"p": 2}, {"p": "tx"}, {"p": ("x", "once", "")})
+    for grad in (False, True):
+        found = half(case, sizes, grad)
+        assert found.error(mesh) < EXACT
+        sent = {move.rows.packed for _, move in found.on(mesh).moves if move.rows is not None}
+        assert sent == {(1, 0)}  # of a text and a position
+
+
+@pytest.mark.parametrize("grad", [False, True], ids=["forward", "gradient"])
+def test_a_row_may_have_one_choice(grad: bool) -> None:
+    text = PICKED.replace("CLASS", "feature").replace("C_{n t r}", "C_t").replace("Z_{n t r}", "output Z_{n t}")
+    case = Case("one choice", text, {"B": 2, "T": 4, "E": 4, "R": 3, "D": 3, "G": 5}, {"C": ("1", "E")})
+    mesh = axes(typed(text), {"p": 2}, {"p": "tx"}, {"p": ("x", "rows", "")})
+    found = half(case, case.sizes, grad)
+    sent = any(move.rows is not None for _, move in found.on(mesh).moves)
+    assert found.error(mesh) < EXACT and sent != grad  # what was chosen is saved for the gradient
+
+
 def read_back(program: NormalProgram) -> TypedProgram:
     """The program of the text that is printed of another."""
     return typed(show(program), "ranks.ein")
@@ -277,11 +316,11 @@ def whole(program: Program, found: Half) -> Arrays:
     parts = {name: found.sizes[name.rpartition("_")[0]] // 2 for name in asked(program) if name not in found.sizes}
     shapes = {program.tensors[key].key: found.made[name].shape for name, key in program.outputs if name in found.made}
     for key, shape in {**shapes, **{key: x.shape for key, x in found.given.items()}}.items():
-        for slot, extent in zip(program.tensors[key].slots, shape, strict=True):
+        for slot, length in zip(program.tensors[key].slots, shape, strict=True):
             for one in parts.keys() & slot.set.extent.sizes:
                 if slot.set.extent.sizes <= found.sizes.keys() | {one}:
                     first, second = (slot.set.extent.at({**found.sizes, one: n}) for n in (1, 2))
-                    parts[one] = int(1 + (extent - first) / (second - first))
+                    parts[one] = int(1 + (length - first) / (second - first))
     return meaning(program, found.given, {**found.sizes, **parts})
 
 
@@ -347,3 +386,48 @@ def test_two_letters_of_one_set_that_cannot_meet_are_refused() -> None:
     mesh = axes(typed_, {"p": 2}, {"p": "t"}, {"p": ("s", "swap", "h")})
     with pytest.raises(Refused, match="has t and s, which are of one set, and no letter of head"):
         placed(pipeline.normal(typed_), mesh)
+
+
+LAYER = """index t : time(T)
+index f, g : feature(D), feature(D)
+index e : feature(F)
+index x : expert(E)
+dim k
+input X_t^f
+H_t^f = X_t^f
+for ℓ in 1..N:
+    weight W_f^x, A_{x f}^e, B_{x e}^f
+    G_t^x = H_t^f W_f^x
+    set C_t = topk_x(G_t^x, k)
+    U_{t x}^e = sin(H_t^f A_{x f}^e)
+    Y_{t (x)}^f = U_{t x}^e B_{x e}^f
+    H_t^f ← H_t^f + Σ_{x ∈ C_t} G_t^x Y_{t (x)}^f
+output O_t^f = H_t^f
+"""
+
+
+@pytest.mark.parametrize("way", ["rows", "once"])
+def test_a_round_hands_rows_to_its_gradient_as_they_lie(way: str) -> None:
+    """Each rank has of what the first half saved the rows that it made, and the second half finds as many."""
+    program, sizes = typed(LAYER), {"T": 4, "D": 3, "F": 5, "E": 4, "k": 2, "N": 2}
+    some = placing.pieces(program, True)
+    links, _ = placing.put(some, axes(program, {"p": 2}, {"p": "tx"}, {"p": ("x", way, "")}), {})
+    ((piece, link),) = [(a, b) for a, b in zip(some.every, links, strict=True) if b.round is not None]
+    assert isinstance(piece, placing.Piece) and piece.derived is not None and link.backward is not None
+    draw = np.random.default_rng(0)
+
+    def drawn(tensor: Tensor) -> Array:
+        return draw.standard_normal([extent(s.set.extent, sizes) for s in tensor.slots])
+
+    given = {t.key: drawn(t) for t in link.forward.program.inputs()}
+    first = Ranks(link.forward, sizes)
+    made, whole = first.run(given), meaning(link.forward.program, given, sizes)
+    assert max(distance(made[key], whole[key], 1e-3) for key in made) < EXACT
+    lies = {saved: first.local.name(key, link.forward.ends[key]) for key, saved in piece.derived.saved}
+    assert any(rows_of(state) for key, _ in piece.derived.saved for state in link.forward.ends[key])
+    came = {saved: whole[key] for key, saved in piece.derived.saved}
+    below = {t.key: came.get(t.key, given.get(t.key, drawn(t))) for t in link.backward.program.inputs()}
+    second = Ranks(link.backward, sizes, had={rank: {saved: have[name] for saved, name in lies.items()}
+                                              for rank, have in first.have.items()})
+    found, want = second.run(below), meaning(link.backward.program, below, sizes)
+    assert max(distance(found[key], want[key], 1e-3) for key in found) < EXACT

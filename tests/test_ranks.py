@@ -423,6 +423,59 @@ plan it:
 """
 
 
+EXPERTS = """index t : time(T)
+index f : feature(D)
+index e : feature(F)
+index x : expert(E)
+dim k
+input X_t^f
+"""
+# Rounds that choose, each for itself; what stands after them and chooses, too.
+LAYERS = {
+    "in each round": """H_t^f = X_t^f
+for ℓ in 1..N:
+    weight W_f^x, A_{x f}^e, B_{x e}^f
+    G_t^x = H_t^f W_f^x
+    set C_t = topk_x(G_t^x, k)
+    w_t^x = softmax_{x ∈ C_t}(G_t^x)
+    U_{t x}^e = sin(H_t^f A_{x f}^e)
+    Y_{t (x)}^f = U_{t x}^e B_{x e}^f
+    H_t^f ← H_t^f + Σ_{x ∈ C_t} w_t^x Y_{t (x)}^f
+output O_t^f = H_t^f
+""",
+    "and after them": """H_t^f = X_t^f
+for ℓ in 1..N:
+    weight W_f^x, A_{x f}^e, B_{x e}^f
+    G_t^x = H_t^f W_f^x
+    set C_t = topk_x(G_t^x, k)
+    U_{t x}^e = sin(H_t^f A_{x f}^e)
+    Y_{t (x)}^f = U_{t x}^e B_{x e}^f
+    H_t^f ← H_t^f + Σ_{x ∈ C_t} Y_{t (x)}^f
+weight R_f^x, Q_{x f}^e
+V_t^x = H_t^f R_f^x
+set S_t = topk_x(V_t^x, k)
+P_{t x}^e = H_t^f Q_{x f}^e
+output O_t^e = Σ_{x ∈ S_t} V_t^x P_{t x}^e
+""",
+}
+FEW_LAYERS = {"T": 6, "D": 3, "F": 5, "E": 4, "k": 2, "N": 3}
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("layers", LAYERS)
+@pytest.mark.parametrize("grad", [False, True], ids=["forward", "gradient"])
+@pytest.mark.parametrize("backend", ["torch", "cpp"])
+def test_rounds_send_rows_to_what_they_chose(two: Team, layers: str, grad: bool, backend: str) -> None:
+    """How many rows a round has is told anew in each, and its gradient knows it of what was saved."""
+    text = EXPERTS + LAYERS[layers]
+    program = typed(f"{text}plan it:\n    shard t, else x over p, pass x by rows\n")
+    given = arrays(program, FEW_LAYERS, {})
+    want = alone(typed(text), given, FEW_LAYERS, grad)
+    made = built(program, Options(backend, grad=grad, plan="it", own=True), mesh={"p": 2})
+    assert "_to_rows" in made.source
+    same(two, program, made.source, given, want, FEW_LAYERS, grad=grad, plain=False)
+
+
 @pytest.mark.whole
 @pytest.mark.parametrize("word", ["int8", "e4m3", "e5m2"])
 def test_what_is_stored_in_few_bits_travels_so(two: Team, word: str) -> None:

@@ -25,11 +25,14 @@ FOLDED = {"sum": np.add, "max": np.maximum, "min": np.minimum, "prod": np.multip
 
 @dataclass
 class Ranks:
-    """The ranks of a mesh with what each has. `sent` are the elements that a rank holds before each collective."""
+    """The ranks of a mesh with what each has. `sent` are the elements that a rank holds before each collective, `had`
+    what ranks have of the inputs before, as another program has left it there.
+    """
 
     of: Placed
     sizes: Mapping[str, int]
     sent: list[tuple[Move, int]] = field(default_factory=list)
+    had: Mapping[Rank, Arrays] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.local = Local(self.of)
@@ -37,9 +40,13 @@ class Ranks:
         self.have: dict[Rank, Arrays] = {rank: {} for rank in self.ranks}
 
     def run(self, given: Mapping[str, Array]) -> Arrays:
-        """The outputs, put together of what the ranks have in the end; ranks that have the same agree."""
+        """The outputs, put together of what the ranks have in the end; ranks that have the same agree. Of what is left
+        in rows, which is for another program, none."""
         for tensor in self.of.program.inputs():
             for rank in self.ranks:
+                if tensor.key in self.had.get(rank, {}):
+                    self.have[rank][tensor.key] = self.had[rank][tensor.key]
+                    continue
                 place = self.elements(tensor.key, self.of.states(tensor.key), rank)
                 self.have[rank][tensor.key] = given[tensor.key][np.ix_(*place)] if place else given[tensor.key]
         programs, waiting = self.local.programs, list(self.of.arrivals)
@@ -53,7 +60,8 @@ class Ranks:
                 if at == level:
                     self.level(program)
                     self.unmet(at, axis, program)
-        return {name: self.returned(key) for name, key in self.of.program.outputs}
+        return {name: self.returned(key) for name, key in self.of.program.outputs
+                if not any(map(rows_of, self.of.ends[key]))}
 
     def level(self, program: NormalProgram) -> None:
         """One level on every rank."""

@@ -11,7 +11,7 @@ from einc.checking.placements import RANKS_RULE, letters_of
 from einc.checking.plans import KINDS, chosen
 from einc.driver import pipeline
 from einc.driver.gradients import by_declaration, constant, library_with_halves
-from einc.driver.meshes import axis_of
+from einc.driver.meshes import axis_of, without_rows
 from einc.driver.narrowing import narrowed
 from einc.driver.options import Grad
 from einc.driver.staging import Staging, kept_gathered, staged, staging
@@ -20,7 +20,7 @@ from einc.ir.choices import Choices
 from einc.ir.indices import LAYER
 from einc.ir.plan import Module, PerRank, Recurrence, StateScan
 from einc.ir.programs import IndexLoop, NormalProgram, Program, TypedProgram
-from einc.ir.requested import MOST_RANKS, Cache, Keep, Mesh, PlanBlock
+from einc.ir.requested import MOST_RANKS, ROWS, Cache, Keep, Mesh, PlanBlock
 from einc.planning import generation as steps
 from einc.planning import halves
 from einc.planning.placing import Axis, Placed, Refused, placed, with_rings
@@ -203,6 +203,8 @@ def _dealt(program: TypedProgram, step: Handed, mesh: tuple[Axis, ...]) -> tuple
     over = [axis for axis in mesh if along in axis.sets]
     for axis in over:
         for meeting in axis.meetings:
+            if meeting.way in ROWS:
+                raise Unserved(*without_rows(meeting.letter, meeting.way))
             if meeting.way != "merge":
                 raise Unserved(f"`{axis.name}` passes {meeting.letter} by {meeting.way}, and the past of a step stays "
                                "where it is: what each rank sums of it is merged",

@@ -12,6 +12,7 @@ from einc.driver.reports.growth import human
 from einc.errors.report import EincError, failure
 from einc.ir.indices import LAYER, IndexSet
 from einc.ir.programs import TypedProgram
+from einc.planning.placing import Axis
 from einc.planning.placing.prices import OPERATIONS_PER_BYTE, Candidate, bubble, candidates
 
 _SHOWN, _WIDTH = 5, 120
@@ -44,7 +45,8 @@ def found(program: TypedProgram, devices: int, memory: int | None, grad: bool, s
     best = float(fit[0].price.time)
     rounds = [repeat.index for repeat in program.repeats]
     stages = [{"rounds": index.name, "stages": devices, "parts": parts, "waits": float(bubble(devices, parts))}
-              for index in rounds if index.set.cls == LAYER for parts in (devices, 4 * devices)]
+              for index in rounds if index.set.cls == LAYER and index.set.extent.at(sizes) % devices == 0
+              for parts in (devices, 4 * devices)]
     return {"name": program.name, "devices": devices, "grad": grad, "tried": len(tried), "left_out": len(tried) - len(
         fit), "plans": [_row(one, names, best, sizes) for one in fit[:_SHOWN]], "stages": stages}
 
@@ -75,12 +77,18 @@ def _row(one: Candidate, names: Mapping[IndexSet, str], best: float, sizes: Mapp
 def _lines(one: Candidate, names: Mapping[IndexSet, str]) -> list[str]:
     """The lines of a plan."""
     mesh = ", ".join(f"{axis.name} = {axis.ranks}" for axis in one.mesh if not axis.around)
-    return [f"mesh {mesh}", *(f"shard {_letters(axis.sets, names)} over {axis.name}" for axis in one.mesh)]
+    return [f"mesh {mesh}", *(f"shard {_letters(axis.sets, names)} over {axis.name}{_passes(axis, names)}"
+                              for axis in one.mesh)]
 
 
 def _said(one: Candidate, names: Mapping[IndexSet, str]) -> str:
     """A plan in a few words."""
-    return "; ".join(f"{_letters(axis.sets, names)} over {axis.ranks}" for axis in one.mesh)
+    return "; ".join(f"{_letters(axis.sets, names)} over {axis.ranks}{_passes(axis, names)}" for axis in one.mesh)
+
+
+def _passes(axis: Axis, names: Mapping[IndexSet, str]) -> str:
+    """How rows go to what they chose, as a line says it."""
+    return "".join(f", pass {names[one.by]} by {one.way}" for one in axis.meetings if one.by is not None)
 
 
 def _letters(sets: Sequence[IndexSet], names: Mapping[IndexSet, str]) -> str:
@@ -105,8 +113,8 @@ def as_text(told: Mapping[str, Any], memory: int | None) -> str:
     lines += [""] if told["stages"] else []
     for one in told["stages"]:
         lines += wrap(
-            f"as {one['stages']} stages for {one['rounds']}, by torch.distributed.pipelining and not written by einc, "
-            f"with a batch in {one['parts']} parts: a device waits {one['waits']:.0%} of the time", _WIDTH)
+            f"as {one['stages']} stages for {one['rounds']}, which `shard {one['rounds']} over pp, n in {one['parts']} "
+            f"parts by 1F1B` asks for, n the letter of a batch: a device waits {one['waits']:.0%} of the time", _WIDTH)
     lines += ["", "plan best:", *(f"    {line}" for line in told["plans"][0]["plan"]), ""]
     lines += wrap(_NOTE, _WIDTH)
     return "\n".join(lines) + "\n"

@@ -170,3 +170,20 @@ def linked(program: Program, place: Callable[[Program, Round | None], T], own: b
             one = round_of(program, repeat, own)
             out.append(place(one.program, one))
     return out
+
+
+def each_placed(program: NormalProgram, mesh: tuple[Axis, ...]) -> list[Placed]:
+    """The program on the mesh, whatever its sizes, and in its pieces where it has rounds. Raises Refused."""
+    if not program.repeats:
+        return [placed(program, mesh)]
+    whole, found = apart(program, grad=False)
+    chain, out = Chain(whole, mesh, {}, found), list[Placed]()
+
+    def place(piece: Program, one: Round | None) -> None:
+        out.append(chain.place(NormalProgram.of(piece), one))
+
+    def recur(loop: IndexLoop) -> None:
+        chain.recur(loop)
+
+    linked(whole, place, recur=recur, found=found)
+    return out

@@ -268,7 +268,7 @@ class Rewriting:
         axis, letter = self.mine[index]
         if letter.row:
             raise Refused("meeting", f"{index} runs over rows that are sent, and something asks for its number there",
-                          "say `by rows`, which sends a row for each choice")
+                          "say `by gather`, by which every rank has all that chooses")
         if letter.blocks > 1 and axis.blocks(letter.base) > 1:
             return self.ranks.in_blocks(axis, index, self.letter(index))
         if letter.component < 0:

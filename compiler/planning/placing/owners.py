@@ -48,7 +48,9 @@ def owned(equation: Equation, program: NormalProgram, state: Callable[[str], Sta
         if not all(x in equation.axes for x in places):
             return None
         where = tuple(equation.axes.index(x) for x in places)
-        return made(Owned(first.chosen, where, first.base, rows and lying(rows, letters, equation.axes)))
+        some = rows is not None and len(rows.packed) < len(places)  # a row has choices that are not the rank's, too
+        return made(Owned(first.chosen, where, first.base, rows and lying(rows, letters, equation.axes)),
+                    more={first.chosen: rows.of_chosen} if rows is not None and some else None)
     if not isinstance(body, Fold) or body.op != "sum":
         return None
     chosen = Read(first.chosen, places)
@@ -85,7 +87,7 @@ def owned_at(equation: Equation, read: Read, slot: int, program: NormalProgram, 
     the value is used: it is its owner's. None where it is not.
     """
     place, base = read.subs[slot], program.tensors[read.tensor].slots[slot].set
-    if not isinstance(place, Read) or len(place.subs) < 2 or len(equation.axes) != len(equation.indices):
+    if not isinstance(place, Read) or len(equation.axes) != len(equation.indices):
         return None
     choices = tuple(x.index for x in place.subs if isinstance(x, Position) and x.index in equation.indices)
     if len(choices) < len(place.subs):
@@ -93,9 +95,9 @@ def owned_at(equation: Equation, read: Read, slot: int, program: NormalProgram, 
     at = tuple(map(equation.indices.index, choices))
     rows = chosen_rows(place, base, program, state, axis)
     letters = () if rows is None else row_letters(rows, choices)
-    if rows is None or at_rows(read, letters):  # that would be on two ranks: where a row lies, and what it chose
-        return Cut(Owned(place.tensor, at, base), needs=needs)
-    wanted = in_rows(equation, program, rows, letters, needs, {read.tensor})
-    if wanted is None:
-        return Cut(Owned(place.tensor, at, base), needs=needs)
-    return Cut(Owned(place.tensor, at, base, lying(rows, letters, equation.axes)), letters, wanted)
+    # Where a letter of the row stands elsewhere, too, it would be on two ranks: where the row lies, and what it chose.
+    wanted = None if rows is None or at_rows(read, letters) else in_rows(
+        equation, program, rows, letters, needs, {read.tensor})
+    if rows is not None and wanted is not None:
+        return Cut(Owned(place.tensor, at, base, lying(rows, letters, equation.axes)), letters, wanted)
+    return Cut(Owned(place.tensor, at, base), needs=needs) if len(at) > 1 else None

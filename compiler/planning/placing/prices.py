@@ -8,7 +8,7 @@ and gradients, and not what lies in memory for a moment.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from einc.ir.indices import IndexSet
@@ -19,7 +19,7 @@ from einc.planning.placing import traffic
 from einc.planning.placing.chains import Link
 from einc.planning.placing.levels import Placed
 from einc.planning.placing.refusals import Refused
-from einc.planning.placing.states import Axis, Move, States, cut_slots
+from einc.planning.placing.states import Axis, Meeting, Move, Owned, States, cut_slots
 
 # Operations that a device does in the time in which it sends a byte to another: of dense products of bfloat16 on an
 # H100, 990 · 10¹² a second, and of its links to others, 450 · 10⁹ bytes a second.
@@ -88,7 +88,7 @@ def priced(mesh: tuple[Axis, ...], links: Sequence[Link], steps: Iterable[Recurr
 def _bytes(placed: Placed, key: str, states: States, sizes: Mapping[str, int], real: int) -> Fraction:
     """The bytes of what a rank has of a tensor."""
     tensor = placed.program.tensors[key]
-    return tensor.element.room((s.set for s in cut_slots(tensor.slots, states, placed.mesh)), real).at(sizes)
+    return tensor.element.room((s.set for s in cut_slots(tensor.slots, states, placed.mesh, True)), real).at(sizes)
 
 
 def _operations(placed: Placed, equation: Equation, sizes: Mapping[str, int]) -> Fraction:
@@ -133,6 +133,12 @@ def candidates(sets: Sequence[IndexSet], devices: int, sizes: Mapping[str, int],
     return sorted(unique.values(), key=lambda c: c.price.time)
 
 
+def _chosen(links: Sequence[Link], axis: int) -> set[IndexSet]:
+    """The sets of which an axis has elements that data chooses."""
+    return {cut.state.base for link in links for cut in link.forward.cuttings[axis].cuts.values()
+            if isinstance(cut.state, Owned)}
+
+
 @dataclass(frozen=True)
 class _Search:
     """The search for lists of letters of one axis; `refused` says why plans that were tried cannot be had."""
@@ -144,11 +150,17 @@ class _Search:
     refused: list[Refused] = field(default_factory=list)
 
     def tried(self, mesh: tuple[Axis, ...]) -> Iterator[Candidate]:
-        """The plan of a mesh, if it can be had."""
+        """The plan of a mesh, if it can be had; and where an axis cuts what data chooses, the one that sends rows."""
         try:
-            yield priced(mesh, *self.put(mesh), self.sizes, self.real)
+            links, steps = self.put(mesh)
+            yield priced(mesh, links, steps, self.sizes, self.real)
         except Refused as why:
             self.refused.append(why)
+            return
+        rows = tuple(replace(axis, meetings=tuple(Meeting("", "rows", one) for one in axis.sets[1:] if one in _chosen(
+            links, n))) if not axis.meetings else axis for n, axis in enumerate(mesh))
+        if rows != mesh:
+            yield from self.tried(rows)
 
     def lists(self, name: str, ranks: int) -> Iterator[Candidate]:
         """Plans of one axis: those of one letter, and longer ones that begin with the best."""

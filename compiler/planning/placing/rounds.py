@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -13,8 +13,8 @@ from einc.ir.plan.gradients import group_of
 from einc.ir.programs import IndexLoop, NormalProgram, Program, Tensor
 from einc.ir.verify import verify
 from einc.planning.placing.chains import Chain, Link, apart, linked
+from einc.planning.placing.levels import Placed
 from einc.planning.placing.modules import axes_of, buffer_of, cuts_of, derived, groups_of, in_bytes, module_of
-from einc.planning.placing.refusals import Refused
 from einc.planning.placing.routes import sizes_told
 from einc.planning.placing.states import Axis, States
 from einc.planning.planner import plan
@@ -84,12 +84,6 @@ def per_rank_rounds_gradient(program: Program, mesh: tuple[Axis, ...], sizes: Ma
     halves = [half for one in pieces if isinstance(one, Gradient | GradientLoop)
               for half in (_gradient(one).forward, _gradient(one).backward)]
     whole = _whole(chain, links, asked, buffers, halves)
-    told = frozenset[str]().union(*(sizes_told(half) for link in links for half in (link.forward, link.backward)
-                                    if half is not None))
-    if told & whole.sizes:
-        raise Refused("rounds", f"a round of `{program.name}` sends rows to what they chose, and its gradient reads "
-                      "what was made of them: rows of one round that another half reads are not written yet",
-                      "say `by gather`, or leave out the gradient")
     return _per_rank(SegmentedModule(whole, tuple(pieces)), chain, links)
 
 
@@ -107,8 +101,12 @@ def _shown(chain: Chain, keys: Iterable[str]) -> dict[str, Buffer]:
 
 def _groups(links: Iterable[Link]) -> tuple[tuple[str, ...], ...]:
     """The sets of axes over which something is sent."""
-    halves = [half for link in links for half in (link.forward, link.backward) if half is not None]
-    return tuple(dict.fromkeys(group for half in halves for group in groups_of(half)))
+    return tuple(dict.fromkeys(group for half in _halves(links) for group in groups_of(half)))
+
+
+def _halves(links: Iterable[Link]) -> Iterator[Placed]:
+    """The programs of all pieces, each with that of its gradient."""
+    return (half for link in links for half in (link.forward, link.backward) if half is not None)
 
 
 def _whole(chain: Chain, links: Iterable[Link], asked: tuple[Tensor, ...], buffers: Mapping[str, Buffer],
@@ -122,6 +120,7 @@ def _whole(chain: Chain, links: Iterable[Link], asked: tuple[Tensor, ...], buffe
                              *(repeat.index.set.extent for repeat in program.repeats)]
     sizes = {name for extent in extents for name in extent.sizes} | {name for part in parts for name in part.sizes}
     sizes |= {axis.place for axis in chain.mesh if not axis.around} | {group_of(axes) for axes in _groups(links)}
+    sizes -= frozenset[str]().union(*map(sizes_told, _halves(links)))
     sets = dict.fromkeys([*(s.set for t in asked for s in t.slots), *(s for part in parts for s in part.sets),
                           *(repeat.index.set for repeat in program.repeats),
                           *(one for t in asked for one in in_bytes(t, chain.states[t.key]))])

@@ -2,8 +2,9 @@
 
 A value that is read at a chosen element, `W^{C_t^r}`, is made by the rank that has the element. Where what chooses lies
 in parts of its own letters, t, each rank is sent what it has to know of the rows that chose its part and of no others:
-a row for each choice, (t, r), or one for each t with a choice there. The letters of a row run over a rank's rows then,
-the first over all of them and the others over one element, and no number of theirs is known.
+a row for each choice, (t, r), or one for each t with a choice there, of the letters of positions and texts. The letters
+of a row run over a rank's rows then, the first over all of them and the others over one element, and no number of
+theirs is known.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import replace
 from fractions import Fraction
 from math import prod
 
-from einc.ir.indices import Index, IndexSet, number, size
+from einc.ir.indices import INDEX_CLASSES, Index, IndexSet, number, size
 from einc.ir.programs import Equation, NormalProgram
 from einc.ir.requested import ROWS
 from einc.ir.terms import Position, Read, Term, children
@@ -31,8 +32,8 @@ def chosen_rows(place: Read, base: IndexSet, program: NormalProgram, state: Call
     here, slots = state(place.tensor), program.tensors[place.tensor].slots
     if way is None or not isinstance(here, Part) or here.component >= 0 or here.blocks > 1:
         return None
-    # Of an element of the set's own class there is one for each choice.
-    others = tuple(n for n, slot in enumerate(slots) if n != here.slot and (way == "rows" or slot.set.cls != base.cls))
+    others = tuple(n for n, slot in enumerate(slots) if n != here.slot and (way == "rows" or (
+        INDEX_CLASSES[slot.set.cls].data and slot.set.cls != base.cls)))
     packed = (here.slot, *others)
     each = volume([slot.set for n, slot in enumerate(slots) if n not in packed])
     if each.constant is not None:

@@ -88,7 +88,9 @@ class _Together:
         if (key, states) not in self.names:
             tensor, program = self.of.program.tensors[key], self.of.program
             plain = all(state == WHOLE for state in states)
-            mine = plain if self.shown(key) else states == self.of.states(key) and (plain or key in self.of.levels)
+            numbered = any(other.removeprefix(f"{key}_").isdigit() for other in program.tensors)  # or a rank, in O_1
+            mine = plain if self.shown(key) else states == self.of.states(key) and (
+                plain or (key in self.of.levels and not numbered))
             name = key if mine else unused(f"{key}_{'whole' if plain else 'part'}", {*program.tensors, *self.tensors})
             ranks = [Slot(i.set, "label", i.name) for i, state in zip(self.letters, states, strict=True)
                      if state != WHOLE]

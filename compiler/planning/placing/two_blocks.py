@@ -77,13 +77,13 @@ def by_numbers(axis: Axis, rank: Index, letter: Index, own: Index, ends: bool) -
 
 def _held(axis: Axis, block: Term, ends: bool) -> tuple[Term, Term]:
     """The rank that has a block, and which of its two it is."""
-    per = axis.ranks if ends else 2
-    row = added((Apply("floor", (Apply("div", (from_0(block), const(per))),)), ONE))
     if not ends:
-        return row, added((Apply("mod", (from_0(block), const(per))), ONE))
+        row = added((Apply("floor", (Apply("div", (from_0(block), const(2))),)), ONE))
+        return row, added((Apply("mod", (from_0(block), const(2))), ONE))
     last = const(axis.ranks)  # of the ranks, each of which has one of the first blocks
-    second = Where(Apply("lt", (last, block)), Apply("sub", (const(2 * axis.ranks + 1), block)))
-    return added((Where(Apply("le", (block, last)), block), second)), row
+    behind = Apply("lt", (last, block))
+    second = Where(behind, Apply("sub", (const(2 * axis.ranks + 1), block)))
+    return added((Where(Apply("le", (block, last)), block), second)), added((ONE, Where(behind, ONE)))
 
 
 def in_halves(equation: Equation, by: Mapping[Index, Pack]) -> Equation:
