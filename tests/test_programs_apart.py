@@ -18,10 +18,10 @@ REQUESTS = "index r : request(R)\nindex t, s : time(T_r)\ndim W\ninput x_{r t}, 
 
 
 BROKEN = {
-    327: "with data that are no numbers the interpreter gives a number at a first position where torch has none: which "
-         "of the two the language means for an indicator beside what is before the first was not looked into",
-    926: "a plan is refused by the verifier: a softmax over two letters whose domain compares one of them with the other "
-         "by data is stored without an axis of its value",
+    327: "of data that are no numbers the interpreter makes a number at the first position, and torch none: which the "
+         "language means, for an indicator beside what comes before the first, was not looked into",
+    926: "the verifier refuses the plan: a softmax over two letters, one compared with the other by data, is stored "
+         "without an axis of its value",
 }
 
 
