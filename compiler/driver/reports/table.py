@@ -139,8 +139,8 @@ def within(step: Step, known: Mapping[str, int]) -> Mapping[str, int]:
 
 def in_blocks(step: Step, cost: Cost, known: Mapping[str, int]) -> Cost:
     """What a step inside of another one costs, with the rows of a block as a number where the sizes say it."""
-    lengths = step.rows.lengths(known) if isinstance(step, RowBlocks) else {}
-    return cost.put({n: number(x) for n, x in lengths.items()})
+    rows = step.rows.lengths(known) if isinstance(step, RowBlocks) else {}
+    return cost.put({name: number(count) for name, count in rows.items()})
 
 
 def tile_lengths(step: Leaf, known: Mapping[str, int], few: bool) -> dict[str, int]:
