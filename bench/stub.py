@@ -199,14 +199,18 @@ def refusing(gpu: Gpu, processors: int = PROCESSORS) -> Iterator[None]:
 def path(function: Callable[..., Any], inputs: Mapping[str, torch.Tensor], sizes: Mapping[str, int],
          target: str = "sm_90") -> list[str]:
     """The kernels that a call on inputs of this layout starts on a device, in order. An error of torch, or
-    SynchronisedError, where the host would have to wait for the device on its way."""
+    SynchronisedError, where the host would have to wait for the device on its way.
+
+    The inputs stand in the order of the function's parameters: in a file a tensor has a name of its own where a size
+    has its letter.
+    """
     names, gpu = list[str](), TARGETS[target]
     _pretend(function)
     for name, kernel in kernels(function).items():
         kernel.run = partial(_named, names, name)
-    asked = inspect.signature(inspect.unwrap(function)).parameters.keys() - inputs.keys()
+    asked = [*inspect.signature(inspect.unwrap(function)).parameters][len(inputs):]
     with refusing(gpu):
-        inspect.unwrap(function)(**inputs, **{name: n for name, n in sizes.items() if name in asked})
+        inspect.unwrap(function)(*inputs.values(), **{name: n for name, n in sizes.items() if name in asked})
     return names
 
 

@@ -184,8 +184,7 @@ def _case(name: str) -> Case:
     return next(c for c in FILES if c.name == name)
 
 
-@each(FILES, {"deepseek_sparse fp8_block fp8_lm": "a layer of 25 steps and more",
-              "stick_breaking indexer": "with numbers, the rows of a block are still a name"}, few=DRAWN)
+@each(FILES, {"deepseek_sparse fp8_block fp8_lm gated_deltanet_lm": "a layer of 25 steps and more"}, few=DRAWN)
 def test_a_plan_fits_a_screen(case: Case) -> None:
     """With formulas and with numbers; with numbers no formula is left."""
     module = plan_of(case)

@@ -100,7 +100,7 @@ def latent(x: Given) -> dict[str, Tensor]:
     known = x["x"][:-1]  # all rows but the one that is new
     common = known @ x["w"]
     return {"C_K_V": common, "V": common @ x["W_V_uparrow"], "K": common @ x["W_uparrow_K_i"],
-            "W_K": x["w"] @ x["W_uparrow_K_i"], "value_12": known @ x["W_Q"] @ x["W_K_uparrow"].T, "value_13": common}
+            "W_K": x["w"] @ x["W_uparrow_K_i"], "value_10": known @ x["W_Q"] @ x["W_K_uparrow"].T, "value_11": common}
 
 
 def decoupled(x: Given) -> dict[str, Tensor]:

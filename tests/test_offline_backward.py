@@ -22,7 +22,7 @@ KINDS = {"int64": torch.int64, "wide": torch.float32, "float64": torch.float64}
 SPILLS = "registers found no place: what a tile carries is as wide as the model, or a state for each of two results"
 LOADS = "what the pass reads is not copied ahead of it: its loads stand where a tile is asked whether it is cut"
 BROKEN = dict.fromkeys(["gated", "moba", "mtp", "nsa", "retention", "shared_logits"], SPILLS)
-BROKEN |= dict.fromkeys(["ssd_sum", "fp8_attention"], SPILLS)
+BROKEN |= dict.fromkeys(["ssd_sum", "fp8_attention", "two_domains"], SPILLS)
 BROKEN |= dict.fromkeys(["cope", "selective_attention", "simplicial"], WHOLE)
 BROKEN |= dict.fromkeys(["based", "fire", "int4_linear", "kerple", "online_softmax", "relative_table", "shaw",
                          "t5_bias"],

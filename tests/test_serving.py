@@ -90,7 +90,7 @@ def padded(x: np.ndarray, slots: tuple[Slot, ...], along: IndexSet, length: int)
 
 # What has an extent T and cannot be served step by step; named, so that nothing is checked before the first test runs.
 STILL = """
-of_an_empty_size alias loss no_mask scalar rounds_of_numbers kerple t5_bias latest moe_balance mtp
+of_an_empty_size alias loss no_mask scalar rounds_of_numbers kerple latest moe_balance mtp
 clip_loss scaled_norm deltaformer path rope rope_half yarn yarn_dynamic
 yarn_parts moba nsa fp8_step""".split()  # noqa: SIM905
 WHOLE = ("fp8_ffn", "fp8_turned")  # they grow, and a scale of all positions is append-stable with none

@@ -16,7 +16,17 @@ from typing import assert_never
 from einc.driver.reports.growth import growth, human, returned
 from einc.driver.reports.native import native
 from einc.driver.reports.rows import Row, listed, row_of
-from einc.driver.reports.table import all_rounds, is_known, memory, numbers, some_way, taken_way, tile_lengths, within
+from einc.driver.reports.table import (
+    all_rounds,
+    in_blocks,
+    is_known,
+    memory,
+    numbers,
+    some_way,
+    taken_way,
+    tile_lengths,
+    within,
+)
 from einc.ir.indices import Extent, Monomial, number, size
 from einc.ir.plan import (
     Choose,
@@ -155,13 +165,14 @@ def _rounds(name: str, step: Loop, known: Mapping[str, int]) -> list[Row]:
 
 def _bodies(name: str, step: Hops | PerRequest | RowBlocks, known: Mapping[str, int]) -> list[Row]:
     """What one request costs, or all hops, or all blocks of rows, and the steps of one."""
-    head = Row((name, step.does, f"{listed(step.writes)} of {_one(step)}"), _sum(some_way((step,), known)))
+    head = Row((name, step.does, f"{listed(step.writes)} of {_one(step, known)}"), _sum(some_way((step,), known)))
     body = step.throughout if isinstance(step, RowBlocks) else step.body
-    return [head, *(replace(row, texts=(f"{name}.{row.texts[0]}", *row.texts[1:]))
+    return [head, *(replace(row, texts=(f"{name}.{row.texts[0]}", *row.texts[1:]),
+                            cost=row.cost and in_blocks(step, row.cost, known))
                     for row in _rows(body, within(step, known)))]
 
 
-def _one(step: Hops | PerRequest | RowBlocks) -> str:
+def _one(step: Hops | PerRequest | RowBlocks, known: Mapping[str, int]) -> str:
     """Words for what the figures of inner steps are of: so many hops, one request, or all rows, some at a time."""
     match step:
         case Hops():
@@ -169,7 +180,8 @@ def _one(step: Hops | PerRequest | RowBlocks) -> str:
         case PerRequest():
             return "one request"
         case RowBlocks():
-            return f"all {step.rows.over.extent} rows, {step.rows.count} at a time"
+            rows = step.rows
+            return f"all {rows.over.extent} rows, {rows.lengths(known).get(rows.count, rows.count)} at a time"
     assert_never(step)
 
 

@@ -63,7 +63,7 @@ def memory(module: Module, known: Mapping[str, int]) -> tuple[Extent, list[tuple
     """What stands in memory in the end: of ways to choose from, that of the one taken, else of each apart."""
     views = {step.out for step in leaves(module.steps) if isinstance(step, BroadcastView)}
     sizes = {b.name: size_of(b) for b in module.buffers.values() if b.name not in views}
-    stored, more = sum(sizes.values(), _of_blocks(module)), []
+    stored, more = sum(sizes.values(), _of_blocks(module, known)), []
     for n, step in ((n, s) for n, s in enumerate(module.steps, 1) if isinstance(s, Choose)):
         written = [_buffers_written(way) & frozenset(sizes) for way in step.bodies]
         own = [sorted(w - frozenset.intersection(*written)) for w in written]
@@ -77,12 +77,14 @@ def memory(module: Module, known: Mapping[str, int]) -> tuple[Extent, list[tuple
     return stored, more
 
 
-def _of_blocks(module: Module) -> Extent:
+def _of_blocks(module: Module, known: Mapping[str, int]) -> Extent:
     """What stands in memory within one block of rows, where most does; a block gives it back."""
     found = [number(0)]
-    for body in (step.body for step in module.steps if isinstance(step, RowBlocks)):
+    for step in (s for s in module.steps if isinstance(s, RowBlocks)):
+        body = step.body
         own = body.buffers.keys() - {t.key for t in body.inputs} - {key for _, key in body.outputs}
-        found.append(sum((size_of(body.buffers[key]) for key in sorted(own)), _of_blocks(body)))
+        stored = sum((size_of(body.buffers[key]) for key in sorted(own)), _of_blocks(body, known))
+        found.append(stored.fixed(step.rows.lengths(known)))
     return max(found, key=lambda extent: len(extent.terms))
 
 
@@ -135,6 +137,12 @@ def within(step: Step, known: Mapping[str, int]) -> Mapping[str, int]:
     return {**known, **step.rows.lengths(known)} if isinstance(step, RowBlocks) else known
 
 
+def in_blocks(step: Step, cost: Cost, known: Mapping[str, int]) -> Cost:
+    """What a step inside of another one costs, with the rows of a block as a number where the sizes say it."""
+    rows = step.rows.lengths(known) if isinstance(step, RowBlocks) else {}
+    return cost.put({name: number(count) for name, count in rows.items()})
+
+
 def tile_lengths(step: Leaf, known: Mapping[str, int], few: bool) -> dict[str, int]:
     """The lengths of a step's tiles, where the sizes say them."""
     kernel = step.kernel if isinstance(step, Call) else step
@@ -177,7 +185,8 @@ def some_way(steps: tuple[Step, ...], known: Mapping[str, int]) -> list[Leaf]:
             case PerRequest():
                 out += some_way(step.body.steps, known)
             case RowBlocks():
-                out += some_way(step.throughout.steps, within(step, known))
+                out += [replace(s, cost=in_blocks(step, s.cost, known))
+                        for s in some_way(step.throughout.steps, within(step, known))]
             case _:
                 out.append(step)
     return out
