@@ -58,11 +58,13 @@ def test_shares_of_earlier_results_are_a_triangular_system(weight: str, within: 
         torch.testing.assert_close(got, torch.stack(rows), rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("total", ["Σ_{l < n - 1} |b_l|", "Σ_{l < n} b_l", "Σ_{l < n} |b_n|", "Σ_{l < n} |c_l|"])
-def test_a_quotient_by_another_total_stays_one(total: str) -> None:
+@pytest.mark.parametrize(("weight", "total", "share"), [
+    ("w_m", "Σ_{l < n} w_l", True), ("w_m w_m", "Σ_{l < n} w_l", True), ("w_m", "Σ_{l < n - 1} w_l", False),
+    ("w_m", "Σ_{l < n} w_l w_l", False), ("b_m", "Σ_{l < n} b_l", False), ("w_m", "Σ_{l < n} w_n", False)])
+def test_a_quotient_by_another_total_stays_one(weight: str, total: str, share: bool) -> None:
     """What is 0 there need not be 0 above, and 0 / 0 is 0, where 0 times ∞ is no number."""
-    weight = "b_m" if "b_l|" not in total and "b_l" in total else "|b_m|"
-    assert in_order(f"output U_n^q = x_n^q + (Σ_{{m < n}} {weight} U_m^q) / {total}")
+    text = f"w_n = |b_n|\noutput U_n^q = x_n^q + (Σ_{{m < n}} {weight} U_m^q) / {total}"
+    assert in_order(text) is not share
 
 
 DELTA = """M^{p q} = 0
