@@ -19,6 +19,7 @@ from types import MappingProxyType
 
 from einc.ir.extents import direction, positive
 from einc.ir.indices import Extent, number, rounded
+from einc.ir.not_negative import parts_of_sign
 from einc.ir.terms import (
     ZERO,
     Apply,
@@ -208,7 +209,22 @@ class _Search:
             if (options is not None
                 and all(self.nonnegative(rest.plus(o, coefficient), strict, depth - 1) for o in options)):
                 return True
+            if sign > 0 and self._from_zero(atom, False, depth) and self.nonnegative(rest, strict, depth - 1):
+                return True
         return False
+
+    def _from_zero(self, term: Term, strict: bool, depth: int) -> bool:
+        """Whether a term is at least 0 (strict: more), by what it is made of."""
+        parts = parts_of_sign(term, strict) if depth else None
+        return parts is not None and all(self._part(part, more, depth - 1) for part, more in parts)
+
+    def _part(self, part: Term, strict: bool, depth: int) -> bool:
+        """Whether a part of a term is at least 0 (strict: more), which others may ask, too. Changes `self.failed`."""
+        form = linear(part)
+        if form is not None and self.nonnegative(form, strict, depth):
+            self.failed.pop((frozenset(form.atoms), form.constant, strict), None)
+            return True
+        return self._from_zero(part, strict, depth)
 
     def _bounds(self, atom: Term, sign: int, whole: bool) -> Iterable[tuple[Linear, bool]]:
         """What the atom is at least (sign 1) or at most (sign −1); the flag says that the goal must then hold strictly.
@@ -307,24 +323,6 @@ def _gated(term: Term, condition: Term, holds: bool) -> Term:
     if isinstance(term, Fold):
         return term
     return rebuild(term, tuple(_gated(kid, condition, holds) for kid in children(term)))
-
-
-def roundings(term: Term) -> tuple[Term, ...]:
-    """What rounded quotients in a term say of what is rounded: b ⌊a/b⌋ ≤ a < b ⌊a/b⌋ + b, b ⌈a/b⌉ - b < a ≤ b ⌈a/b⌉."""
-    out: dict[Term, None] = {}
-    for part in walk(term):
-        match part:
-            case Apply("floor" | "ceil" as op, (Apply("div", (a, b)),)) if _positive_number(b):
-                whole = Apply("mul", (b, part))
-                low, high = (whole, Apply("add", (whole, b))) if op == "floor" else (Apply("sub", (whole, b)), whole)
-                signs = ("le", "lt") if op == "floor" else ("lt", "le")
-                out |= dict.fromkeys((Apply(signs[0], (low, a)), Apply(signs[1], (a, high))))
-    return tuple(out)
-
-
-def _positive_number(term: Term) -> bool:
-    """Whether a divisor is a size, or a number above 0."""
-    return isinstance(term, Size) or (isinstance(term, Const) and term.value > 0)
 
 
 def empty(domain: Term, sizes: Mapping[str, int] = _NO_SIZES, cases: int = _CASES) -> bool:

@@ -23,11 +23,26 @@ from itertools import count
 
 from einc.checking.declarations.slots import standing
 from einc.errors.report import Span
-from einc.ir.domains import proves, roundings
+from einc.ir.domains import proves
 from einc.ir.indices import INDEX_CLASSES, Index, IndexSet
 from einc.ir.programs import Equation, IndexLoop, Program, Slot
 from einc.ir.reading import Seen, everything
-from einc.ir.terms import TRUE, Apply, Pack, Position, Read, Term, both, conjuncts, free_indices, reads, substitute
+from einc.ir.terms import (
+    TRUE,
+    Apply,
+    Const,
+    Pack,
+    Position,
+    Read,
+    Size,
+    Term,
+    both,
+    conjuncts,
+    free_indices,
+    reads,
+    substitute,
+    walk,
+)
 
 _MOST = 12  # obligations of one tensor in one set; with more, none of them is followed further
 
@@ -182,7 +197,7 @@ class _Flow:
             own += [Position(index) for index in here if index.set == into]
         scope = (*equation.indices, *here, *at.bound, *free_indices(debt.position), *free_indices(debt.given))
         some = frozenset(n for i in scope for n in _counted(i))
-        given = both(debt.given, *roundings(Apply("and", (debt.given, debt.position)))) if own else TRUE
+        given = both(debt.given, *_roundings(Apply("and", (debt.given, debt.position)))) if own else TRUE
         return frozenset(axis for axis in own if axis == debt.position
                          or proves(given, Apply(rule, (debt.position, axis)), self.program.sizes, some=some))
 
@@ -220,3 +235,21 @@ def _passed(free: Set[Index], debts: tuple[Owed, ...], fresh: Iterator[int]) -> 
                                  for i in sorted(inner, key=lambda i: i.name)}
         out.append(replace(debt, position=substitute(debt.position, by), given=substitute(debt.given, by)))
     return tuple(out)
+
+
+def _roundings(term: Term) -> tuple[Term, ...]:
+    """What rounded quotients in a term say of what is rounded: b ⌊a/b⌋ ≤ a < b ⌊a/b⌋ + b, b ⌈a/b⌉ - b < a ≤ b ⌈a/b⌉."""
+    out: dict[Term, None] = {}
+    for part in walk(term):
+        match part:
+            case Apply("floor" | "ceil" as op, (Apply("div", (a, b)),)) if _positive_number(b):
+                whole = Apply("mul", (b, part))
+                low, high = (whole, Apply("add", (whole, b))) if op == "floor" else (Apply("sub", (whole, b)), whole)
+                signs = ("le", "lt") if op == "floor" else ("lt", "le")
+                out |= dict.fromkeys((Apply(signs[0], (low, a)), Apply(signs[1], (a, high))))
+    return tuple(out)
+
+
+def _positive_number(term: Term) -> bool:
+    """Whether a divisor is a size, or a number above 0."""
+    return isinstance(term, Size) or (isinstance(term, Const) and term.value > 0)

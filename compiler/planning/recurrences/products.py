@@ -6,11 +6,13 @@ opened where it is read.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import product as choices_of
 
 from einc.ir.indices import Index
-from einc.ir.primitives import POSITIVE
+from einc.ir.primitives import NONNEGATIVE, POSITIVE
 from einc.ir.programs import Equation
 from einc.ir.signs import sign
 from einc.ir.sums import factors, inverse, parted, product
@@ -89,7 +91,9 @@ class Products:
                 for arg in args:
                     out = [p.times(q) for p in out for q in self.of(arg)]
                 return out
-            case Apply("div", (above, below)) if not self.holds(below) and self._positive(below):
+            case Apply("div", (above, below)) if not self.holds(below):
+                if not self._positive(below):
+                    return [self._share(p, below) for p in self.of(above)]
                 under = Product(tuple(map(inverse, self._factors(below))))
                 return [p.times(under) for p in self.of(above)]
             case Where(condition, then) if not self.holds(condition):
@@ -113,6 +117,22 @@ class Products:
     def _positive(self, divisor: Term) -> bool:
         """Whether a divisor is never 0, as far as the equations say so; a number made of sizes is not."""
         return not (free_indices(divisor) or any(reads(divisor))) or sign(divisor, self.known) == POSITIVE
+
+    def _share(self, p: Product, total: Term) -> Product:
+        """A product with some of its factors divided by a total that may be 0. These are an addend of the total, and no
+        addend is negative: where the total is 0, so are they, and 0 / 0 is 0. Raises NotAffine where none are."""
+        made = self.known.get(total.tensor) if isinstance(total, Read) else None
+        whole = made.at(total.subs) if made is not None and isinstance(total, Read) and made.domain == TRUE else total
+        if isinstance(whole, Fold) and whole.op == "sum" and sign(whole, self.known) >= NONNEGATIVE:
+            here = sorted({i for f in p.factors for i in free_indices(f)}, key=lambda i: i.name)
+            for letters in choices_of(*([i for i in here if i.set == j.set] for j in whole.bound)):
+                by: dict[Index, Term] = {i: Position(j) for i, j in zip(whole.bound, letters, strict=True)}
+                gate, addend = substitute(whole.domain, by), factors(substitute(whole.body, by))
+                inside = gate == TRUE or Where(gate, ONE) in p.factors
+                if len({*letters}) == len(letters) and inside and not Counter(addend) - Counter(p.factors):
+                    rest = (Counter(p.factors) - Counter(addend)).elements()
+                    return replace(p, factors=(*rest, Apply("div", (product(addend), total))))
+        raise NotAffine(Apply("div", (product(p.factors), total)))
 
     def _factors(self, term: Term) -> tuple[Term, ...]:
         """The factors of a term, also within products, and below a stroke where nothing there is 0."""
