@@ -16,7 +16,6 @@ from einc.documents.clauses import FORMULA, MARK
 from einc.documents.lexicon import lexicon
 from einc.documents.signs import SIGNS
 
-_PARTS = r"scores?|logits?|attention\s+weights|normali[sz]ations?|lengths?"  # what formulas compute on their way
 _REST = rf"[^,;:{MARK}]*?"
 _IS = r"(?:is|are|means?|denotes?|equals?|reads?)"
 _HAS = (r"(?:is|are|means?|denotes?|equals?|has|have|includes?|contains?|holds?|depends?|enters?|comes?\s+with"
@@ -70,6 +69,11 @@ def _is_place(noun: str) -> bool:
     return noun.lower() in lexicon().places
 
 
+def _parts() -> str:
+    """What names a value that formulas compute on their way, as alternatives of a pattern."""
+    return "|".join(sorted(lexicon().parts))
+
+
 @cache
 def _things() -> str:
     """What names an operation or a function, as alternatives of a pattern."""
@@ -79,20 +83,20 @@ def _things() -> str:
 
 @cache
 def _given() -> re.Pattern[str]:
-    """A thing that is said to have a property: "the softmax has a learned temperature"."""
+    """A thing that is said to have a property: "the norm has a learned offset"."""
     what = "|".join(sorted(lexicon().operations | lexicon().properties))
-    return re.compile(rf"\b(?:{_things()}|{_PARTS})\b{_REST}\b{_HAS}\b{_REST}\b(?P<what>{what}|{_things()})\b", re.I)
+    return re.compile(rf"\b(?:{_things()}|{_parts()})\b{_REST}\b{_HAS}\b{_REST}\b(?P<what>{what}|{_things()})\b", re.I)
 
 
 @cache
 def _enters() -> re.Pattern[str]:
     """Something that becomes a part of what is computed: "a position encoding enters the scores"."""
-    return re.compile(rf"\b(?:enters?|joins?)\s+(?:\w+\s+){{0,2}}(?P<what>{_things()}|{_PARTS})\b", re.I)
+    return re.compile(rf"\b(?:enters?|joins?)\s+(?:\w+\s+){{0,2}}(?P<what>{_things()}|{_parts()})\b", re.I)
 
 
 @cache
 def _named() -> re.Pattern[str]:
-    """A name that is said to be what an operation makes: "$X$ is the output of the softmax"."""
+    """A name that is said to be what an operation makes: "$X$ is the output of the exponential"."""
     return re.compile(rf"{FORMULA}\s*{_ADVERBS}{_HAS}\s+(?!\w+ed\s+by\b){_REST}"
                       rf"\b(?P<what>{_things()}|gradients?|derivatives?)\b", re.I)
 

@@ -24,7 +24,8 @@ class Lexicon:
     """The words of the grammar that change no formula, in all their forms. `operations` are harmless but where they say
     what a name is, `elsewhere` are verbs of clauses that speak of no formula, `phrases` have other words, and `named`
     are words that name what a formula with the pattern behind them computes. `leads` are nouns for what a display says,
-    `places` nouns for where it is said, `roles` the parts that a product has, and `properties` what formulas have.
+    `places` nouns for where it is said, `roles` the parts that a product has, `properties`
+    what formulas have and `parts` patterns of what they compute on their way.
     """
 
     known: frozenset[str]
@@ -36,6 +37,7 @@ class Lexicon:
     places: frozenset[str]
     roles: frozenset[str]
     properties: frozenset[str]
+    parts: frozenset[str]
 
 
 @cache
@@ -55,7 +57,7 @@ def lexicon() -> Lexicon:
     return Lexicon(frozenset(known) | operations, operations, elsewhere,
                    re.compile(rf"(?<![\w-])(?:{whole})(?![\w-])", re.I),
                    tuple((re.compile(x, re.I), re.compile(y)) for x, y in named),
-                   *(frozenset(found[x]) for x in ("leads", "places", "roles", "properties")))
+                   *(frozenset(found[x]) for x in ("leads", "places", "roles", "properties", "parts")))
 
 
 def _plural(noun: str) -> tuple[str, ...]:
