@@ -198,7 +198,7 @@ LATER: Final[list[tuple[str, str]]] = [
     ("The second term is zero in the first layer.", ADDED),
     ("All values are taken modulo $p$.", ADDED),
 ]
-SILENT: Final = {"The keys are the values."}  # of these the one that nobody hears
+SILENT: Final[set[str]] = set()  # of these those that nobody hears
 
 HARMLESS_LATER: Final = r"""
 This section follows the presentation of the original paper.

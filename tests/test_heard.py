@@ -90,6 +90,13 @@ def test_a_side_file_says_that_a_sentence_changes_nothing() -> None:
     assert told(TEXT, 'ignore "swap"\n') == [["$W$ flips."], ["$W$ flips."]]
 
 
+def test_the_report_counts_the_sentences_that_are_ignored() -> None:
+    text = SHAPED + "Rows swap. They flip.\n\n$$ Y = X W $$\n\nRows swap again."
+    shown = as_text(account(paper(text, 'ignore "Rows swap"\nignore "They flip"\n'), kernels=False))
+    assert "ignored:  2 sentences with `Rows swap` (line 3, line 7)" in shown
+    assert "ignored:  1 sentence with `They flip` (line 3)" in shown
+
+
 def test_what_is_ignored_asks_no_question() -> None:
     text = SHAPED + "$X$ is first negated.\n\n$$ Y = X W $$"
     assert entries(text)[-1].status == "skipped"

@@ -15,8 +15,10 @@ from einc.documents.heard import unheard, unheard_of
 from einc.documents.understood import Understood
 from einc.driver.papers import paper as read
 from einc.errors.report import Report, Source
+from tests.sentences_apart import APART, MENDED
 from tests.sentences_beside import ALL, HARMLESS, HOSTILE, SCORES, SHAPES
 from tests.sentences_further import HARMLESS_LATER, LATER, REVIEWED, SILENT
+from tests.sentences_second import HARMLESS_SECOND, SECOND
 from tests.test_documents_sources import calls
 from tests.test_sections import entries, paper
 
@@ -33,6 +35,9 @@ def doubted(words: str, equation: str) -> bool:
     """Whether an equation behind some words is a question, or doubtful."""
     found = paper(f"{SHAPES}\n\n{words}\n\n$$ {equation} $$")
     return found.said[-1].problem is not None or found.said[-1] in unheard_of(found)
+# Of sentences that change a formula and of those that change none: how many are silent, and how many are told. These
+# figures may only fall. Nothing was mended after those that are kept apart.
+SILENT_SECOND, SILENT_MENDED, SILENT_APART, TOLD_SECOND = 11, 6, 6, 13
 
 
 # What a reader used, with what no reader used behind it.
@@ -103,6 +108,26 @@ def test_later_harmless_sentences_are_no_question_and_seldom_told() -> None:
         assert {x.status for x in found} == {"compiled"}, words
         listed += any(x.sure == "doubtful" for x in found)
     assert listed <= TOLD_LATER
+
+
+@pytest.mark.whole
+def test_few_sentences_of_a_second_reviewer_and_of_those_kept_apart_are_silent() -> None:
+    silent = [sum(not doubted(*x) for x in some) for some in (SECOND, MENDED, APART)]
+    assert silent == [SILENT_SECOND, SILENT_MENDED, SILENT_APART]
+    told = sum(doubted(x, "Z = X W") for x in HARMLESS_SECOND)
+    assert told == TOLD_SECOND
+
+
+@pytest.mark.parametrize(("words", "equation", "wanted"), [
+    ("The counterexample is", "Z = X W", True), ("The derivative of the loss is", "Z = X W", True),
+    ("In the backward pass, we have", "Z = X W", True), ("One could believe that", "Z = X W", True),
+    ("The first row of $Z$ is", "Z = X W", True), ("The output is", "Z = X W", False), ("We compute", "Z = X W", False),
+    ("The dispatch weights are", "Z = X W", False), ("In matrix form the layer reads", "Z = X W", False),
+    ("The norm is the variance.", r"z = u / \|u\|", True), ("The keys are the values.", SCORES, True),
+    ("The softmax has a learned temperature.", SCORES, True), ("A bias enters the scores.", SCORES, True),
+    ("$X$ is the output of the softmax.", "Z = X W", True)])
+def test_what_a_lead_or_a_property_says_is_judged_by_its_place(words: str, equation: str, wanted: bool) -> None:
+    assert doubted(words, equation) is wanted
 
 
 @pytest.mark.whole

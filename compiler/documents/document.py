@@ -62,11 +62,19 @@ class Macro:
 
 
 @dataclass(frozen=True)
+class Ignored:
+    """The words of an `ignore` line of a side file, and the sentences in which they stand."""
+
+    words: str
+    sentences: tuple[Span, ...]
+
+
+@dataclass(frozen=True)
 class Document:
     """A paper, its pieces in the order of the file, and what of it could not be read.
 
     `algorithms` are displays that are sections of their own, numbered behind the headings, and `parents` the sections
-    in which they stand. `ignored` are sentences that a side file says change no formula.
+    in which they stand. `ignored` has sentences that a side file says change no formula.
     """
 
     source: Source
@@ -77,13 +85,13 @@ class Document:
     problems: tuple[Problem, ...] = ()
     algorithms: tuple[Heading, ...] = ()
     parents: tuple[int, ...] = ()
-    ignored: tuple[Span, ...] = ()
+    ignored: tuple[Ignored, ...] = ()
 
     @cached_property
     def words(self) -> str:
         """The text with blanks for the sentences that are ignored."""
         text = self.source.text
-        for x in self.ignored:
+        for x in {y: None for line in self.ignored for y in line.sentences}:
             text = text[: x.start] + "".join(c if c.isspace() else " " for c in x.text) + text[x.end :]
         return text
 

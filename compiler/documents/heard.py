@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from einc.documents.claims import claimed, other_lead
 from einc.documents.clauses import FORMULA, MARK, Prose, Sentence
 from einc.documents.coverage import Unheard
 from einc.documents.denoted import Telling, mentions
@@ -34,6 +35,8 @@ _IS = re.compile(rf"(?P<name>{FORMULA})\s*,?\s*(?:(?:here|then|just|simply|alway
                  r"(?P<what>[^.,;]*)", re.I)
 _RELATION = re.compile(r"[=<>∈≤≥≡←∼~]|\\(?:in|leq?|geq?|lt|gt|equiv|sim|approx|ll|gg|ne|neq|subset\w*|to|mapsto)"
                        r"(?![A-Za-z])")
+# A letter of a formula: of a command that is no sign only where it is a Greek one.
+_LETTER = re.compile(r"(?<![\\A-Za-z])[A-Za-z]|[Α-ω]|\\(?:alpha|beta|gamma|theta|[Pp]hi|mu|rho|pi|tau|[Ll]ambda)\b")
 _SHOWN = re.compile(r"\b(?:this|these|following|below|above|results?|outputs?|next|here)\b", re.I)
 # An entry of a name: `W_{11} = 0`.
 _ENTRY = re.compile(r"\s*\\?[A-Za-z]+\s*_\s*\{\s*\d\s*,?\s*\w\s*\}\s*=")
@@ -51,11 +54,12 @@ def unheard(paper: Paper) -> tuple[Sentence, ...]:
     """The sentences of a document that are not understood."""
     prose = Prose.of(paper.document)
     known = Understood.of(paper, prose)
-    return tuple(x for x in prose.sentences if _stranger(x, known))
+    return tuple(x for x in prose.sentences if _stranger(x, known, prose.leads(x)))
 
 
-def _stranger(sentence: Sentence, known: Understood) -> str:
-    """The first word of a sentence that neither a reader of words used nor is harmless, "" where there is none."""
+def _stranger(sentence: Sentence, known: Understood, leads: bool) -> str:
+    """The first word of a sentence, which `leads` to a display or does not, that neither a reader of words used nor is
+    harmless, "" where there is none."""
     found = lexicon()
     words = known.without(sentence, sentence.words)
     rest = known.without(sentence, found.phrases.sub(lambda x: re.sub(r"\S", "~", x[0]), sentence.words))
@@ -70,13 +74,19 @@ def _stranger(sentence: Sentence, known: Understood) -> str:
             if not (known.knows(sentence.at(start + token.start())) if mark else _is_known(
                     token, clause, re.split("[,;:]", rest[: start + token.start()])[-1], known.shown)):
                 return token[0]
-    if (other := found.equated.search(rest)) is not None:
-        return other["what"]
+    if other := claimed(_without_signs(sentence, rest)) or (other_lead(sentence.words) if leads else ""):
+        return other
     if (entry := next((x.span.text for x in sentence.formulas if _ENTRY.match(x.span.text)), None)) is not None:
         return entry
     if (other_name := next((x["what"].strip() for x in _IS.finditer(words) if _says_other(sentence, x)), "")):
         return other_name
     return next(_renamed(sentence.words), "")
+
+
+def _without_signs(sentence: Sentence, words: str) -> str:
+    """The words without the formulas that have no letter: signs, of which readers of their own hear what they denote.
+    """
+    return re.sub(FORMULA, lambda x: x[0] if _LETTER.search(sentence.formula(x.start())) else "~" * len(x[0]), words)
 
 
 def _renamed(words: str) -> Iterator[str]:

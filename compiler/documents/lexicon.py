@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from importlib.resources import files
 
-from einc.documents.clauses import FORMULA, MARK
+from einc.documents.clauses import FORMULA
 from einc.documents.facts import bare
 from einc.documents.signs import SIGNS
 
@@ -23,7 +23,9 @@ _COMMANDS = re.compile(r"\\(?:math[a-z]+|text[a-z]*|operatorname|boldsymbol|bm|l
 class Lexicon:
     """The words of the grammar that change no formula, in all their forms. `operations` are harmless but where they say
     what a name is, `elsewhere` are verbs of clauses that speak of no formula, `phrases` have other words, and `named`
-    are words that name what a formula with the pattern behind them computes.
+    are words that name what a formula with the pattern behind them computes. `leads` are nouns for what a display says,
+    `places` nouns for where it is said, `roles` the parts that a product has, `properties`
+    what formulas have and `parts` patterns of what they compute on their way.
     """
 
     known: frozenset[str]
@@ -31,13 +33,11 @@ class Lexicon:
     elsewhere: frozenset[str]
     phrases: re.Pattern[str]
     named: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]
-
-    @cached_property
-    def equated(self) -> re.Pattern[str]:
-        """Words that say that one operation is another: "the sum is the average"."""
-        each, rest = "|".join(sorted(self.operations)), f"[^,;:{MARK}]*"
-        return re.compile(rf"\b(?:{each})\b{rest}\b(?:is|are|means?|denotes?|equals?)\b{rest}\b(?P<what>{each})\b",
-                          re.I)
+    leads: frozenset[str]
+    places: frozenset[str]
+    roles: frozenset[str]
+    properties: frozenset[str]
+    parts: frozenset[str]
 
 
 @cache
@@ -56,7 +56,8 @@ def lexicon() -> Lexicon:
     elsewhere = frozenset(y for x in found["elsewhere"] for y in forms(x))
     return Lexicon(frozenset(known) | operations, operations, elsewhere,
                    re.compile(rf"(?<![\w-])(?:{whole})(?![\w-])", re.I),
-                   tuple((re.compile(x, re.I), re.compile(y)) for x, y in named))
+                   tuple((re.compile(x, re.I), re.compile(y)) for x, y in named),
+                   *(frozenset(found[x]) for x in ("leads", "places", "roles", "properties", "parts")))
 
 
 def _plural(noun: str) -> tuple[str, ...]:

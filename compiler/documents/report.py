@@ -37,6 +37,9 @@ def as_text(account: Account) -> str:
             out += [*_rows(account, entry, wide, named), *_doubts(account, entry, told)]
     out += ["", f"displays: {summary([e for e in account.entries if e.display])}",
             f"inline:   {summary([e for e in account.entries if not e.display])}"]
+    out += [f"ignored:  {len(x.sentences)} sentence{'s' * (len(x.sentences) != 1)} with `{x.words}` "
+            f"({', '.join(map(_where, x.sentences[:_SHOWN]))}{', …' * (len(x.sentences) > _SHOWN)})"
+            for x in account.document.ignored]
     for made in account.made:
         out += ["", *_program(account, made)]
     said = [x for x in problems(account) if x.code != "E0801" or x.span not in _explained(account)]
