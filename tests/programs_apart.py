@@ -76,8 +76,8 @@ def largest(x: Tensor, inside: Tensor, dims: list[int]) -> Tensor:
 
 
 def shares(x: Tensor, inside: Tensor, dims: list[int]) -> tuple[Tensor, Tensor, Tensor]:
-    """The weights of a softmax, 0 over nothing; its maximum, and its sum relative to that. Of points that are all −∞ they
-    are no numbers.
+    """The weights of a softmax, 0 over nothing; its maximum, and its sum relative to that. Of points that are all −∞
+    they are no numbers.
     """
     most = largest(x, inside, dims).detach()
     lost = (most == -math.inf) & (inside & torch.ones_like(x, dtype=torch.bool)).sum(dims, keepdim=True).bool()

@@ -159,7 +159,8 @@ def test_factors_below_a_stroke_that_data_make_0(fold: str) -> None:
         past = torch.ones(4, 4).tril() > 0
         return (a @ x) if "softmax" not in fold else (torch.where(past, a, -torch.inf).softmax(1) ** 2).sum(1)
 
-    text = f"index t, s : time(T)\ninput x_t, z_t, w_t\noutput y_t = {fold.format('((z_s w_t w_s) / (w_t w_s))')} : all\n"
+    body = fold.format("((z_s w_t w_s) / (w_t w_s))")
+    text = f"index t, s : time(T)\ninput x_t, z_t, w_t\noutput y_t = {body} : all\n"
     given = {key: v for key, v in zip("xzw", asked[0], strict=True) if key != "x" or " x_s" in fold}
     got, want = einc.compile(text, "torch", grad=True)(**given), evaluated(*asked[1])
     torch.testing.assert_close(got, want)
