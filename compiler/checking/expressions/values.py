@@ -328,8 +328,8 @@ def multiplied(above: list[Value], below: list[Value]) -> Value:
 
 
 def _divisor(factor: Term) -> Term | None:
-    """What a factor divides the other factors by, as 1/w and w^{-2} do; None for any other, and where no data are in it:
-    0 times what is infinite is no number, and 0 / 0 is 0.
+    """What a factor divides the other factors by, as 1/w and w^{-2} do; None for any other, and where no data are in
+    it: 0 times what is infinite is no number, and 0 / 0 is 0.
     """
     match factor:
         case Apply("div", (above, below)) if above == ONE and any(reads(below)):

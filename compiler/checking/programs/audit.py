@@ -106,7 +106,7 @@ _LIMITED = (Help("restrict the equation with `, … ≤ …`: what is outside do
 _MULTIPLIED = Help("multiply by `1[… ≤ …]`: what is outside is 0")
 _SIZED = (Help("say how large the side is, as in `matrix A : 4 × n` or `dim n = 4`"),
           Help("use a letter, which counts all places: `A_{i,:}`"))
-_LARGER = (Help("write a place that the side has, or declare the side larger"),)
+_LARGER = (Help("write a place that the side has"), Help("declare the side larger"))
 
 
 def ranges(program: TypedProgram, text: Text, report: Report) -> None:
@@ -130,7 +130,7 @@ def ranges(program: TypedProgram, text: Text, report: Report) -> None:
                 if bad:
                     span = _place_of(at.read, places) or spans.get(equation.target)
                     fixed = isinstance(sub, Const) and span is not None
-                    what, sized = f"the index expression in slot `{slot.name}` may {bad}", _SIZED
+                    what, sized = f"the index expression in slot `{slot.name}` may {bad}", _LIMITED
                     if isinstance(sub, Const) and span is not None:
                         what = _fixed(program.tensors[at.read.tensor].text, sub, n, slot.set)
                         sized = _SIZED if slot.set.extent.constant is None else _LARGER
