@@ -167,3 +167,14 @@ def test_factors_below_a_stroke_that_data_make_0(fold: str) -> None:
     for mine, theirs in zip(*(torch.autograd.grad(y.sum(), some, materialize_grads=True, allow_unused=True)
                               for y, some in ((got, asked[0]), (want, asked[1]))), strict=True):
         torch.testing.assert_close(mine, theirs, atol=1e-12, rtol=1e-9)
+
+
+def test_what_is_far_from_1_in_one_round_is_that_rounds_own() -> None:
+    """The interpreter keeps such numbers in two parts, which were those of the last round for all of them."""
+    x = np.array([[0.001, 23.6], [0.001, 47.2], [31.7, 38.3], [63.4, 76.6]])
+    text = "index t, s : time(T)\nindex h : head(H)\ninput x_{t h}\n" \
+           "output y_{t h} = exp(-(x_{t h})^2) + Σ_{s < t} (1 / 5) y_{s h}\n"
+    found: list[np.ndarray] = []
+    for row in np.exp(-x**2):
+        found.append(row + sum(found) / 5)
+    np.testing.assert_allclose(einc.interpret(text, {"x": x})["y"], np.array(found), rtol=1e-12)
