@@ -105,7 +105,7 @@ class Attempt:
             signal.signal(signal.SIGVTALRM, _alarm)
             signal.setitimer(signal.ITIMER_VIRTUAL, PATIENCE)
         try:
-            result = CliRunner().invoke(einc(), list(words))
+            result = CliRunner(env={"EINC_TRACEBACK": "1"}).invoke(einc(), list(words))
             error, status, said = result.exception, result.exit_code, result.stdout
         except HangError as hang:
             error, status, said = None, 1, ""

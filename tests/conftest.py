@@ -36,6 +36,7 @@ sys.path.append(str(Path(__file__).parent.parent))  # the bench and the tests ar
 torch.set_num_threads(1)
 # numpy has its own threads: those of the workers, which start after this
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("EINC_TRACEBACK", "1")  # a fault of einc is no status of a command in a test
 # Workers and the processes of tests keep what they compile of Python, as they do unless told otherwise
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 

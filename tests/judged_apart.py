@@ -85,7 +85,7 @@ def gradients_agree(case: Apart, seed: int, keys: set[str]) -> None:
     try:
         function = einc.compile(case.text, grad=True, backend="torch")
     except EincError as error:
-        assert "has no gradient" in str(error)
+        assert "has no gradient" in str(error), str(error)
         assert not any(d.any() for d in want.values())
         return
     found = slopes(lambda given: run(function, case, given), case, keys, seed)

@@ -76,10 +76,14 @@ def largest(x: Tensor, inside: Tensor, dims: list[int]) -> Tensor:
 
 
 def shares(x: Tensor, inside: Tensor, dims: list[int]) -> tuple[Tensor, Tensor, Tensor]:
-    """The weights of a softmax, 0 over nothing; its maximum, and its sum relative to that."""
+    """The weights of a softmax, 0 over nothing; its maximum, and its sum relative to that. Of points that are all −∞
+    they are no numbers.
+    """
     most = largest(x, inside, dims).detach()
+    lost = (most == -math.inf) & (inside & torch.ones_like(x, dtype=torch.bool)).sum(dims, keepdim=True).bool()
     most = torch.where(torch.isfinite(most), most, torch.zeros_like(most))
     weights = torch.where(inside, torch.exp(torch.where(inside, x, most) - most), 0.0)
+    weights = torch.where(inside & lost, math.nan, weights)
     total = weights.sum(dims, keepdim=True)
     return weights / safe(total), most, total
 
@@ -255,12 +259,14 @@ class Apart:
             Value(f"(1[{text}] {one.text} - {two.text})", torch.where(holds, a, 0.0) - b, both | more))
 
     def divided(self, one: Value, scope: str) -> Value:
-        """A value times and by a number that may be 0, and then is 0: as keys of padding and their norms are."""
+        """A value times and by a number that may be 0, and then is 0: as keys of padding and their norms are. A value
+        that is no number makes it none.
+        """
         i, k = self.pick(*(x for x in scope if x in "tsu")), self.pick(*(x for x in scope if x in "tsu"))
         mine, theirs = (self.input("w", "t").x.transpose(0, axis(x)) for x in (i, k))
         own = mine * theirs if i != k else mine
         text = f"{self.at('w', i)} * {self.at('w', k)}" if i != k else self.at("w", i)
-        found = torch.where(own == 0, 0.0, one.x * own / torch.where(own == 0, 1.0, own))
+        found = torch.where(own == 0, (one.x * own).detach(), one.x * own / torch.where(own == 0, 1.0, own))
         return Value(f"(({one.text} * {text}) / ({text}))", found, one.letters | {i, k})
 
     def unused(self, scope: str) -> str:
@@ -382,6 +388,8 @@ class Apart:
                   torch.where(total == 0, -math.inf, most + safe(total).log()).clamp(min=-9), letters),
             Value(f"(Σ_s {row} * {what.text})", torch.where(wide, x * y, 0.0).sum(1, keepdim=True), both),
             Value(f"(Σ_s (softmax_s({row}))^2)", (weights**2).sum(1, keepdim=True), letters),
+            # An exponential without s stands above the stroke and below it, and is struck out.
+            Value(center, middle, both) if self.wild and "s" not in body.letters else
             Value(f"((Σ_s exp({row}) {what.text}) / (Σ_s exp({row})))", middle if not self.wild else
                   torch.where(wide, exact * y, 0.0).sum(1, keepdim=True) / safe(exact.sum(1, keepdim=True)), both),
             Value(f"(Σ_s softmax_s({row}) ({what.text} - {center})^2)",
@@ -404,7 +412,7 @@ class Apart:
         self.lines.append(f"{self.left(name, letters)} = 1[t > 1] tanh({gate.text}) {before} + {more.text}")
         state, found = torch.zeros_like(b[:1]), [b[:0]]
         for t in range(self.length):
-            state = a[t : t + 1] * state + b[t : t + 1]
+            state = (a[t : t + 1] * state if t else 0) + b[t : t + 1]
             found.append(state)
         self.known[name] = Value(name, torch.cat(found), letters)
 

@@ -8,6 +8,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from einc.driver import compiling, front
 from einc.driver.cli import COMMANDS, main
 from einc.driver.commands import explain
 from einc.errors.report import Help, Problem, Source, Span
+from einc.ir.verify import _require
 
 LINEAR = """index t, s : time(T)
 index f : feature(d_model)
@@ -472,6 +474,38 @@ def test_explain_of_an_unknown_code_lists_near_ones() -> None:
     assert "there is no error `E306`" in said
     assert "E0306" in said
     assert "`einc explain` lists all codes" in error("explain", "zzz")
+
+
+@pytest.fixture
+def faulty(room: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder, where a command that reads a text meets a fault of einc."""
+    def broken(*_: object, **__: object) -> None:
+        raise KeyError("no such\nplace")
+
+    monkeypatch.delenv("EINC_TRACEBACK", raising=False)
+    monkeypatch.setattr(compiling, "plan", broken)
+    return room
+
+
+def test_a_fault_of_einc_is_told_with_a_way_to_report_it(faulty: Path) -> None:
+    said = einc_("show", "linear.ein", "--stage", "plan", status=70).stderr
+    assert said.startswith("error: a fault of einc, not of the text: KeyError at line ")
+    assert "'no such\\nplace'" in said and "driver/" in said
+    assert "note: the command was `einc show linear.ein --stage plan`" in said
+    urls = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]
+    assert f"report it at {urls['Issues']} with this command, linear.ein and what `einc doctor` prints" in said
+
+
+def test_a_fault_of_einc_shows_its_traceback_where_that_is_asked_for(
+        faulty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EINC_TRACEBACK", "1")
+    assert isinstance(CliRunner().invoke(main, ["show", "linear.ein", "--stage", "plan"]).exception, KeyError)
+
+
+def test_a_plan_that_breaks_a_rule_is_a_fault_of_einc(faulty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiling, "plan", lambda *_, **__: _require(False, "nothing is made"))
+    said = einc_("show", "linear.ein", "--stage", "plan", status=70).stderr
+    assert ": the plan breaks a rule that back ends rely on: nothing is made\n" in said and said.count("error") == 1
 
 
 def test_how_often_garbage_is_looked_for_is_as_before() -> None:

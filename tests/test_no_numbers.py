@@ -227,6 +227,42 @@ def test_quotients_of_data_that_are_0(above: str, below: str) -> None:
         torch.testing.assert_close(mine, theirs)
 
 
+SPELLED = {1: ("X / (W)", "X (W)^{-1}", "X (1/(W))", "(1/(W)) X", "2 (W)^{-1} X / 2", "\\frac{1}{W} X"),
+           2: ("X / (W)^2", "X (W)^{-2}", "(W)^{-1} X (W)^{-1}", "X (1/((W)^2))", "X (W)^{-1} / (W)"),
+           0.5: ("X / √(W)", "X (W)^{-1/2}", "(1/√(W)) X", "(W)^{-1/4} X (W)^{-1/4}")}
+
+
+@pytest.mark.drawn(2)
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.usefixtures("kernel_cache")
+def test_a_factor_that_divides_is_spelled_in_several_ways(seed: int) -> None:
+    """Drawn quotients of data that are 0 in some rows, below the stroke, above it, and both; with their slopes."""
+    random, draw = Random(seed), torch.Generator().manual_seed(seed)
+    power = random.choice(sorted(SPELLED))
+    above, below = random.choice(["x_t", "x_t z_t", "(Σ_{s ≤ t} x_s z_s)"]), random.choice(["z_t", "z_t^2 + abs(x_t)"])
+    x, z = torch.rand(2, 7, dtype=torch.float64, generator=draw) + 0.1
+    x[:3], z[1:5] = 0, 0
+    asked = [[v.clone().requires_grad_() for v in (x, z)] for _ in range(2)]
+    mine, theirs = asked
+    over = {"x": theirs[0], "(": (theirs[0] * theirs[1]).cumsum(0)}[above[0]] * (theirs[1] if "x_t z" in above else 1)
+    under = theirs[1] if below == "z_t" else theirs[1] ** 2 + theirs[0].abs()
+    nothing = under == 0
+    want = torch.where(nothing, over.detach() / 0, over) / torch.where(nothing, 1.0, under) ** power
+    want = torch.where((over == 0) & nothing, 0.0, want)
+    for right in random.sample(SPELLED[power], 3):
+        body = right.replace("X", above).replace("W", below)
+        text = f"index t, s : time(T)\ninput x_t, z_t\noutput y_t = {body}\n"
+        (meant,) = meaning(typed(text), {"x": x.numpy(), "z": z.numpy()}, {"T": 7}).values()
+        np.testing.assert_allclose(meant, want.detach().numpy(), err_msg=text)
+        for backend in ("torch", "cpp") if COMPILER else ("torch",):
+            np.testing.assert_allclose(einc.compile(text, backend)(x=x, z=z), want.detach().numpy(), err_msg=text)
+        got = einc.compile(text, "torch", grad=True)(x=mine[0], z=mine[1])
+        rows = ~nothing
+        for one, other in zip(*(torch.autograd.grad(y[rows].sum(), some, retain_graph=True, materialize_grads=True)
+                                for y, some in ((got, mine), (want, theirs))), strict=True):
+            torch.testing.assert_close(one, other, msg=text)
+
+
 FEATURES = """
 index t, s : time(T)
 index d, e : feature(D), feature(E)

@@ -135,3 +135,59 @@ def test_a_definition_stands_in_the_place_of_its_name_beside_what_it_is_made_of(
     want = {"m_t^f * tanh(n_t^f)": m * n.tanh(), "m_t^f * n_t^f": m * n, "m_t^f * tanh(n_t^f / g_t)": m * m.tanh(),
             "n_t^f * m_t^f / g_t": n * m / g[:, None]}[right]
     torch.testing.assert_close(einc.compile(text, backend="torch")(y=y, w=w, g=g), want)
+
+
+@pytest.mark.parametrize("factor", ["abs(t - t)", "(t - t + W)", "1 / (1 + exp(-abs(t - t) / W))"])
+def test_a_number_that_each_round_of_a_request_has_a_part_of(factor: str) -> None:
+    """What follows from no data has a slot that counts the rounds, though it is the same in each."""
+    text = f"{REQUESTS}a_{{r t}} = {factor}\noutput y_{{r t}} = 1[t > 1] a_{{r t}} y_{{r, t - 1}} + x_{{r t}}\n"
+    lengths, x, found = [3, 2], numbers(5), list[torch.Tensor]()
+    number = {"a": 0.0, "(": 2.0, "1": 0.5}[factor[0]]
+    for at in (0, 1, 2, 0, 1):
+        found.append(x[len(found)] + (number * found[-1] if at else 0))
+    given = {key: n for key, n in (("W", 2),) if key in factor}
+    made = einc.compile(text.replace("dim W\n", "dim W\n" if given else ""), backend="torch")
+    torch.testing.assert_close(made(x=x, T=torch.tensor(lengths), **given), torch.stack(found))
+
+
+@pytest.mark.parametrize("fold", [
+    "prod_s {}", "prod_{{s, s ≠ t}} tanh({})", "Σ_s {} x_s", "max_s {}", "Σ_{{s ≤ t}} (softmax_{{s ≤ t}}({}))^2"])
+def test_factors_below_a_stroke_that_data_make_0(fold: str) -> None:
+    """Each factor of a divisor is held against 0: a part of the slope with the letters of one alone is named, and was
+    infinite there, which a product of matrices times 0 made NaN.
+    """
+    w = torch.tensor([0.0, 2.0, 0.0, 3.0], dtype=torch.float64)
+    x, z = numbers(4), numbers(5)[:4]
+    asked = [[v.clone().requires_grad_() for v in (x, z, w)] for _ in range(2)]
+
+    def evaluated(x: torch.Tensor, z: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        below = w[:, None] * w
+        a = torch.where(below == 0, 0.0, z * below / torch.where(below == 0, 1.0, below))
+        if fold.startswith("prod_s"):
+            return a.prod(1)
+        if fold.startswith("prod"):
+            return torch.where(torch.eye(4) > 0, 1.0, a.tanh()).prod(1)
+        if fold.startswith("max"):
+            return a.amax(1)
+        past = torch.ones(4, 4).tril() > 0
+        return (a @ x) if "softmax" not in fold else (torch.where(past, a, -torch.inf).softmax(1) ** 2).sum(1)
+
+    body = fold.format("((z_s w_t w_s) / (w_t w_s))")
+    text = f"index t, s : time(T)\ninput x_t, z_t, w_t\noutput y_t = {body} : all\n"
+    given = {key: v for key, v in zip("xzw", asked[0], strict=True) if key != "x" or " x_s" in fold}
+    got, want = einc.compile(text, "torch", grad=True)(**given), evaluated(*asked[1])
+    torch.testing.assert_close(got, want)
+    for mine, theirs in zip(*(torch.autograd.grad(y.sum(), some, materialize_grads=True, allow_unused=True)
+                              for y, some in ((got, asked[0]), (want, asked[1]))), strict=True):
+        torch.testing.assert_close(mine, theirs, atol=1e-12, rtol=1e-9)
+
+
+def test_what_is_far_from_1_in_one_round_is_that_rounds_own() -> None:
+    """The interpreter keeps such numbers in two parts, which were those of the last round for all of them."""
+    x = np.array([[0.001, 23.6], [0.001, 47.2], [31.7, 38.3], [63.4, 76.6]])
+    text = "index t, s : time(T)\nindex h : head(H)\ninput x_{t h}\n" \
+           "output y_{t h} = exp(-(x_{t h})^2) + Σ_{s < t} (1 / 5) y_{s h}\n"
+    found: list[np.ndarray] = []
+    for row in np.exp(-x**2):
+        found.append(row + sum(found) / 5)
+    np.testing.assert_allclose(einc.interpret(text, {"x": x})["y"], np.array(found), rtol=1e-12)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from programs import FILES
 from triton_modes import interpreted, tiled
 
+import einc
 from einc.backends.torch.load import load
 from einc.driver import front, pipeline
 from einc.errors.report import Report, Source, render
@@ -250,6 +251,32 @@ for ℓ in 1..N:
     H_t^d ← H_t^d + Σ_{s ∈ S_t} softmax_{s ∈ S_t}(L_{t s}) H_s^d
 output Y_t^d = H_t^d
 """
+
+
+def test_a_set_of_weights_that_each_round_has_of_its_own() -> None:
+    """What a round makes has the letter that counts the rounds only where it is read: a set as an equation."""
+    text = """index t : time(T)
+index f : feature(D)
+index x : expert(E)
+dim k
+input X_t^f
+H_t^f = X_t^f
+for ℓ in 1..N:
+    weight W_f^x, A_x^f
+    set C_t = topk_x(H_t^f W_f^x, k)
+    H_t^f ← H_t^f + Σ_{x ∈ C_t} A_x^f
+output O_t^f = H_t^f
+"""
+    draw = np.random.default_rng(4)
+    given = {"X": draw.standard_normal((4, 3)), "W": draw.standard_normal((2, 3, 5)),
+             "A": draw.standard_normal((2, 5, 3))}
+    want = given["X"]
+    for weight, added in zip(given["W"], given["A"], strict=True):
+        chosen = np.argsort(-(want @ weight), axis=1)[:, :2]
+        want = want + added[chosen].sum(1)
+    np.testing.assert_allclose(meaning(typed(text), given, {"k": 2})["O"], want)
+    made = einc.compile(text, "torch")(**{key: torch.from_numpy(x) for key, x in given.items()}, k=2)
+    np.testing.assert_allclose(made.numpy(), want)
 
 
 def test_a_layer_chooses_anew() -> None:

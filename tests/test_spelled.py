@@ -127,7 +127,7 @@ def test_equations_that_read_each_other_have_to_fit(old: str, new: str) -> None:
 # messages
 
 TOLD = [
-    ("A[2,:] B", "place 2 of `A[2,:]` may pass n", "dim n = 4"),
+    ("A[2,:] B", "`A` is read at place 2 of its side 1, whose places are 1 to n, and n may be less", "dim n = 4"),
     ("(A B)_{12}", "`_{12}` stands after a matrix", "`(A B)_{1,2}`"),
     ("tr A B", "stands in parentheses", "write `tr(…)`"),
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,7 @@ from typing import Any
 import click
 
 from einc import __version__
-from einc.driver.failures import problems
+from einc.driver.failures import STATUS_OF_FAULTS, TRACEBACK, fault, problems
 from einc.errors.report import render
 from einc.syntax.spelling import nearest
 
@@ -59,7 +60,9 @@ def _collecting_less() -> Iterator[None]:
 
 
 class _LazyGroup(click.Group):
-    """Subcommands by name. What goes wrong in one of them is told in a line and the exit status, never a traceback."""
+    """Subcommands by name. What goes wrong in one of them is told in a line and the exit status, never a traceback; so
+    is a fault of einc, unless an environment variable asks for its traceback.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -76,10 +79,15 @@ class _LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keeps the words of the command for a report of what goes wrong."""
+        ctx.meta[__name__] = tuple(args)
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
-        """Runs the subcommand. A known error is printed to stderr, with exit status 1; a broken pipe is raised. Of a
-        value that an option or an argument does not have, one with a similar name is told; of an option that others
-        have, these.
+        """Runs the subcommand. A known error is printed to stderr, with exit status 1, a fault of einc with another
+        one; a broken pipe is raised, and a fault whose traceback is asked for. Of a value that an option or an argument
+        does not have, one with a similar name is told; of an option that others have, these.
         """
         try:
             with _collecting_less():
@@ -98,11 +106,14 @@ class _LazyGroup(click.Group):
             if near is None:
                 raise
             raise click.BadParameter(f"{error.message} Did you mean '{near}'?", error.ctx, error.param) from None
+        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            raise
         except Exception as error:
-            if (found := problems(error)) is None:
+            if (found := problems(error)) is None and os.environ.get(TRACEBACK):
                 raise
-        click.echo("\n".join(map(render, found)), err=True, nl=False)
-        ctx.exit(1)
+            told, status = (found, 1) if found is not None else ([fault(error, ctx.meta[__name__])], STATUS_OF_FAULTS)
+        click.echo("\n".join(map(render, told)), err=True, nl=False)
+        ctx.exit(status)
 
     def resolve_command(self, ctx: click.Context,
                         args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:

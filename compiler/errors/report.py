@@ -260,6 +260,10 @@ class EincError(Exception):
         super().__init__("\n" + "\n".join(render(p) for p in problems))
 
 
+class FaultError(EincError):
+    """A rule that einc has to keep is broken, whatever the text says."""
+
+
 def failure(message: str, *helps: str) -> EincError:
     """One line on what went wrong, and ways out, to be raised."""
     return EincError([Problem(message, helps=tuple(map(Help, helps)))])

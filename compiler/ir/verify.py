@@ -1,6 +1,6 @@
 """What has to hold of every plan, whatever it computes: a plan that breaks one of these rules is a fault of planning.
 
-A back end may rely on all of them. `verify` raises an `EincError` that names the step and the rule,
+A back end may rely on all of them. `verify` raises a `FaultError` that names the step and the rule,
 under `python -O` too; it changes nothing. So does `existing`, of programs: the tests ask it.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from functools import reduce
 from operator import mul
 
-from einc.errors.report import EincError, Help, Problem, listed
+from einc.errors.report import FaultError, Help, Problem, listed
 from einc.ir.elements import WIDE
 from einc.ir.existence import existence
 from einc.ir.indices import number
@@ -63,7 +63,7 @@ def _require(holds: bool, rule: str) -> None:
     """Raises EincError with the rule that is broken, unless it holds."""
     if not holds:
         helps = (Help("this is a fault of einc, not of the text: please report it with the text"),)
-        raise EincError([Problem(f"the plan breaks a rule that back ends rely on: {rule}", helps=helps)])
+        raise FaultError([Problem(f"the plan breaks a rule that back ends rely on: {rule}", helps=helps)])
 
 
 def existing(program: NormalProgram) -> NormalProgram:

@@ -116,7 +116,7 @@ class _Machine:
     sizes: Mapping[str, int]
     values: dict[str, Array]
     rounded: Rounding = EXACT
-    wide: dict[str, Pair] = field(default_factory=dict)  # of values that no float64 may hold
+    wide: dict[str, tuple[Array, Pair]] = field(default_factory=dict)  # of the arrays that no float64 may hold
 
     def extent(self, over: IndexSet) -> int:
         return int(over.extent.at(self.sizes))
@@ -164,20 +164,18 @@ class _Machine:
         """The array of the target, 0 where the equation has no points. Changes `self.wide`."""
         tensor, indices = self.program.tensors[equation.target], equation.indices
         live = self.conditions(equation.domain, ())
-        if tensor.integer:
-            body = self.whole(equation.body, live, f"`{tensor.key}`, declared to hold integers,")
-        else:
-            body = self.value(equation.body, live)
+        body = (self.whole(equation.body, live, f"`{tensor.key}`, declared to hold integers,") if tensor.integer else
+                self.value(equation.body, live))
         body, shape = self.where(live, body), [self.extent(slot.set) for slot in tensor.slots]
 
         def laid(array: Array) -> Array:
             full = np.broadcast_to(Block(body.indices, array).over(indices), self.shape(indices))
             return np.array(full, dtype=np.int64 if tensor.integer else np.float64, order="C").reshape(shape)
 
-        self.wide.pop(equation.target, None)
-        if body.wide is not None and not tensor.integer:
-            self.wide[equation.target] = laid(body.wide[0]), laid(body.wide[1])
-        return laid(body.array)
+        made = laid(body.array)
+        if body.wide is not None and not tensor.integer:  # of this array: rounds put parts of it into another one
+            self.wide[equation.target] = made, (laid(body.wide[0]), laid(body.wide[1]))
+        return made
 
     def value(self, term: Term, live: Live) -> Block:
         """The term at every point: int64 for integers, bool for predicates, else float64."""
@@ -289,7 +287,8 @@ class _Machine:
 
     def read(self, term: Read, live: Live) -> Block:
         """The stored array, relabelled where a slot is read along its own set, gathered where not."""
-        tensor, array, pair = self.program.tensors[term.tensor], self.values[term.tensor], self.wide.get(term.tensor)
+        tensor, array, kept = self.program.tensors[term.tensor], self.values[term.tensor], self.wide.get(term.tensor)
+        pair = kept[1] if kept is not None and kept[0] is array else None
         uses = Counter(i for sub in term.subs for i in free_indices(sub))
         plain: dict[int, Index] = {}
         chosen: dict[int, Block] = {}

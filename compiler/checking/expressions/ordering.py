@@ -81,7 +81,7 @@ def choose(context: Context, signature: Signature, members: Members) -> None:
                              helps=(Help("write `set S_t = topk_{s ≤ t}(I_{t s}, n)`"),))
     ordered = _ordered(context, found[1], group.items[0], members.written.span)
     for index in ordered.free:
-        if index not in signature.points.letters:
+        if index not in signature.points.letters and index not in members.loop.layer:
             raise BadDeclaration(f"index `{index}` stands on the right, but the set `{signature.text}` does not have "
                                  f"it",
                                  members.span, helps=(Help(f"give the set the index, or sum over `{index}`"),))

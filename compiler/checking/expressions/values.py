@@ -11,12 +11,14 @@ from einc.checking.declarations.ragged import Owners
 from einc.checking.declarations.scope import OPEN, Loop, Rounds, Scope, Signature
 from einc.checking.declarations.scripts import Level, Vocabulary
 from einc.errors.report import Report, Span
-from einc.ir.domains import negation, proves
+from einc.ir.domains import linear, negation, proves
 from einc.ir.draft import unused
 from einc.ir.elements import INTEGER, REAL
-from einc.ir.indices import INDEX_CLASSES, Index, IndexSet
+from einc.ir.extents import direction
+from einc.ir.indices import INDEX_CLASSES, Index, IndexSet, number
 from einc.ir.letters import with_label
 from einc.ir.programs import Equation, IndexLoop, Slot, Tensor
+from einc.ir.sums import product
 from einc.ir.terms import (
     ONE,
     TRUE,
@@ -30,7 +32,9 @@ from einc.ir.terms import (
     Where,
     both,
     conjuncts,
+    const,
     free_indices,
+    reads,
     walk,
 )
 from einc.syntax import tree as s
@@ -307,10 +311,13 @@ def multiplied(above: list[Value], below: list[Value]) -> Value:
             term = term.then
         if term != ONE:
             factors.append(term)
-    term = ONE if not factors else factors[0] if len(factors) == 1 else Apply("mul", _flat(factors))
-    if below:
-        under = [v.term for v in below]
-        term = Apply("div", (term, under[0] if len(under) == 1 else Apply("mul", _flat(under))))
+    under = [v.term for v in below]
+    if len(factors) > 1:
+        under += [y for x in _flat(factors) if (y := _divisor(x)) is not None]
+        factors = [x for x in _flat(factors) if _divisor(x) is None]
+    term = product(_flat(factors))
+    if under:
+        term = Apply("div", (term, product(_flat(under))))
     domain = both(*(v.domain for v in [*above, *below]))
     if conditions:
         guard = both(*conditions)
@@ -318,6 +325,20 @@ def multiplied(above: list[Value], below: list[Value]) -> Value:
         domain = both(*(c if free_indices(c).isdisjoint(free_indices(guard)) else Apply("or", (negation(guard), c))
                         for c in conjuncts(domain) if not proves(guard, c)))
     return merged([*above, *below], term, domain, whole=not below)
+
+
+def _divisor(factor: Term) -> Term | None:
+    """What a factor divides the other factors by, as 1/w and w^{-2} do; None for any other, and where no data are in
+    it: 0 times what is infinite is no number, and 0 / 0 is 0.
+    """
+    match factor:
+        case Apply("div", (above, below)) if above == ONE and any(reads(below)):
+            return below
+        case Apply("pow", (base, power)) if any(reads(base)) and (form := linear(power)) is not None and not form.atoms:
+            if direction(form.constant) < 0:
+                up, whole = form.constant * number(-1), form.constant.constant
+                return base if whole == -1 else Apply("pow", (base, Size(up) if whole is None else const(-whole)))
+    return None
 
 
 def _flat(factors: list[Term]) -> tuple[Term, ...]:

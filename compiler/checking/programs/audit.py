@@ -106,6 +106,7 @@ _LIMITED = (Help("restrict the equation with `, … ≤ …`: what is outside do
 _MULTIPLIED = Help("multiply by `1[… ≤ …]`: what is outside is 0")
 _SIZED = (Help("say how large the side is, as in `matrix A : 4 × n` or `dim n = 4`"),
           Help("use a letter, which counts all places: `A_{i,:}`"))
+_LARGER = (Help("write a place that the side has"), Help("declare the side larger"))
 
 
 def ranges(program: TypedProgram, text: Text, report: Report) -> None:
@@ -129,13 +130,22 @@ def ranges(program: TypedProgram, text: Text, report: Report) -> None:
                 if bad:
                     span = _place_of(at.read, places) or spans.get(equation.target)
                     fixed = isinstance(sub, Const) and span is not None
-                    what = f"place {sub.value} of `{span.text}`" if isinstance(sub, Const) and span is not None else (
-                        f"the index expression in slot `{slot.name}`")
+                    what, sized = f"the index expression in slot `{slot.name}` may {bad}", _LIMITED
+                    if isinstance(sub, Const) and span is not None:
+                        what = _fixed(program.tensors[at.read.tensor].text, sub, n, slot.set)
+                        sized = _SIZED if slot.set.extent.constant is None else _LARGER
                     edits = tuple(_started(program, equation, at.read, n, span)) or tuple(
                         _inside(program, equation, at, span, own is None))
-                    report.add(OutOfRange(f"{what} may {bad}", span, once=(span, bad),
-                                          helps=_SIZED if fixed else (*edits, *_LIMITED)))
+                    report.add(OutOfRange(what, span, once=(span, bad),
+                                          helps=sized if fixed else (*edits, *_LIMITED)))
                     break
+
+
+def _fixed(name: str, place: Const, slot: int, over: IndexSet) -> str:
+    """That a tensor may lack the place that is written."""
+    last, known = over.extent + number(over.start - 1), over.extent.constant is not None
+    return (f"`{name}` is read at place {place.value} of its side {slot + 1}, whose places are {over.start} to {last}"
+            f"{'' if known else f', and {last} may be less'}")
 
 
 def _inside(program: TypedProgram, equation: Equation, at: Seen, span: Span | None, whole: bool) -> Iterator[Help]:
@@ -274,7 +284,7 @@ def _leaking(key: str, index: Index, leak: Owed, masks: list[Span]) -> ReadsFutu
                  if leak.computed else ())
         return ReadsFuture(f"`{key}` at `{index}` reads positions after `{index}`", leak.span, how, *shown,
                            notes=notes, once=(leak.span, index.set),
-                           helps=(Help("restrict it, `s ≤ t` for instance"),
+                           helps=(Help(f"restrict what it is read at to `≤ {index}`"),
                                   Help("say that the future is meant: `mask … : all`, `output … : all`")))
     return CrossesRequests(f"`{key}` of request `{index}` reads other requests", leak.span,
                            f"`{leak.what}` is read here",

@@ -78,9 +78,17 @@ def _slopes(body: Term, change: Term, given: Term, moves: Callable[[str], bool],
                 if any(moves(r.tensor) for r in read_values(arg)):
                     part, where = _partial(op, args, place, value)
                     if flat(op, args):
-                        where = both(where, Apply("ne", (args[-1], ZERO)))
+                        where = both(where, *_not_zero(args[-1]))
                     if where != FALSE:
                         yield from _slopes(arg, product(change, part), both(given, where), moves, arg, flat)
+
+
+def _not_zero(below: Term) -> Iterator[Term]:
+    """That a product is not 0, and that none of its factors is, which follows: what has the letters of one factor alone
+    has a condition of its own by it, and is not computed where it is no number.
+    """
+    yield from dict.fromkeys(Apply("ne", (term, ZERO)) for term in (below, *factors(below))
+                             if any(True for _ in reads(term)))
 
 
 def felt(condition: Term, body: Term, read: Read, spelled: Callable[[Term], Term] = lambda term: term) -> Term:

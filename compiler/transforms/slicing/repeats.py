@@ -89,8 +89,10 @@ class Round:
         return tensor if at is None else replace(tensor, slots=slots)
 
     def once(self, equations: Iterable[Equation], loops: Iterable[IndexLoop] = ()) -> list[Equation]:
-        """Those that are the same in every round, and not longer than one open index; none of the `loops` in it."""
-        anew = {*(state for state, _, _ in self.repeat.states), *self.taken, self.counter}
+        """Those that are the same in every round, and not longer than one open index; none of the `loops` in it. What
+        has a slot that counts the rounds is made in each, were it one number.
+        """
+        anew = {*(state for state, _, _ in self.repeat.states), *self.taken, *self.parts, self.counter}
         anew = anew.union(*(loop.made for loop in loops))
         kept, once = {key for _, key in self.program.outputs} | anew, []
         for equation in equations:
