@@ -17,21 +17,8 @@ TIME = "index t, s, u : time(T)\ninput x_t, z_t\n"
 REQUESTS = "index r : request(R)\nindex t, s : time(T_r)\ndim W\ninput x_{r t}, z_{r t}\n"
 
 
-BROKEN = {
-    327: "of data that are no numbers the interpreter makes a number at the first position, and torch none: which the "
-         "language means, for an indicator beside what comes before the first, was not looked into",
-    926: "the verifier refuses the plan: a softmax over two letters, one compared with the other by data, is stored "
-         "without an axis of its value",
-}
-
-
-def slow(seed: int) -> pytest.param:
-    marks = [pytest.mark.xfail(strict=True, reason=BROKEN[n]) for n in BROKEN if n == seed]
-    return pytest.param(seed, marks=[pytest.mark.whole, *marks])
-
-
 @pytest.mark.drawn(20)
-@pytest.mark.parametrize("seed", [*range(60), *map(slow, range(60, 1000))])
+@pytest.mark.parametrize("seed", [*range(60), *(pytest.param(n, marks=pytest.mark.whole) for n in range(60, 1000))])
 def test_a_program_is_what_torch_says(seed: int) -> None:
     with judged_apart.doubles():
         judged_apart.agrees(seed, compiled=seed % 20 == 0, triton=seed % 25 == 0)
@@ -67,6 +54,20 @@ def test_what_has_no_point_is_nothing_in_an_equation_that_reads_itself(line: str
     want, text = torch.stack(found), f"{TIME}y_t = {line}\noutput y_t\n"
     torch.testing.assert_close(einc.compile(text, backend="torch")(x=x, z=z), want)
     np.testing.assert_allclose(einc.interpret(text, {"x": x.numpy(), "z": z.numpy()})["y"], want.numpy())
+
+
+def test_points_of_pairs_are_counted_over_both() -> None:
+    """What is known before a tile asks whether a pair is in it, where data choose one position by the other."""
+    body = "Σ_{s u} softmax_{s, u, s ≤ t and doc_s < doc_u}(x_s x_u) silu(z_u)"
+    text = f"{TIME}input doc_t : int\noutput y_t = {body} : all\n"
+    x, z, doc = numbers(7), numbers(7), torch.tensor([3, 3, 2, 5, 1, 4, 0])
+    inside = torch.ones(7, 7).tril()[:, :, None] * (doc[:, None] < doc) > 0
+    weights = torch.where(inside, (x[:, None] * x).exp(), 0.0)
+    weights = weights / weights.sum((1, 2), keepdim=True).clamp(min=1e-300)
+    source = front.emit(front.plan(typed(text)))
+    for tiles in (None, (2, 1), (3, 4)):
+        found = load(cut(source, tiles) if tiles else source, "text")(x=x, z=z, doc=doc)
+        torch.testing.assert_close(found, weights.sum(1) @ torch.nn.functional.silu(z))
 
 
 def test_equal_arguments_of_a_maximum_have_the_slope_of_one() -> None:

@@ -164,7 +164,8 @@ class _Chunks:
         reference: str | None = None
         exists: Term = TRUE
         if any(map(self._infinite, outer)):  # it must not meet the 0 of a sum over nothing
-            points = self._carry(f"{equation.target}_points", Fold("sum", (self.found.over,), rest, ONE))
+            counted = (self.found.over, *(b for b in own[1:] if b in free_indices(rest)))
+            points = self._carry(f"{equation.target}_points", Fold("sum", counted, rest, ONE))
             exists = Apply("lt", (ZERO, self._before(points)))
         infinite = up is not None and self._infinite(up)
         if down is not None and self._moves(down):
