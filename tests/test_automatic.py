@@ -72,3 +72,8 @@ def test_the_formula_is_printed() -> None:
 
 def test_nothing_is_printed_where_torch_computes_all() -> None:
     assert "auto:" not in shown("gallery/linear")
+
+
+def test_steps_of_requests_in_rounds_are_of_their_own_module() -> None:
+    """A model that serves has its requests inside its layers: what a step reads is what its own function is given."""
+    assert "auto: on a CPU, C++ for steps" in shown("decoder_lm", "--plan", "serve")

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from einc.driver.automatic import GAIN, OPERATIONS, PATIENCE, compiled
-from einc.driver.reports.table import is_known, some_way
+from einc.driver.reports.table import is_known, way_in
 from einc.ir.indices import Extent, number
-from einc.ir.plan import Leaf, Loop, Module, PerRequest, RowBlocks
+from einc.ir.plan import Leaf, Loop, Module
 
 _ROOM = 60  # for the formula of a call
 
@@ -32,7 +32,7 @@ def native(module: Module, known: Mapping[str, int], text: Callable[[Extent, int
 def _steps(module: Module, known: Mapping[str, int]) -> Iterator[tuple[str, Leaf, Module, Extent]]:
     """Each step of one way with its number, the module that it is in, and its operations in all rounds."""
     for n, step in enumerate(module.steps, 1):
-        inner = step.body if isinstance(step, Loop | PerRequest | RowBlocks) else module
+        inside, steps = (step.body, step.body.steps) if isinstance(step, Loop) else (module, (step,))
         rounds = step.index.set.extent if isinstance(step, Loop) else number(1)
-        for leaf in some_way(inner.steps if isinstance(step, Loop) else (step,), known):
+        for leaf, inner in way_in(inside, steps, known):
             yield str(n), leaf, inner, leaf.cost.flops * rounds

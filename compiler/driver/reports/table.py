@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from einc.driver.reports.growth import growth, human
 from einc.driver.reports.rows import row_of
@@ -29,6 +30,8 @@ from einc.ir.plan import (
 from einc.ir.tiles import lengths
 from einc.planning.analysis.cost import size_of
 from einc.planning.contractions.choose import price
+
+_Place = TypeVar("_Place")
 
 
 def table(module: Module, sizes: Mapping[str, int] | None = None) -> str:
@@ -173,22 +176,27 @@ def all_rounds(step: Loop, known: Mapping[str, int]) -> Cost:
 
 def some_way(steps: tuple[Step, ...], known: Mapping[str, int]) -> list[Leaf]:
     """The steps of one way: the one that is taken, where the sizes say it, else the first."""
-    out: list[Leaf] = []
+    return [leaf for leaf, _ in way_in(None, steps, known)]
+
+
+def way_in(place: _Place, steps: tuple[Step, ...], known: Mapping[str, int]) -> list[tuple[Leaf, _Place | Module]]:
+    """The steps of one way, each with the module whose buffers it reads and writes; `place` is that of `steps`."""
+    out: list[tuple[Leaf, _Place | Module]] = []
     for step in steps:
         match step:
             case Choose():
-                out += step.bodies[taken_way(step, known) or 0]
+                out += [(leaf, place) for leaf in step.bodies[taken_way(step, known) or 0]]
             case Loop():
                 pass  # rounds stand in no rounds
             case Hops():
-                out += some_way(step.body.steps, known) * step.around.group.ranks
+                out += way_in(step.body, step.body.steps, known) * step.around.group.ranks
             case PerRequest():
-                out += some_way(step.body.steps, known)
+                out += way_in(step.body, step.body.steps, known)
             case RowBlocks():
-                out += [replace(s, cost=in_blocks(step, s.cost, known))
-                        for s in some_way(step.throughout.steps, within(step, known))]
+                out += [(replace(leaf, cost=in_blocks(step, leaf.cost, known)), inner)
+                        for leaf, inner in way_in(step.body, step.throughout.steps, within(step, known))]
             case _:
-                out.append(step)
+                out.append((step, place))
     return out
 
 
