@@ -149,3 +149,17 @@ def test_what_a_caller_asks_for_is_whole() -> None:
     inputs = arrays(program, sizes, {}, 0)
     assert_close(called(einc.compile(text, "torch"), program, tensors(inputs), sizes),
                  meaning(program, inputs, sizes), 1e-10, 1.0)
+
+
+@pytest.mark.usefixtures("few")
+def test_what_stands_after_blocks_takes_no_name_of_what_stands_before() -> None:
+    """The gradient's sum over places, which is made after the blocks, had the name of a value that is made before."""
+    text = ("index t, s, u : time(T)\nindex d : feature(D)\ninput k_t^d\n"
+            "output y_{t d} = prod_{s} tanh(prod_{u, s ≥ t} tanh(k_{max(t - 2, 1), d})) : all\n")
+    keys = torch.randn(7, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(2)).requires_grad_()
+    places = torch.arange(7)
+    read = keys[(places - 2).clamp(min=0)].tanh()[:, None]
+    inner = torch.where((places[:, None] <= places)[:, :, None], read ** 7, 1.0)
+    (want,) = torch.autograd.grad(inner.tanh().prod(1).sum(), [keys])
+    (found,) = torch.autograd.grad(einc.compile(text, "torch", grad=True)(k=keys).sum(), [keys])
+    torch.testing.assert_close(found, want)

@@ -10,7 +10,7 @@ from typing import Literal
 from einc.ir.indices import IndexSet
 from einc.ir.plan import Buffer, Generation, Module, PerRequest, Share, Step, summed
 from einc.ir.programs import NormalProgram, Program, Tensor
-from einc.planning.repeated import trusting, whole, with_wide
+from einc.planning.repeated import beside, trusting, whole, with_wide
 from einc.transforms.slicing.requests import is_new, marked, stretches
 
 Plan = Callable[[NormalProgram, tuple[Tensor, ...]], Module]
@@ -22,6 +22,7 @@ def apart(program: NormalProgram, asked: tuple[Tensor, ...], plan: Plan) -> Modu
     steps, buffers, checked = list[Step](), dict[str, Buffer](), {t.key for t in asked}
     keys: list[tuple[str, IndexSet]] = []
     for each, piece in stretches(program):
+        piece = beside(piece, program, buffers)
         made = plan(piece, piece.inputs())
         keys += made.keys
         made = trusting(made, {key for key, _ in made.keys} - checked)

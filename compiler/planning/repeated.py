@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import replace
 from itertools import zip_longest
 from typing import TypeVar
@@ -32,7 +32,7 @@ from einc.ir.plan import (
     summed,
 )
 from einc.ir.programs import IndexLoop as Rounds
-from einc.ir.programs import NormalProgram, Program, Tensor, definitions
+from einc.ir.programs import NormalProgram, Program, Slot, Tensor, definitions
 from einc.ir.terms import Read
 from einc.planning.analysis.ranges_of_sums import scaled_sums
 from einc.planning.analysis.storage import is_statistic, lengths_of, sets_of, sizes_of
@@ -57,6 +57,7 @@ def repeated(program: NormalProgram, asked: tuple[Tensor, ...], plan: Plan) -> M
     keys: list[tuple[str, IndexSet]] = []
     for piece, repeat in zip_longest(stretches(program), program.repeats):
         if piece.equations:
+            piece = beside(piece, program, buffers)
             made = plan(piece, piece.inputs())
             steps += [clamped(step, {key for key, _ in made.keys} - checked) for step in made.steps]
             keys += made.keys
@@ -73,6 +74,15 @@ def repeated(program: NormalProgram, asked: tuple[Tensor, ...], plan: Plan) -> M
 def _derived(program: Program, keys: Iterable[str]) -> Iterator[str]:
     """The tensors among some that follow from the lengths of requests."""
     return (key for key in keys if key in program.tensors and program.tensors[key].role == "derived")
+
+
+def beside(piece: P, program: Program, buffers: Mapping[str, Buffer]) -> P:
+    """The piece with the names of its program, and of the buffers that other pieces have made, as names that are taken:
+    the steps of all pieces stand in one module, where a name means one buffer."""
+    taken = {key: Tensor(key, key, tuple(Slot(over, "lower", name) for over, name in zip(b.sets, b.axes, strict=True)),
+                         "local") for key, b in buffers.items()}
+    taken |= {key: replace(tensor, role="local") for key, tensor in program.tensors.items()}
+    return piece.but(tensors={**taken, **piece.tensors})
 
 
 def whole(

@@ -11,7 +11,7 @@ from einc.ir.indices import INDEX_CLASSES, Extent, IndexSet, size
 from einc.ir.plan import Buffer, Module, RowBlocks, Rows, Step, makes, summed
 from einc.ir.programs import NormalProgram, Tensor
 from einc.planning.analysis.cost import nominal, size_of, volume
-from einc.planning.repeated import buffer_of, clamped, trusting, whole, with_wide
+from einc.planning.repeated import beside, buffer_of, clamped, trusting, whole, with_wide
 from einc.transforms.slicing.row_blocks import Blocks, in_blocks
 
 Plan = Callable[[NormalProgram, tuple[Tensor, ...]], Module]
@@ -54,6 +54,8 @@ def row_by_row(program: NormalProgram, asked: tuple[Tensor, ...], straight: Plan
     for piece in (found.first, found.body, found.rest):
         if not piece.equations:
             continue
+        if piece is not found.body:
+            piece = beside(piece, program, buffers)
         part = block if piece is found.body else plan(piece, piece.inputs())
         named = {key: found.taken.get(key, (key, None))[0] if piece is found.body else key for key, _ in part.keys}
         keys += [(named[key], over) for key, over in part.keys if named[key] in checked]
