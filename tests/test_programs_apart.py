@@ -70,6 +70,20 @@ def test_points_of_pairs_are_counted_over_both() -> None:
         torch.testing.assert_close(found, weights.sum(1) @ torch.nn.functional.silu(z))
 
 
+def test_what_scales_a_sum_reads_where_its_condition_holds() -> None:
+    """A factor of a quotient that has values for some positions alone, read where they are: the product has an order."""
+    text = ("index t, s : time(T)\nindex h : head(H)\ndim W\ninput q_{t h}, b_h\ninput ptr_t : int\n"
+            "mask L_{t s h} : s > W and s < t + W\nL_{t s h} = b_h / (1 + |b_h|) + (t - s) / 8\n"
+            "output y_{t h} = ((Σ_s exp(L_{t s h}) q_{ptr_s, h}) / (Σ_s exp(L_{t s h}))) tanh(Σ_s L_{s t h}) : all\n")
+    q, b, ptr = numbers(6, 2), numbers(2), torch.tensor([3, 1, 6, 2, 5, 4])
+    t, s = torch.arange(1, 7)[:, None], torch.arange(1, 7)
+    inside = ((s > 2) & (s < t + 2))[:, :, None]
+    logits = torch.where(inside, b / (1 + b.abs()) + ((t - s) / 8)[:, :, None], 0.0)
+    weights = torch.where(inside, logits.exp(), 0.0)
+    want = quotient(torch.einsum("tsh,sh->th", weights, q[ptr - 1]), weights.sum(1)) * logits.sum(0).tanh()
+    torch.testing.assert_close(einc.compile(text, backend="torch")(q=q, b=b, ptr=ptr, W=2), want)
+
+
 def test_equal_arguments_of_a_maximum_have_the_slope_of_one() -> None:
     """The second argument is never larger, but where it is equal a rounding makes it so: what is known of the
     comparison of the two in one direction holds in the other."""

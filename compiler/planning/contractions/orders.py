@@ -15,6 +15,7 @@ from einc.ir.finite import surely_finite
 from einc.ir.indices import DATA, Index
 from einc.ir.letters import TIMES
 from einc.ir.programs import Equation
+from einc.ir.reading import seen
 from einc.ir.terms import TRUE, Apply, Fold, Position, Read, Term, both, conjuncts, free_indices, reads, substitute
 from einc.ir.witnesses import witnessed
 from einc.planning.contractions.networks import Network, Scale, indices_of
@@ -29,7 +30,7 @@ def orders(net: Network, virtual: frozenset[str], known: Mapping[str, Equation])
     """
     every = (_narrowed(order, net.root.domain) for order in _found(net, virtual, known))
     found = tuple(order for order in every if all(_scaled_in_time(e) and _exists(e, known) for e in order))
-    return found or (((net.root,),) if net.written else ())
+    return found or (((net.root,),) if net.written or not net.opened else ())
 
 
 def _scaled_in_time(equation: Equation) -> bool:
@@ -51,13 +52,12 @@ def _exists(equation: Equation, known: Mapping[str, Equation]) -> bool:
     """Whether everything that an equation reads surely has a value there, but for what data decide: a factor that is
     taken out of a sum meets rows in which the sum has no point.
     """
-    for read in reads(equation.body):
-        of = known.get(read.tensor)
-        if of is not None and of.domain != TRUE and of.has_letters and len(of.axes) == len(read.subs):
-            by = dict(zip(of.indices, read.subs, strict=True))
+    for one in seen(equation.body, equation.domain):
+        of = known.get(one.read.tensor)
+        if of is not None and of.domain != TRUE and of.has_letters and len(of.axes) == len(one.read.subs):
+            by = dict(zip(of.indices, one.read.subs, strict=True))
             asked = (substitute(c, by) for c in conjuncts(of.domain) if not reads(c))
-            given = both(equation.domain, equation.body.domain if isinstance(equation.body, Fold) else TRUE)
-            if not proves(given, both(*asked)):
+            if not proves(one.given, both(*asked)):
                 return False
     return True
 
