@@ -31,6 +31,7 @@ _WITHIN = re.compile(r"\A\W*(?:but\s+|and\s+)?(?:in|for|at|under|before|after|ne
 # An equation that is said for one of several places holds there alone.
 _ONE_OF = re.compile(r"\b(?:first|last|next|previous|second|final|backward|reverse|only)\b", re.I)
 _OF = re.compile(r"\s+(?:of|for|from|with|in|on|over|between|at|by|to|without)\s+", re.I)
+_THOSE = r"(?:those|that)\s+of"  # what another thing has
 _NOUN = re.compile(rf"(?P<noun>[A-Za-z][\w-]*)\W*(?:{FORMULA})?\W*\Z")
 
 
@@ -85,7 +86,7 @@ def _things() -> str:
 def _given() -> re.Pattern[str]:
     """A thing that is said to have a property: "the norm has a learned offset"."""
     what = "|".join(sorted(lexicon().operations | lexicon().properties))
-    return re.compile(rf"\b(?:{_things()}|{_parts()})\b{_REST}\b{_HAS}\b{_REST}\b(?P<what>{what}|{_things()})\b", re.I)
+    return re.compile(rf"\b(?:{_things()}|{_parts()})\b{_REST}\b{_HAS}\b{_REST}\b(?P<what>{what}|{_things()}|{_THOSE})\b", re.I)
 
 
 @cache
@@ -107,4 +108,4 @@ def _between() -> re.Pattern[str]:
     roles = "|".join(sorted(lexicon().roles))
     return re.compile(rf"\b(?:{roles})\b(?:\s+(?:of|for)\s+(?:\w+\s+){{0,2}}\w+)?\s+"
                       r"(?:is|are|takes?\s+the\s+place\s+of)\s+"
-                      rf"(?:(?:weighted\s+by|the|its|their|own|all|also|an?)\s+){{0,4}}(?P<what>{roles})\b", re.I)
+                      rf"(?:(?:weighted\s+by|the|its|their|own|all|also|an?)\s+){{0,4}}(?P<what>{roles}|{_THOSE})\b", re.I)
