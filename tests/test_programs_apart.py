@@ -71,7 +71,7 @@ def test_points_of_pairs_are_counted_over_both() -> None:
 
 
 def test_what_scales_a_sum_reads_where_its_condition_holds() -> None:
-    """A factor of a quotient that has values for some positions alone, read where they are: the product has an order."""
+    """A factor of a quotient that has values for some positions alone is read where they are, in one order at least."""
     text = ("index t, s : time(T)\nindex h : head(H)\ndim W\ninput q_{t h}, b_h\ninput ptr_t : int\n"
             "mask L_{t s h} : s > W and s < t + W\nL_{t s h} = b_h / (1 + |b_h|) + (t - s) / 8\n"
             "output y_{t h} = ((Σ_s exp(L_{t s h}) q_{ptr_s, h}) / (Σ_s exp(L_{t s h}))) tanh(Σ_s L_{s t h}) : all\n")

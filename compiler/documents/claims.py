@@ -86,7 +86,8 @@ def _things() -> str:
 def _given() -> re.Pattern[str]:
     """A thing that is said to have a property: "the norm has a learned offset"."""
     what = "|".join(sorted(lexicon().operations | lexicon().properties))
-    return re.compile(rf"\b(?:{_things()}|{_parts()})\b{_REST}\b{_HAS}\b{_REST}\b(?P<what>{what}|{_things()}|{_THOSE})\b", re.I)
+    return re.compile(rf"\b(?:{_things()}|{_parts()})\b{_REST}\b{_HAS}\b{_REST}"
+                      rf"\b(?P<what>{what}|{_things()}|{_THOSE})\b", re.I)
 
 
 @cache
@@ -108,4 +109,5 @@ def _between() -> re.Pattern[str]:
     roles = "|".join(sorted(lexicon().roles))
     return re.compile(rf"\b(?:{roles})\b(?:\s+(?:of|for)\s+(?:\w+\s+){{0,2}}\w+)?\s+"
                       r"(?:is|are|takes?\s+the\s+place\s+of)\s+"
-                      rf"(?:(?:weighted\s+by|the|its|their|own|all|also|an?)\s+){{0,4}}(?P<what>{roles}|{_THOSE})\b", re.I)
+                      rf"(?:(?:weighted\s+by|the|its|their|own|all|also|an?)\s+){{0,4}}"
+                      rf"(?P<what>{roles}|{_THOSE})\b", re.I)
